@@ -1,0 +1,61 @@
+# What a person types: `make demo` and `make test`. Everything made lies below .venv and build.
+
+PYTHON ?= python3
+VENV := .venv
+PIP := -m pip --disable-pip-version-check --quiet
+# A new module, too, is only seen after installing again: folders change when files come and go.
+SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') \
+	$(shell find mpiprof -type d -not -name __pycache__)
+RANKS ?= 4
+
+.PHONY: demo test test-all lint format clean
+.DEFAULT_GOAL := demo
+.SECONDARY:
+
+# One environment for each MPI, as the wheels of MPICH and Open MPI overwrite each other.
+$(VENV)/%/bin/python:
+	$(PYTHON) -m venv $(VENV)/$*
+
+# An editable install: Python changes apply at once, changes of the core make this rule run again.
+$(VENV)/%/.installed: $(VENV)/%/bin/python $(SOURCES)
+	@echo "installing mpiprof with $* into $(VENV)/$*"
+	$(VENV)/$*/bin/python $(PIP) install --editable '.[$*,python]'
+	@touch $@
+
+$(VENV)/%/.test: $(VENV)/%/.installed
+	$(VENV)/$*/bin/python $(PIP) install --editable '.[$*,python,test]'
+	@touch $@
+
+$(VENV)/lint/.lint: $(VENV)/lint/bin/python $(SOURCES)
+	$(VENV)/lint/bin/python $(PIP) install --editable '.[python,test,lint]'
+	@touch $@
+
+demo: $(VENV)/mpich/.installed
+	$(VENV)/mpich/bin/python -m mpiprof run -q -n $(RANKS) samples/nbody.py
+	$(VENV)/mpich/bin/python -m mpiprof report
+
+test: $(VENV)/mpich/.test $(VENV)/openmpi/.test
+	$(VENV)/mpich/bin/python -m pytest $(TESTS)
+
+test-all: $(VENV)/mpich/.test $(VENV)/openmpi/.test
+	$(VENV)/mpich/bin/python -m pytest --everything $(TESTS)
+
+C_SOURCES = $(shell find mpiprof/core samples tests -name '*.[ch]')
+lint: $(VENV)/lint/.lint
+	@mkdir -p build
+	$(VENV)/lint/bin/ruff check .
+	$(VENV)/lint/bin/ruff format --check .
+	$(VENV)/lint/bin/mypy
+	$(VENV)/lint/bin/clang-format --dry-run -Werror $(C_SOURCES)
+	PATH=$(CURDIR)/$(VENV)/lint/bin:$$PATH cmake -S mpiprof/core -B build/lint -G Ninja \
+		-DMPIPROF_WERROR=ON -DPython3_EXECUTABLE=$(CURDIR)/$(VENV)/lint/bin/python >build/lint.log
+	PATH=$(CURDIR)/$(VENV)/lint/bin:$$PATH cmake --build build/lint
+
+format: $(VENV)/lint/.lint
+	$(VENV)/lint/bin/ruff check --fix .
+	$(VENV)/lint/bin/ruff format .
+	$(VENV)/lint/bin/clang-format -i $(C_SOURCES)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,28 @@
+"""mpiprof: who is late at every MPI collective of a program, why, and what it costs."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
+
+__version__ = "0.1.0"
+__all__ = ["Trace", "__version__", "open"]
+
+
+def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (the name users expect)
+    """Open a trace folder and give a Trace; TraceError when there is nothing readable in it."""
+    from mpiprof.analysis import DERIVED
+    from mpiprof.trace import Trace
+
+    return Trace(path, DERIVED)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Trace":
+        from mpiprof.trace import Trace
+
+        return Trace
+    raise AttributeError(f"module 'mpiprof' has no attribute {name!r}")

@@ -1,0 +1,116 @@
+"""The command line: finds the verb, runs it, and turns every error into one line and a code."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import io
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import NoReturn
+
+from mpiprof import __version__
+from mpiprof.errors import MpiprofError, UsageError
+
+VERBS = ("run", "report", "status", "algorithms", "calibrate", "doctor", "bench")
+PROGRAM = "python -m mpiprof"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that reports wrong use as all of mpiprof does, in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError; argparse itself would print several lines and exit."""
+        raise UsageError(f"{message}; see `{self.prog} --help`")
+
+
+def command(verb: str) -> ModuleType:
+    """Import the module of one verb, and of no other."""
+    return importlib.import_module(f"mpiprof.commands.{verb}")
+
+
+def overview() -> str:
+    """Return the help for the command as a whole."""
+    lines = [
+        f"usage: {PROGRAM} VERB [options]",
+        f"       {PROGRAM} app.py [args]        short for: {PROGRAM} run app.py [args]",
+        "",
+        "Shows who is late at every MPI collective of a program, and what it costs.",
+        "",
+    ]
+    for verb in VERBS:
+        first = (command(verb).__doc__ or "").strip().splitlines()[0]
+        lines.append(f"  {verb:<10} {first}")
+    lines += ["", f"Help for one verb: {PROGRAM} VERB --help.  Version: {PROGRAM} --version."]
+    return "\n".join(lines)
+
+
+def dispatch(words: Sequence[str]) -> int:
+    """Run the verb that the words name and return its exit code; raises MpiprofError."""
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(overview())
+        return 0 if words else UsageError.exit_code
+    if words[0] in ("-V", "--version"):
+        print(f"mpiprof {__version__}")
+        return 0
+    refuse_misspelt(words[0])
+    verb, rest = (words[0], words[1:]) if words[0] in VERBS else ("run", words)
+    module = command(verb)
+    parser = Parser(
+        prog=f"{PROGRAM} {verb}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.add_arguments(parser)
+    return int(module.run(parser.parse_args(rest)))
+
+
+def refuse_misspelt(word: str) -> None:
+    """Raise UsageError for a word that is nearly a verb, and no program."""
+    if word in VERBS or os.path.lexists(word) or shutil.which(word):
+        return
+    near = difflib.get_close_matches(word, VERBS, 1, 0.7)
+    if near:
+        raise UsageError(f"{word}: neither a verb nor a program; did you mean `{near[0]}`?")
+
+
+def discard_output() -> None:
+    """Let what is still to be printed go nowhere, so that nothing complains about it at exit."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command line; errors become one line on standard error."""
+    # Both are None where the shell has closed them.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        code = dispatch(sys.argv[1:] if words is None else words)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except MpiprofError as error:
+        text = " ".join(str(error).split("\n"))
+        print(f"mpiprof: {text}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        discard_output()  # the reader has seen enough
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        discard_output()
+        what = error.filename or "standard output"
+        print(f"mpiprof: {what}: {error.strerror or error}", file=sys.stderr)
+        return MpiprofError.exit_code
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

