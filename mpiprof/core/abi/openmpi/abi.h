@@ -1,0 +1,84 @@
+/* The types and constants of Open MPI's ABI (libmpi.so.40) that the recorder uses.
+ *
+ * Open MPI's predefined handles are addresses of data symbols; a preloaded library that named them
+ * would make every program without MPI fail to start, so they are looked up at MPI_Init.
+ */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ompi_communicator_t *MPI_Comm;
+typedef struct ompi_datatype_t *MPI_Datatype;
+typedef struct ompi_errhandler_t *MPI_Errhandler;
+typedef struct ompi_group_t *MPI_Group;
+typedef struct ompi_info_t *MPI_Info;
+typedef struct ompi_message_t *MPI_Message;
+typedef struct ompi_op_t *MPI_Op;
+typedef struct ompi_request_t *MPI_Request;
+typedef struct ompi_instance_t *MPI_Session;
+typedef int MPI_Fint;
+typedef ptrdiff_t MPI_Aint;
+typedef long long MPI_Count;
+typedef struct MPI_Status MPI_Status;
+
+#define ABI_NAME "openmpi"
+#define PREDEFINED_HANDLES(X)                                                                      \
+    X(comm_null)                                                                                   \
+    X(comm_world)                                                                                  \
+    X(comm_self)                                                                                   \
+    X(group_null)                                                                                  \
+    X(datatype_null)                                                                               \
+    X(byte)                                                                                        \
+    X(double)                                                                                      \
+    X(double_int)                                                                                  \
+    X(errors_return)                                                                               \
+    X(op_null)                                                                                     \
+    X(op_sum)                                                                                      \
+    X(op_maxloc)
+
+#define MEMBER(name) void *mpi_##name;
+struct predefined {
+    PREDEFINED_HANDLES(MEMBER) void *request_null;
+};
+#undef MEMBER
+extern struct predefined predefined;
+
+#define MPI_COMM_NULL ((MPI_Comm)predefined.mpi_comm_null)
+#define MPI_COMM_WORLD ((MPI_Comm)predefined.mpi_comm_world)
+#define MPI_COMM_SELF ((MPI_Comm)predefined.mpi_comm_self)
+#define MPI_GROUP_NULL ((MPI_Group)predefined.mpi_group_null)
+#define MPI_DATATYPE_NULL ((MPI_Datatype)predefined.mpi_datatype_null)
+#define MPI_BYTE ((MPI_Datatype)predefined.mpi_byte)
+#define MPI_DOUBLE ((MPI_Datatype)predefined.mpi_double)
+#define MPI_DOUBLE_INT ((MPI_Datatype)predefined.mpi_double_int)
+#define MPI_SUM ((MPI_Op)predefined.mpi_op_sum)
+#define MPI_MAXLOC ((MPI_Op)predefined.mpi_op_maxloc)
+#define MPI_OP_NULL ((MPI_Op)predefined.mpi_op_null)
+#define MPI_ERRORS_RETURN ((MPI_Errhandler)predefined.mpi_errors_return)
+#define MPI_REQUEST_NULL ((MPI_Request)predefined.request_null)
+#define MPI_STATUS_IGNORE ((MPI_Status *)0)
+#define MPI_STATUSES_IGNORE ((MPI_Status *)0)
+#define MPI_IN_PLACE ((void *)1)
+
+enum {
+    MPI_SUCCESS = 0,
+    MPI_PROC_NULL = -2,
+    MPI_ROOT = -4,
+    MPI_UNDEFINED = -32766,
+    MPI_COMBINER_NAMED = 0,
+    MPI_CART = 1,
+    MPI_GRAPH = 2,
+    MPI_DIST_GRAPH = 3,
+    MPI_ERR_BUFFER = 1,
+    MPI_ERR_COUNT = 2,
+    MPI_ERR_TYPE = 3,
+    MPI_ERR_TAG = 4,
+    MPI_ERR_COMM = 5,
+    MPI_ERR_RANK = 6,
+    MPI_ERR_ROOT = 8,
+    MPI_ERR_OP = 10,
+    MPI_ERR_TOPOLOGY = 11,
+    MPI_ERR_ARG = 13,
+    MPI_ERR_INFO = 34,
+    MPI_ERR_UNSUPPORTED_OPERATION = 52
+};

@@ -1,0 +1,177 @@
+/* Clocks: one per node, and how the nodes' clocks stand to each other.
+ *
+ *      node 0   1   2   3   4   5 ...       round 0: 1 asks 0
+ *           |<--|   |   |                   round 1: 2 asks 0, 3 asks 1
+ *           |<------|   |                   round 2: 4 .. 7 ask 0 .. 3: O(log nodes) rounds
+ *           |   |<------|
+ *
+ * A node is a boot id and a time namespace, not a host name. The node of rank 0 is the first. A
+ * leader asks another for the time TRIES times and keeps the answer with the shortest round trip:
+ * the other's clock was read somewhere within it, so half of it bounds the error. The answers stay
+ * in the leaders' tables; the analysis composes them, nothing is gathered.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "recorder.h"
+
+enum { TRIES = 20, TAG = 19937 };
+
+struct place { /* one a rank */
+    uint64_t node;
+    int64_t world_rank;
+};
+static struct place *places;
+static int *leaders, nodes, my_node = -1;
+
+static size_t read_file(const char *path, char *bytes, size_t room)
+{
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t length = descriptor >= 0 ? read(descriptor, bytes, room - 1) : 0;
+
+    if (descriptor >= 0)
+        close(descriptor);
+    bytes[length > 0 ? length : 0] = '\0';
+    bytes[strcspn(bytes, "\n")] = '\0';
+    return strlen(bytes);
+}
+
+/* The name of this node's clock. MPIPROF_NODE stands in for it in tests of several nodes. */
+const char *clock_node(void)
+{
+    static char name[200];
+    const char *const given = getenv("MPIPROF_NODE");
+
+    if (name[0] != '\0')
+        return name;
+    if (given != NULL) {
+        strncpy(name, given, sizeof name - 1);
+        return name;
+    }
+    const size_t length = read_file("/proc/sys/kernel/random/boot_id", name, 100);
+    const ssize_t more = readlink("/proc/self/ns/time", name + length, sizeof name - length - 1);
+
+    name[length + (more > 0 ? (size_t)more : 0)] = '\0';
+    return name;
+}
+
+uint64_t clock_node_hash(void)
+{
+    uint64_t h = 1;
+
+    for (const char *s = clock_node(); *s != '\0'; s++)
+        h = hash_mix(h, (uint64_t)(unsigned char)*s);
+    return h;
+}
+
+/* Learns which ranks share a clock; every member of recorder.private calls it. */
+void clock_nodes(MPI_Comm comm)
+{
+    struct place mine = {clock_node_hash(), recorder.rank};
+    int size = 0;
+
+    pmpi.Comm_size(comm, &size);
+    places = malloc(sizeof *places * (size_t)size);
+    leaders = malloc(sizeof *leaders * (size_t)size);
+    if (places == NULL || leaders == NULL) /* 20 bytes a rank: MPI itself could not go on */
+        abort();
+    pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, places, sizeof mine, MPI_BYTE, comm);
+    struct map seen = {0};
+
+    recorder_lock();
+    for (int i = 0; i < size; i++) {
+        const uintptr_t known = (uintptr_t)map_get(&seen, places[i].node);
+
+        if (known == 0) {
+            leaders[nodes++] = i;
+            map_put(&seen, places[i].node, (void *)(uintptr_t)nodes);
+        }
+        if (places[i].node == mine.node && my_node < 0)
+            my_node = known == 0 ? nodes - 1 : (int)known - 1;
+    }
+    free(seen.table);
+    recorder_unlock();
+}
+
+int clock_node_count(void)
+{
+    return nodes;
+}
+
+/* The leader of a node, as a rank of recorder.private. */
+int clock_leader(int node)
+{
+    return leaders[node];
+}
+
+bool clock_on_node(int rank, int node)
+{
+    return places[rank].node == places[leaders[node]].node;
+}
+
+/* Another rank of the first node, or -1. */
+int clock_neighbour(int size)
+{
+    for (int i = 0; i < size; i++)
+        if (i != leaders[0] && places[i].node == places[leaders[0]].node)
+            return i;
+    return -1;
+}
+
+static void answer(int leader)
+{
+    for (int i = 0; i < TRIES; i++) {
+        int64_t t = 0;
+
+        pmpi.Recv(&t, sizeof t, MPI_BYTE, leader, TAG, recorder.private, MPI_STATUS_IGNORE);
+        t = now_ns();
+        pmpi.Send(&t, sizeof t, MPI_BYTE, leader, TAG, recorder.private);
+    }
+}
+
+static void ask(int leader, const char *when)
+{
+    int64_t best = INT64_MAX, offset = 0, at = 0;
+    struct text t = {0};
+
+    for (int i = 0; i < TRIES; i++) {
+        int64_t theirs = 0;
+        const int64_t before = now_ns();
+
+        pmpi.Send(&theirs, sizeof theirs, MPI_BYTE, leader, TAG, recorder.private);
+        pmpi.Recv(&theirs, sizeof theirs, MPI_BYTE, leader, TAG, recorder.private,
+                  MPI_STATUS_IGNORE);
+        const int64_t after = now_ns();
+
+        if (after - before < best) {
+            best = after - before;
+            at = before + best / 2;
+            offset = theirs - at;
+        }
+    }
+    text_add(&t, "{\"rank\": %d, \"clock\": {\"node\": ", recorder.rank);
+    text_json(&t, clock_node(), -1);
+    text_add(&t, ", \"reference\": %lld, \"at_ns\": %lld, \"offset_ns\": %lld, ",
+             (long long)places[leader].world_rank, (long long)at, (long long)offset);
+    text_add(&t, "\"error_ns\": %lld, \"when\": \"%s\"}}\n", (long long)(best / 2 + 1), when);
+    file_line(&t);
+    text_free(&t);
+}
+
+/* Every member of recorder.private calls it; only node leaders of several nodes communicate. */
+void clock_synchronise(const char *when)
+{
+    int rank = -1;
+
+    pmpi.Comm_rank(recorder.private, &rank);
+    if (nodes < 2 || leaders[my_node] != rank)
+        return;
+    for (int step = 1; step < nodes; step *= 2) {
+        if (my_node < step && my_node + step < nodes)
+            answer(leaders[my_node + step]);
+        else if (my_node >= step && my_node < 2 * step)
+            ask(leaders[my_node - step], when);
+    }
+}

@@ -1,0 +1,335 @@
+"""The functions of MPI that mpiprof wraps, as a table; everything repetitive is derived from it.
+
+A row names an operation and its parameters; the parameter's name tells its kind and so its type
+in C and in Fortran. `:root` marks what only the root gives (elsewhere it may be garbage),
+`:nonroot` what the root does not give. With MPI_IN_PLACE in place of a buffer the arguments of that
+buffer are not significant either.
+
+Forms of a blocking collective: `MPI_X`, `MPI_Ix` (adds a request), `MPI_X_init` (adds an info and
+a request), and of each the large-count form `_c`: 22 rows make 129 entry points. Two exceptions:
+MPI_Barrier has no large-count form; MPI_Neighbor_alltoallw always takes MPI_Aint displacements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+COLLECTIVES: dict[str, str] = {
+    "allgather": "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
+    "allgatherv": "sendbuf sendcount sendtype recvbuf recvcounts displs recvtype comm",
+    "allreduce": "sendbuf recvbuf count datatype op comm",
+    "alltoall": "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
+    "alltoallv": "sendbuf sendcounts sdispls sendtype recvbuf recvcounts rdispls recvtype comm",
+    "alltoallw": "sendbuf sendcounts sdispls sendtypes recvbuf recvcounts rdispls recvtypes comm",
+    "barrier": "comm",
+    "bcast": "buffer count datatype root comm",
+    "exscan": "sendbuf recvbuf count datatype op comm",
+    "gather": "sendbuf sendcount sendtype recvbuf:root recvcount:root recvtype:root root comm",
+    "gatherv": "sendbuf sendcount sendtype recvbuf:root recvcounts:root displs:root recvtype:root "
+    "root comm",
+    "reduce": "sendbuf recvbuf:root count datatype op root comm",
+    "reduce_scatter": "sendbuf recvbuf recvcounts datatype op comm",
+    "reduce_scatter_block": "sendbuf recvbuf recvcount datatype op comm",
+    "scan": "sendbuf recvbuf count datatype op comm",
+    "scatter": "sendbuf:root sendcount:root sendtype:root recvbuf recvcount recvtype root comm",
+    "scatterv": "sendbuf:root sendcounts:root displs:root sendtype:root recvbuf recvcount recvtype "
+    "root comm",
+    "neighbor_allgather": "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
+    "neighbor_allgatherv": "sendbuf sendcount sendtype recvbuf recvcounts displs recvtype comm",
+    "neighbor_alltoall": "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
+    "neighbor_alltoallv": "sendbuf sendcounts sdispls sendtype recvbuf recvcounts rdispls recvtype "
+    "comm",
+    "neighbor_alltoallw": "sendbuf sendcounts wsdispls sendtypes recvbuf recvcounts wrdispls "
+    "recvtypes comm",
+}
+
+# Blocking point-to-point: only their time is added to a counter. `*` marks a large-count form.
+POINT_TO_POINT: dict[str, str] = {
+    "Send*": "cbuf count datatype dest tag comm",
+    "Bsend*": "cbuf count datatype dest tag comm",
+    "Ssend*": "cbuf count datatype dest tag comm",
+    "Rsend*": "cbuf count datatype dest tag comm",
+    "Recv*": "buf count datatype source tag comm status",
+    "Sendrecv*": "sendbuf sendcount sendtype dest sendtag recvbuf recvcount recvtype source "
+    "recvtag comm status",
+    "Sendrecv_replace*": "buf count datatype dest sendtag source recvtag comm status",
+    "Probe": "source tag comm status",
+    "Mprobe": "source tag comm message status",
+    "Mrecv*": "buf count datatype message status",
+}
+
+# Functions with a hook of their own in request.c, comm.c or pmpi.c. `out_comm` is a communicator
+# that the call makes; what follows `@` is the first release of the standard that has it.
+COMPLETION: dict[str, str] = {
+    "Wait": "request status",
+    "Waitall": "count_int requests statuses",
+    "Waitany": "count_int requests out_index status",
+    "Waitsome": "incount requests outcount indices statuses",
+    "Test": "request flag status",
+    "Testall": "count_int requests flag statuses",
+    "Testany": "count_int requests out_index flag status",
+    "Testsome": "incount requests outcount indices statuses",
+    "Request_get_status": "request_value flag status",
+    "Start": "request",
+    "Startall": "count_int requests",
+    "Request_free": "request",
+}
+
+COMMUNICATORS: dict[str, str] = {
+    "Comm_dup": "comm out_comm",
+    "Comm_dup_with_info": "comm info out_comm",
+    "Comm_idup": "comm out_comm out_request",
+    "Comm_idup_with_info@4": "comm info out_comm out_request",
+    "Comm_split": "comm color key out_comm",
+    "Comm_split_type": "comm split_type key info out_comm",
+    "Comm_create": "comm group out_comm",
+    "Comm_create_group": "comm group tag out_comm",
+    "Comm_create_from_group@4": "group stringtag info errhandler out_comm",
+    "Cart_create": "comm ndims dims periods reorder out_comm",
+    "Graph_create": "comm nnodes index edges reorder out_comm",
+    "Dist_graph_create": "comm n sources degrees destinations weights info reorder out_comm",
+    "Dist_graph_create_adjacent": "comm indegree sources sourceweights outdegree destinations "
+    "destweights info reorder out_comm",
+    "Cart_sub": "comm remain_dims out_comm",
+    "Intercomm_create": "comm local_leader peer_comm remote_leader tag out_comm",
+    "Intercomm_create_from_groups@4": "group local_leader remote_group remote_leader stringtag "
+    "info errhandler out_comm",
+    "Intercomm_merge": "comm high out_comm",
+    "Comm_spawn": "command argv maxprocs info root comm out_comm errcodes",
+    "Comm_spawn_multiple": "spawn_count commands argvs maxprocs_array infos root comm out_comm "
+    "errcodes",
+    "Comm_connect": "port_name info root comm out_comm",
+    "Comm_accept": "port_name info root comm out_comm",
+    "Comm_join": "fd out_comm",
+    "Comm_get_parent": "out_comm",
+    "Comm_free": "comm_pointer",
+    "Comm_disconnect": "comm_pointer",
+    "Comm_set_name": "comm comm_name",
+}
+
+LIFECYCLE: dict[str, str] = {
+    "Init": "argc argv_pointer",
+    "Init_thread": "argc argv_pointer required provided",
+    "Finalize": "",
+    "Abort": "comm errorcode",
+    "Session_init@4": "info errhandler session",
+    "Session_finalize@4": "session_pointer",
+}  # and MPI_Pcontrol, which is variadic and written by hand
+
+# kind -> (C type, C type of the large-count form, Fortran type); {} is the parameter's name.
+_HANDLE = "MPI_Fint *{}"
+_TYPES: dict[str, tuple[str, str, str]] = {
+    "count": ("int {}", "MPI_Count {}", "void *{}"),
+    "counts": ("const int {}[]", "const MPI_Count {}[]", "void *{}"),
+    "displs": ("const int {}[]", "const MPI_Aint {}[]", "void *{}"),
+    "aint_displs": ("const MPI_Aint {}[]", "const MPI_Aint {}[]", "void *{}"),
+    "cbuf": ("const void *{}", "const void *{}", "void *{}"),
+    "buf": ("void *{}", "void *{}", "void *{}"),
+    "type": ("MPI_Datatype {}", "MPI_Datatype {}", _HANDLE),
+    "types": ("const MPI_Datatype {}[]", "const MPI_Datatype {}[]", _HANDLE),
+    "op": ("MPI_Op {}", "MPI_Op {}", _HANDLE),
+    "comm": ("MPI_Comm {}", "MPI_Comm {}", _HANDLE),
+    "comm*": ("MPI_Comm *{}", "MPI_Comm *{}", _HANDLE),
+    "group": ("MPI_Group {}", "MPI_Group {}", _HANDLE),
+    "info": ("MPI_Info {}", "MPI_Info {}", _HANDLE),
+    "infos": ("const MPI_Info {}[]", "const MPI_Info {}[]", _HANDLE),
+    "errhandler": ("MPI_Errhandler {}", "MPI_Errhandler {}", _HANDLE),
+    "session*": ("MPI_Session *{}", "MPI_Session *{}", _HANDLE),
+    "request": ("MPI_Request *{}", "MPI_Request *{}", _HANDLE),
+    "request_value": ("MPI_Request {}", "MPI_Request {}", _HANDLE),
+    "requests": ("MPI_Request {}[]", "MPI_Request {}[]", _HANDLE),
+    "message": ("MPI_Message *{}", "MPI_Message *{}", _HANDLE),
+    "status": ("MPI_Status *{}", "MPI_Status *{}", "void *{}"),
+    "statuses": ("MPI_Status *{}", "MPI_Status *{}", "void *{}"),
+    "int": ("int {}", "int {}", "MPI_Fint *{}"),
+    "int*": ("int *{}", "int *{}", "MPI_Fint *{}"),
+    "ints": ("const int {}[]", "const int {}[]", "MPI_Fint *{}"),
+    "out_ints": ("int {}[]", "int {}[]", "MPI_Fint *{}"),
+    "string": ("const char *{}", "const char *{}", "char *{}"),
+    "strings": ("char *{}[]", "char *{}[]", "char *{}"),
+    "strings*": ("char **{}[]", "char **{}[]", "char *{}"),
+    "argv_pointer": ("char ***{}", "char ***{}", "void *{}"),
+}
+
+# parameter -> (name in the prototype, kind)
+_NAMES: dict[str, tuple[str, str]] = {
+    "sendbuf": ("sendbuf", "cbuf"),
+    "recvbuf": ("recvbuf", "buf"),
+    "buffer": ("buffer", "buf"),
+    "cbuf": ("buf", "cbuf"),
+    "buf": ("buf", "buf"),
+    "sdispls": ("sdispls", "displs"),
+    "rdispls": ("rdispls", "displs"),
+    "displs": ("displs", "displs"),
+    "wsdispls": ("sdispls", "aint_displs"),
+    "wrdispls": ("rdispls", "aint_displs"),
+    "op": ("op", "op"),
+    "comm": ("comm", "comm"),
+    "peer_comm": ("peer_comm", "comm"),
+    "comm_pointer": ("comm", "comm*"),
+    "out_comm": ("newcomm", "comm*"),
+    "group": ("group", "group"),
+    "remote_group": ("remote_group", "group"),
+    "info": ("info", "info"),
+    "infos": ("array_of_info", "infos"),
+    "errhandler": ("errhandler", "errhandler"),
+    "session": ("session", "session*"),
+    "session_pointer": ("session", "session*"),
+    "request": ("request", "request"),
+    "out_request": ("request", "request"),
+    "request_value": ("request", "request_value"),
+    "requests": ("requests", "requests"),
+    "message": ("message", "message"),
+    "status": ("status", "status"),
+    "statuses": ("statuses", "statuses"),
+    "count_int": ("count", "int"),
+    "out_index": ("index", "int*"),
+    "outcount": ("outcount", "int*"),
+    "indices": ("indices", "out_ints"),
+    "flag": ("flag", "int*"),
+    "dims": ("dims", "ints"),
+    "periods": ("periods", "ints"),
+    "index": ("index", "ints"),
+    "edges": ("edges", "ints"),
+    "sources": ("sources", "ints"),
+    "degrees": ("degrees", "ints"),
+    "destinations": ("destinations", "ints"),
+    "weights": ("weights", "ints"),
+    "sourceweights": ("sourceweights", "ints"),
+    "destweights": ("destweights", "ints"),
+    "remain_dims": ("remain_dims", "ints"),
+    "maxprocs_array": ("array_of_maxprocs", "ints"),
+    "errcodes": ("errcodes", "out_ints"),
+    "spawn_count": ("count", "int"),
+    "stringtag": ("stringtag", "string"),
+    "port_name": ("port_name", "string"),
+    "command": ("command", "string"),
+    "comm_name": ("comm_name", "string"),
+    "argv": ("argv", "strings"),
+    "commands": ("commands", "strings"),
+    "argvs": ("argvs", "strings*"),
+    "argc": ("argc", "int*"),
+    "argv_pointer": ("argv", "argv_pointer"),
+    "provided": ("provided", "int*"),
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a wrapped function; `where` is "", "root" or "nonroot"."""
+
+    name: str
+    kind: str
+    where: str = ""
+
+    def c(self, large: bool) -> str:
+        """Its declaration in C."""
+        return _TYPES[self.kind][1 if large else 0].format(self.name)
+
+    def fortran(self) -> str:
+        """Its declaration in a Fortran wrapper written in C: everything is an address."""
+        return _TYPES[self.kind][2].format(self.name)
+
+
+@dataclass(frozen=True)
+class Function:
+    """One wrapped entry point, e.g. MPI_Iallreduce_c."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    family: str
+    operation: str = ""
+    form: str = "blocking"
+    large: bool = False
+    level: str = "3"
+
+    def prototype(self) -> str:
+        """Its prototype in C, without the semicolon."""
+        declared = ", ".join(p.c(self.large) for p in self.parameters) or "void"
+        return f"int {self.name}({declared})"
+
+    def arguments(self) -> str:
+        """The names of its parameters, as a call passes them on."""
+        return ", ".join(p.name for p in self.parameters)
+
+
+def _parameter(word: str) -> Parameter:
+    base, _, where = word.partition(":")
+    if base in _NAMES:
+        name, kind = _NAMES[base]
+    elif base in ("count", "sendcount", "recvcount"):
+        name, kind = base, "count"
+    elif base in ("sendcounts", "recvcounts"):
+        name, kind = base, "counts"
+    elif base in ("datatype", "sendtype", "recvtype"):
+        name, kind = base, "type"
+    elif base in ("sendtypes", "recvtypes"):
+        name, kind = base, "types"
+    else:
+        name, kind = base, "int"
+    return Parameter(name, kind, where)
+
+
+def _parameters(words: str) -> tuple[Parameter, ...]:
+    return tuple(_parameter(word) for word in words.split())
+
+
+def collective_functions() -> list[Function]:
+    """The 129 entry points of the collectives, in the order of the table."""
+    functions = []
+    for operation, words in COLLECTIVES.items():
+        for form, prefix, suffix, extra in (
+            ("blocking", "", "", ""),
+            ("nonblocking", "I", "", " out_request"),
+            ("persistent", "", "_init", " info out_request"),
+        ):
+            stem = f"{prefix}{operation}" if prefix else operation.capitalize()
+            name = f"MPI_{stem}{suffix}"
+            functions += [
+                Function(
+                    name + ("_c" if large else ""),
+                    _parameters(words + extra),
+                    "collective",
+                    operation,
+                    form,
+                    large,
+                    "4c" if large else "4" if form == "persistent" else "3",
+                )
+                for large in (False, True)
+                if not (large and operation == "barrier")
+            ]
+    return functions
+
+
+def other_functions() -> list[Function]:
+    """Every wrapped function that is not a collective of the table, MPI_Pcontrol apart."""
+    functions = []
+    for family, table in (
+        ("outside", POINT_TO_POINT),
+        ("completion", COMPLETION),
+        ("communicator", COMMUNICATORS),
+        ("lifecycle", LIFECYCLE),
+    ):
+        for key, words in table.items():
+            stem, _, level = key.partition("@")
+            for large in (False, True) if stem.endswith("*") else (False,):
+                name = "MPI_" + stem.rstrip("*") + ("_c" if large else "")
+                functions.append(
+                    Function(
+                        name,
+                        _parameters(words),
+                        family,
+                        large=large,
+                        level="4c" if large else level or "3",
+                    )
+                )
+    return functions
+
+
+LEVELS = ("3", "4", "4c")
+
+
+def functions(level: str) -> list[Function]:
+    """What a library of this level of the standard exports ("3", "4", "4c": with large counts)."""
+    known = LEVELS[: LEVELS.index(level) + 1]
+    return [f for f in collective_functions() + other_functions() if f.level in known]

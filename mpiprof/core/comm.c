@@ -1,0 +1,439 @@
+/* Communicators: an identity that all members agree on without communicating, and the count of the
+ * collective operations that MPI orders on each.
+ *
+ * An identity hashes the parent's identity, the parent's count at the creating call and the members
+ * (as world ranks). MPI does not order the callers of create_group, and the two sides of an
+ * intercomm_create have parents of their own: there the tag and the number of times that these
+ * members have done this before take the parent's place. A communicator with members outside this
+ * MPI_COMM_WORLD, and a handle that no wrapper has seen made, get an identity of this process's
+ * own: recorded, never matched.
+ *
+ * Entries live as long as the process (shapes refer to them); the table from handles to entries is
+ * changed under recorder.lock. MPI lets no two threads call collectives on one communicator at
+ * once, so `next` needs no lock.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "recorder.h"
+
+/* Entries stay: some 500 bytes each, and as much in the tables. */
+enum { MOST_COMMUNICATORS = 1 << 17 };
+
+static struct map by_handle, occurrences;
+static uint32_t made_so_far; /* under recorder.lock */
+
+static uint64_t handle_key(MPI_Comm comm)
+{
+    return (uint64_t)(uintptr_t)comm;
+}
+
+static uint64_t hash_text(uint64_t h, const char *text, int length)
+{
+    for (int i = 0; length < 0 ? text[i] != '\0' : i < length; i++)
+        h = hash_mix(h, (uint64_t)(unsigned char)text[i]);
+    return h;
+}
+
+struct communicator *comm_find(MPI_Comm comm)
+{
+    return map_get(&by_handle, handle_key(comm));
+}
+
+/* Errors of a local argument check: the call has taken part in nothing. */
+bool error_is_local(int error)
+{
+    static const int classes[] = {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE,
+                                  MPI_ERR_TAG,    MPI_ERR_COMM,  MPI_ERR_RANK,
+                                  MPI_ERR_ROOT,   MPI_ERR_OP,    MPI_ERR_TOPOLOGY,
+                                  MPI_ERR_ARG,    MPI_ERR_INFO,  MPI_ERR_UNSUPPORTED_OPERATION};
+    int class = error;
+
+    pmpi.Error_class(error, &class);
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (class == classes[i])
+            return true;
+    return false;
+}
+
+/* ---- members */
+
+struct members {
+    int count, *ranks; /* as world ranks */
+    bool foreign;
+};
+
+/* Open MPI looks for each rank by turns, O(p^2): where all are known to be there, it isn't asked.
+ */
+static struct members members_all(int size)
+{
+    struct members m = {.count = size, .ranks = malloc(sizeof *m.ranks * (size_t)size)};
+
+    m.foreign = m.ranks == NULL;
+    for (int i = 0; !m.foreign && i < size; i++)
+        m.ranks[i] = i;
+    return m;
+}
+
+static bool are_all(const struct members *m)
+{
+    bool all = !m->foreign && m->count == recorder.size;
+
+    for (int i = 0; all && i < m->count; i++)
+        all = m->ranks[i] == i;
+    return all;
+}
+
+static struct members members_of(MPI_Comm comm, bool remote, int size)
+{
+    struct members m = {0};
+    MPI_Group group;
+    int *own;
+
+    if ((remote ? pmpi.Comm_remote_group : pmpi.Comm_group)(comm, &group) != MPI_SUCCESS)
+        return (struct members){.foreign = true};
+    pmpi.Group_size(group, &m.count);
+    if (m.count > size) /* MPICH 5.0: a smaller Cartesian communicator has its parent's group */
+        m.count = size;
+    own = malloc(sizeof *own * (size_t)(m.count + 1));
+    m.ranks = malloc(sizeof *own * (size_t)(m.count + 1));
+    m.foreign = own == NULL || m.ranks == NULL || recorder.world == MPI_GROUP_NULL;
+    for (int i = 0; !m.foreign && i < m.count; i++)
+        own[i] = i;
+    if (!m.foreign && m.count > 0)
+        m.foreign =
+            pmpi.Group_translate_ranks(group, m.count, own, recorder.world, m.ranks) != MPI_SUCCESS;
+    for (int i = 0; !m.foreign && i < m.count; i++)
+        m.foreign = m.ranks[i] == MPI_UNDEFINED;
+    free(own);
+    pmpi.Group_free(&group);
+    return m;
+}
+
+static uint64_t members_hash(const struct members *m)
+{
+    uint64_t h = (uint64_t)m->count;
+
+    for (int i = 0; i < m->count; i++)
+        h = hash_mix(h, (uint64_t)m->ranks[i]);
+    return h;
+}
+
+static int lowest(const struct members *m)
+{
+    int rank = INT_MAX;
+
+    for (int i = 0; i < m->count; i++)
+        rank = m->ranks[i] < rank ? m->ranks[i] : rank;
+    return rank;
+}
+
+/* Runs of equal steps: [[first, last, step], ...]. */
+static void members_add(struct text *t, const struct members *m)
+{
+    if (m->foreign) {
+        text_add(t, "null");
+        return;
+    }
+    text_add(t, "[");
+    for (int i = 0; i < m->count;) {
+        const int step = i + 1 < m->count ? m->ranks[i + 1] - m->ranks[i] : 1;
+        int last = i;
+
+        while (last + 1 < m->count && m->ranks[last + 1] - m->ranks[last] == step)
+            last++;
+        text_add(t, "%s[%d, %d, %d]", i > 0 ? ", " : "", m->ranks[i], m->ranks[last], step);
+        i = last + 1;
+    }
+    text_add(t, "]");
+}
+
+/* ---- process topologies */
+
+static void ranks_add(struct text *t, const char *name, const int *ranks, int count)
+{
+    const char *comma = "";
+
+    text_add(t, ", \"%s\": [", name);
+    for (int i = 0; i < count; i++)
+        if (ranks[i] != MPI_PROC_NULL) {
+            text_add(t, "%s%d", comma, ranks[i]);
+            comma = ", ";
+        }
+    text_add(t, "]");
+}
+
+static void cart_neighbours(MPI_Comm comm, int degree, int *in, int *out)
+{
+    for (int i = 0; i < degree / 2; i++) {
+        int lower = MPI_PROC_NULL, upper = MPI_PROC_NULL;
+
+        pmpi.Cart_shift(comm, i, 1, &lower, &upper);
+        in[2 * i] = out[2 * i] = lower;
+        in[2 * i + 1] = out[2 * i + 1] = upper;
+    }
+}
+
+static void neighbours_add(struct text *t, MPI_Comm comm, struct communicator *c)
+{
+    int kind = MPI_UNDEFINED, weighted = 0;
+
+    if (pmpi.Topo_test(comm, &kind) != MPI_SUCCESS || kind == MPI_UNDEFINED)
+        return;
+    if (kind == MPI_CART && pmpi.Cartdim_get(comm, &c->indegree) == MPI_SUCCESS)
+        c->indegree = c->outdegree = 2 * c->indegree;
+    else if (kind == MPI_GRAPH)
+        pmpi.Graph_neighbors_count(comm, c->rank, &c->indegree);
+    else if (kind == MPI_DIST_GRAPH)
+        pmpi.Dist_graph_neighbors_count(comm, &c->indegree, &c->outdegree, &weighted);
+    if (kind == MPI_GRAPH)
+        c->outdegree = c->indegree;
+    const size_t degrees = (size_t)(c->indegree + c->outdegree) + 2;
+    int *const ranks = calloc(2 * degrees, sizeof *ranks);
+
+    if (ranks == NULL)
+        return;
+    int *const out = ranks + c->indegree + 1, *const weights = ranks + degrees;
+    if (kind == MPI_CART)
+        cart_neighbours(comm, c->indegree, ranks, out);
+    else if (kind == MPI_GRAPH && pmpi.Graph_neighbors(comm, c->rank, c->indegree, ranks) == 0)
+        memcpy(out, ranks, sizeof *ranks * (size_t)c->indegree);
+    else if (kind == MPI_DIST_GRAPH)
+        pmpi.Dist_graph_neighbors(comm, c->indegree, ranks, weights, c->outdegree, out,
+                                  weights + c->indegree + 1);
+    ranks_add(t, "sources", ranks, c->indegree);
+    ranks_add(t, "destinations", out, c->outdegree);
+    free(ranks);
+}
+
+/* ---- making entries */
+
+static uint64_t occurrence(uint64_t key)
+{
+    recorder_lock();
+    const uintptr_t before = (uintptr_t)map_get(&occurrences, key);
+
+    map_put(&occurrences, key, (void *)(before + 1)); /* the count itself, not a pointer */
+    recorder_unlock();
+    return before;
+}
+
+static uint64_t identity_of(const struct creation *how, const struct members *mine,
+                            const struct members *others, bool inter)
+{
+    const uint64_t a = members_hash(mine), b = inter ? members_hash(others) : 0;
+    uint64_t h = hash_mix(a < b ? a : b, a < b ? b : a);
+    const bool by_parent = how->counted && strcmp(how->how, "intercomm_create") != 0;
+
+    /* The job comes in by MPI_COMM_WORLD; under Sessions its members have not all agreed on one. */
+    if (by_parent)
+        return hash_mix(hash_mix(h, how->parent->identity), how->sequence);
+    if (strcmp(how->how, "create_group") == 0)
+        h = hash_mix(h, how->parent->identity);
+    h = hash_text(hash_mix(h, (uint64_t)how->tag), how->text != NULL ? how->text : "",
+                  how->text != NULL ? how->text_length : -1);
+    return hash_mix(h, occurrence(h));
+}
+
+static uint64_t local_identity(void)
+{
+    static atomic_uint_fast64_t made;
+
+    return hash_mix(hash_mix(recorder.job ^ 0x10ca1, (uint64_t)recorder.rank),
+                    atomic_fetch_add(&made, 1));
+}
+
+static void comm_write(const struct creation *how, MPI_Comm comm, struct communicator *c,
+                       const struct members *mine, const struct members *others)
+{
+    struct text t = {0};
+
+    text_add(&t, "{\"rank\": %d, \"communicator\": %u, \"identity\": \"%016llx\", \"parent\": ",
+             recorder.rank, c->id, (unsigned long long)c->identity);
+    if (how->parent != NULL)
+        text_add(&t, "\"%016llx\"", (unsigned long long)how->parent->identity);
+    else
+        text_add(&t, "null");
+    text_add(&t, ", \"how\": \"%s\", \"local\": %s, \"inter\": %s, \"size\": %d, \"members\": ",
+             how->how, c->local ? "true" : "false", c->inter ? "true" : "false",
+             c->size + c->remote_size);
+    members_add(&t, mine);
+    if (c->inter) {
+        text_add(&t, ", \"remote\": ");
+        members_add(&t, others);
+    } else {
+        neighbours_add(&t, comm, c);
+    }
+    text_add(&t, "}\n");
+    file_line(&t);
+    text_free(&t);
+}
+
+/* The two sides of an accept and a connect know nothing of each other's parents. */
+static bool is_met(const struct creation *how)
+{
+    return strcmp(how->how, "accept") == 0 || strcmp(how->how, "connect") == 0;
+}
+
+/* MPI_COMM_WORLD and its duplicates. */
+static bool knows_all(const struct creation *how, const struct communicator *c)
+{
+    static const char *const same[] = {"dup", "dup_with_info", "idup", "idup_with_info"};
+    bool known = strcmp(how->how, "world") == 0;
+
+    for (size_t i = 0; how->parent != NULL && how->parent->everyone && i < 4; i++)
+        known |= strcmp(how->how, same[i]) == 0;
+    return known && !c->inter && c->size == recorder.size;
+}
+
+/* Where calls are switched all members must know a communicator, so there all have an entry. */
+static bool room_for_one(void)
+{
+    static atomic_bool said;
+
+    recorder_lock();
+    const bool room = recorder.switching || made_so_far < MOST_COMMUNICATORS;
+
+    recorder_unlock();
+    if (!room && !atomic_exchange(&said, true) && recorder.rank == 0)
+        recorder_say("more than %d communicators: calls on later ones are not recorded",
+                     MOST_COMMUNICATORS);
+    return room;
+}
+
+/* Makes the entry of a communicator; `how->parent` may be NULL. NULL: none to be had. */
+static struct communicator *entry_make(const struct creation *how, MPI_Comm comm, bool local)
+{
+    struct communicator *const c = room_for_one() ? calloc(1, sizeof *c) : NULL;
+    struct members mine, others = {0};
+    int inter = 0;
+
+    if (c == NULL || pmpi.Comm_test_inter(comm, &inter) != MPI_SUCCESS) {
+        free(c);
+        return NULL;
+    }
+    c->inter = inter != 0;
+    c->handle = comm;
+    pmpi.Comm_rank(comm, &c->rank);
+    pmpi.Comm_size(comm, &c->size);
+    mine = knows_all(how, c) ? members_all(c->size) : members_of(comm, false, c->size);
+    c->everyone = are_all(&mine);
+    if (c->inter) {
+        pmpi.Comm_remote_size(comm, &c->remote_size);
+        others = members_of(comm, true, c->remote_size);
+    }
+    c->first_group =
+        c->inter && !mine.foreign && !others.foreign && lowest(&mine) < lowest(&others);
+    c->local = local || mine.foreign || others.foreign ||
+               (how->parent == NULL && how->text == NULL) || is_met(how) ||
+               (how->parent != NULL && how->parent->local);
+    c->identity = c->local ? local_identity() : identity_of(how, &mine, &others, c->inter);
+    recorder_lock();
+    c->id = ++made_so_far;
+    recorder_unlock();
+    comm_write(how, comm, c, &mine, &others);
+    free(mine.ranks);
+    free(others.ranks);
+    recorder_lock();
+    map_put(&by_handle, handle_key(comm), c);
+    recorder_unlock();
+    return c;
+}
+
+struct communicator *comm_adopt(MPI_Comm comm)
+{
+    const struct creation how = {.how = "unknown"};
+
+    return entry_make(&how, comm, true);
+}
+
+/* MPI_COMM_WORLD and MPI_COMM_SELF; under Sessions there are none. */
+void comm_start(bool sessions)
+{
+    struct communicator job = {.identity = recorder.job};
+    const struct creation world = {.how = "world", .parent = &job, .counted = true};
+    const struct creation own = {.how = "self", .parent = &job, .counted = true, .sequence = 1};
+
+    if (sessions)
+        return;
+    entry_make(&world, MPI_COMM_WORLD, false);
+    entry_make(&own, MPI_COMM_SELF, false);
+}
+
+/* ---- what the wrappers call */
+
+void comm_making(struct creation *c, MPI_Comm parent, bool counted)
+{
+    if (!atomic_load(&recorder.active) || parent == MPI_COMM_NULL)
+        return;
+    c->parent_handle = parent;
+    c->parent = comm_find(parent);
+    c->counted = counted && c->parent != NULL;
+    if (c->counted) {
+        c->sequence = c->parent->next++;
+        c->parent->history = c->parent->history << 8 | HISTORY_CREATION;
+    }
+}
+
+bool comm_made(struct creation *c, int error)
+{
+    if (error == MPI_SUCCESS)
+        return true;
+    if (c->counted && error_is_local(error) && c->parent->next == c->sequence + 1) {
+        c->parent->next = c->sequence;
+        c->parent->history >>= 8;
+    }
+    return false;
+}
+
+void comm_register(const struct creation *c, MPI_Comm made)
+{
+    if (strcmp(c->how, "create_from_group") == 0 && made != MPI_COMM_NULL)
+        recorder_group_created(made);
+    if (atomic_load(&recorder.active) && made != MPI_COMM_NULL)
+        entry_make(c, made, false);
+}
+
+/* Takes an entry out of the table before the library may give its handle to another thread. */
+struct communicator *comm_unlink(MPI_Comm comm)
+{
+    struct communicator *const c = atomic_load(&recorder.active) ? comm_find(comm) : NULL;
+
+    if (c != NULL) {
+        recorder_lock();
+        map_put(&by_handle, handle_key(comm), NULL);
+        recorder_unlock();
+    }
+    return c;
+}
+
+void comm_freed(struct communicator *c, int error)
+{
+    if (c == NULL)
+        return;
+    if (error == MPI_SUCCESS) {
+        select_forget(c);
+        return;
+    }
+    recorder_lock();
+    map_put(&by_handle, handle_key(c->handle), c);
+    recorder_unlock();
+}
+
+void comm_named(MPI_Comm comm, int error)
+{
+    char name[1024] = "";
+    int length = 0;
+    struct text t = {0};
+    const struct communicator *const c =
+        error == MPI_SUCCESS && atomic_load(&recorder.active) ? comm_find(comm) : NULL;
+
+    if (c == NULL || pmpi.Comm_get_name(comm, name, &length) != MPI_SUCCESS)
+        return;
+    text_add(&t, "{\"rank\": %d, \"communicator\": %u, \"name\": ", recorder.rank, c->id);
+    text_json(&t, name, length);
+    text_add(&t, "}\n");
+    file_line(&t);
+    text_free(&t);
+}

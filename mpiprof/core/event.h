@@ -1,0 +1,56 @@
+/* The record of the log: this list is the C struct, and the head line of every log.
+ *
+ * Kinds: a call (open while exit_ns is 0), the start of a persistent operation, a completion by
+ * Wait or Test, an extension of the record after it (`sequence` says of what, exit_ns is the
+ * value), and a line of the summary (enter_ns: total time, exit_ns: number of calls).
+ * `kind` is written last, so that a reader of a live or dead job never sees half a record.
+ */
+#pragma once
+#include <stdint.h>
+
+#define RECORD_FIELDS(X)                                                                           \
+    X(int64_t, enter_ns, "<i8")                                                                    \
+    X(int64_t, exit_ns, "<i8")                                                                     \
+    X(uint32_t, sequence, "<u4")                                                                   \
+    X(uint32_t, shape, "<u4")                                                                      \
+    X(uint32_t, outside_ns, "<u4")                                                                 \
+    X(uint16_t, thread, "<u2")                                                                     \
+    X(uint8_t, kind, "u1")                                                                         \
+    X(uint8_t, choice, "u1")
+
+#define CHUNK_FIELDS(X)                                                                            \
+    X(uint32_t, magic, "<u4")                                                                      \
+    X(uint32_t, rank, "<u4")                                                                       \
+    X(uint32_t, thread, "<u4")                                                                     \
+    X(uint32_t, window, "<u4")                                                                     \
+    X(uint64_t, serial, "<u8")                                                                     \
+    X(uint64_t, dropped, "<u8")
+
+#define KINDS(X) X(empty) X(call) X(start) X(completion) X(extension) X(summary)
+
+#define MEMBER(type, name, format) type name;
+struct record {
+    RECORD_FIELDS(MEMBER)
+};
+struct chunk_head {
+    CHUNK_FIELDS(MEMBER)
+};
+#undef MEMBER
+
+#define KIND(name) KIND_##name,
+enum kind { KINDS(KIND) };
+#undef KIND
+
+enum extension { EXT_OUTSIDE = 1, EXT_START, EXT_SENT, EXT_RECEIVED, EXT_LONGEST };
+
+enum { CHUNK_BYTES = 65536, CHUNK_HEAD = 64, CHUNK_RECORDS = (CHUNK_BYTES - CHUNK_HEAD) / 32 };
+#define CHUNK_MAGIC 0x6863504Du
+
+struct chunk {
+    struct chunk_head head;
+    char spare[CHUNK_HEAD - sizeof(struct chunk_head)];
+    struct record records[CHUNK_RECORDS];
+};
+
+_Static_assert(sizeof(struct record) == 32, "a record is 32 bytes");
+_Static_assert(sizeof(struct chunk) == CHUNK_BYTES, "a chunk is 64 KiB");

@@ -1,0 +1,288 @@
+/* From MPI_Init to MPI_Finalize: what happens when, and MPI_Pcontrol.
+ *
+ * Passive until MPI_Init has succeeded, and for ever in a process that has no trace to write to:
+ * then every wrapper is one comparison and the native call. One thread comes here at a time
+ * (MPI allows one Init and one Finalize); `recorder` belongs to this file.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "recorder.h"
+
+struct recorder recorder = {.rank = -1};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool with_world; /* MPI_Init, not Sessions alone */
+static atomic_int sessions;
+static bool ended;
+
+void recorder_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void recorder_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* One line to the user. */
+void recorder_say(const char *format, ...)
+{
+    char line[1400] = "mpiprof: ";
+    const size_t start = strlen(line);
+    va_list arguments;
+
+    if (recorder.options.quiet)
+        return;
+    va_start(arguments, format);
+    vsnprintf(line + start, sizeof line - start - 1, format, arguments);
+    va_end(arguments);
+    strcat(line, "\n");
+    guard_say(line, strlen(line));
+}
+
+static bool writes_meta(int rank)
+{
+    return rank == 0 || recorder.options.partial;
+}
+
+/* Clocks and the machine table, where the processes may communicate. The first rank alone reads a
+ * table's file, and says whether to measure: not all may have been given it, or see it. */
+static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *skipped)
+{
+    const char *const file = recorder.options.machine;
+    char known = 0;
+
+    recorder.private = MPI_COMM_NULL;
+    if (file != NULL && writes_meta(rank) && !meta_read(file, machine))
+        recorder_say("cannot read the machine table %s: %s", file, strerror(errno));
+    if (recorder.options.partial || recorder.size < 2) {
+        text_add(skipped, recorder.size < 2 ? "\"machine table: one rank\""
+                                            : "\"clocks and machine table: partial run\"");
+        return;
+    }
+    if (pmpi.Comm_split(comm, 0, rank, &recorder.private) != MPI_SUCCESS) {
+        recorder.private = MPI_COMM_NULL;
+        text_add(skipped, "\"clocks and machine table: no private communicator\"");
+        return;
+    }
+    clock_nodes(recorder.private);
+    clock_synchronise("init");
+    if (clock_node_count() < 2)
+        text_add(skipped, "\"machine table between nodes: one node\"");
+    known = machine->length > 0;
+    pmpi.Bcast(&known, 1, MPI_BYTE, 0, recorder.private);
+    if (!known) {
+        machine_measure(machine, false);
+        if (!machine_reduces())
+            text_add(skipped, "%s\"reductions: this MPI has none outside MPI_COMM_WORLD\"",
+                     skipped->length > 0 ? ", " : "");
+    }
+    /* From here on a lost process is the program's affair: in MPI_Finalize no error of ours may
+     * end a job that has outlived one. */
+    if (pmpi.Comm_set_errhandler != NULL)
+        pmpi.Comm_set_errhandler(recorder.private, MPI_ERRORS_RETURN);
+}
+
+/* A forked child is no rank: it shares our windows and files, and must not touch them. */
+static void leave_child(void)
+{
+    atomic_store(&recorder.active, false);
+}
+
+/* ---- the start */
+
+/* Once in a process: what ended with the last session does not begin again with MPI_Init. */
+static void start(MPI_Comm comm, bool sessions_only)
+{
+    static atomic_bool started;
+    char host[256] = "node";
+    struct text machine = {0}, skipped = {0};
+    int rank = 0, size = 1;
+
+    if (atomic_exchange(&started, true))
+        return;
+    gethostname(host, sizeof host - 1);
+    with_world = !sessions_only;
+    pmpi.Comm_rank(comm, &rank);
+    pmpi.Comm_size(comm, &size);
+    const bool recording = recorder_join(comm, rank, size);
+
+    if (sessions_only) /* a program may disconnect its communicator, which waits for receives */
+        join_end();
+    if (!recording)
+        return;
+    if (!file_open(recorder.folder, recorder.rank, recorder.size, host)) {
+        /* claimed: a child or a job inside the job stays passive, without a word */
+        const int reason = errno;
+
+        atomic_store(&recorder.stopped, true);
+        recorder.passive = true;
+        if (reason != EEXIST)
+            recorder_say("rank %d cannot write to %s: %s; it runs unrecorded", recorder.rank,
+                         recorder.folder, strerror(reason));
+    }
+    record_start_up();
+    callsite_start();
+    meta_process(host);
+    if (recorder.note[0] != '\0')
+        file_note("%s", recorder.note);
+    measure(comm, rank, &machine, &skipped);
+    if (writes_meta(rank))
+        meta_write(with_world, &machine, skipped.bytes != NULL ? skipped.bytes : "");
+    if (sessions_only && recorder.private != MPI_COMM_NULL)
+        pmpi.Comm_free(&recorder.private);
+    text_free(&machine);
+    text_free(&skipped);
+    comm_start(sessions_only);
+    if (!recorder.options.partial)
+        select_start();
+    pthread_atfork(NULL, NULL, leave_child);
+    atomic_store(&recorder.active, true);
+}
+
+void recorder_initialised(int error)
+{
+    if (error != MPI_SUCCESS || atomic_load(&recorder.active) || !pmpi_load())
+        return;
+    recorder_options();
+    python_start();
+    options_leave_environment();
+    pmpi.Comm_rank(MPI_COMM_WORLD, &recorder.rank);
+    pmpi.Comm_size(MPI_COMM_WORLD, &recorder.size);
+    if (pmpi.Comm_group(MPI_COMM_WORLD, &recorder.world) == MPI_SUCCESS)
+        start(MPI_COMM_WORLD, false);
+}
+
+/* Sessions communicate nothing here: not all processes need join. The members of mpi://WORLD are
+ * known without a message; recording starts with the first communicator from a group. */
+void recorder_session(int error, MPI_Session session)
+{
+    if (error != MPI_SUCCESS || !pmpi_load() || pmpi.Group_from_session_pset == NULL ||
+        pmpi.Group_rank == NULL)
+        return;
+    atomic_fetch_add(&sessions, 1);
+    if (recorder.rank >= 0)
+        return;
+    recorder_options();
+    python_start();
+    options_leave_environment();
+    if (pmpi.Group_from_session_pset(session, "mpi://WORLD", &recorder.world) != MPI_SUCCESS)
+        return;
+    pmpi.Group_rank(recorder.world, &recorder.rank);
+    pmpi.Group_size(recorder.world, &recorder.size);
+}
+
+/* The first communicator from a group: its members agree on the folder. */
+void recorder_group_created(MPI_Comm comm)
+{
+    if (recorder.rank >= 0 && !with_world)
+        start(comm, true);
+}
+
+/* ---- the end */
+
+/* Without memory from the heap: programs call MPI_Abort in handlers of signals, where its lock may
+ * be held. */
+static void end_write(const char *reason)
+{
+    char line[400];
+    struct text t = {.bytes = line, .room = sizeof line};
+
+    if (ended)
+        return;
+    ended = true;
+    text_add(&t,
+             "{\"rank\": %d, \"end\": {\"at_ns\": %lld, \"reason\": \"%s\", \"dropped\": %llu, ",
+             recorder.rank, (long long)now_ns(), reason, (unsigned long long)record_dropped());
+    text_add(&t, "\"recorder_ns\": %lld}}\n", (long long)record_overhead_ns());
+    file_line(&t);
+}
+
+static void say_goodbye(void)
+{
+    const char *const folder = recorder.folder, *const own = getenv("MPIPROF_INVOCATION");
+    char here[PATH_BYTES];
+    size_t skip = 0;
+
+    if (getcwd(here, sizeof here) != NULL && strncmp(folder, here, strlen(here)) == 0 &&
+        folder[strlen(here)] == '/')
+        skip = strlen(here) + 1;
+    recorder_say("trace of %d ranks in %s", recorder.size, folder + skip);
+
+    /* So that it can be typed as it stands: a shell would split a name with a space. */
+    const char *const quote = strpbrk(folder + skip, " \t'\"$&()*;<>?[\\]`{|}~") ? "'" : "";
+
+    recorder_say("next: %s report %s%s%s", own != NULL ? own : "python -m mpiprof", quote,
+                 folder + skip, quote);
+}
+
+void recorder_finalising(void)
+{
+    join_end();
+    if (!atomic_exchange(&recorder.active, false))
+        return;
+    select_end(with_world ? recorder.private : MPI_COMM_NULL);
+    if (recorder.private != MPI_COMM_NULL && with_world) {
+        clock_synchronise("finalize");
+        pmpi.Comm_free(&recorder.private);
+    }
+    end_write("finalize");
+    file_close();
+    pmpi.Group_free(&recorder.world);
+    if (record_dropped() > 0 && !recorder.passive)
+        recorder_say("rank %d: %llu calls are missing from the trace", recorder.rank,
+                     (unsigned long long)record_dropped());
+    if (recorder.rank == 0 && !recorder.passive)
+        say_goodbye();
+}
+
+void recorder_aborting(void)
+{
+    if (atomic_load(&recorder.active))
+        end_write("abort");
+}
+
+void recorder_session_ending(void)
+{
+    if (atomic_fetch_sub(&sessions, 1) == 1 && !with_world)
+        recorder_finalising();
+}
+
+/* MPI_Pcontrol is variadic: what a tool behind us might take beside the level is not passed on. */
+static void control(int level)
+{
+    if (!atomic_load(&recorder.active))
+        return;
+    if (level == 0 || level == 1)
+        atomic_store(&recorder.paused, level == 0);
+    else if (level == 2)
+        record_flush();
+}
+
+PUBLIC int MPI_Pcontrol(const int level, ...)
+{
+    int (*const native)(const int, ...) = (int (*)(const int, ...))native_get(NATIVE_MPI_Pcontrol);
+
+    control(level);
+    return native != NULL ? native(level) : MPI_SUCCESS;
+}
+
+#ifdef MPIPROF_FORTRAN
+PUBLIC void mpi_pcontrol_f08_(const MPI_Fint *level)
+{
+    control(*level);
+}
+#ifdef MPIPROF_ABI_openmpi
+PUBLIC void mpi_pcontrol_(const MPI_Fint *level) __attribute__((alias("mpi_pcontrol_f08_")));
+PUBLIC void mpi_pcontrol__(const MPI_Fint *level) __attribute__((alias("mpi_pcontrol_f08_")));
+PUBLIC void mpi_pcontrol(const MPI_Fint *level) __attribute__((alias("mpi_pcontrol_f08_")));
+PUBLIC void MPI_PCONTROL(const MPI_Fint *level) __attribute__((alias("mpi_pcontrol_f08_")));
+#endif
+#endif

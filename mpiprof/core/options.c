@@ -1,0 +1,62 @@
+/* What the launcher asked for, by environment variables; and leaving the environment again.
+ *
+ * Read once, before any call is recorded; the texts live as long as the process.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "recorder.h"
+
+static const char *text_option(const char *name, const char *otherwise)
+{
+    const char *const value = getenv(name);
+
+    return value != NULL && value[0] != '\0' ? strdup(value) : otherwise;
+}
+
+void recorder_options(void)
+{
+    struct options *const o = &recorder.options;
+    const char *const python = text_option("MPIPROF_PYTHON_SITES", "auto");
+
+    o->trace = text_option("MPIPROF_TRACE", "");
+    o->program = text_option("MPIPROF_PROGRAM", program_invocation_short_name);
+    o->base = text_option("MPIPROF_BASE", "mpiprof-trace");
+    o->command = text_option("MPIPROF_COMMAND", "[]");
+    o->machine = text_option("MPIPROF_MACHINE", NULL);
+    o->skip_packages = text_option("MPIPROF_SKIP_PACKAGES", NULL);
+    o->version = text_option("MPIPROF_VERSION", "");
+    o->sample = (unsigned)strtoul(text_option("MPIPROF_SAMPLE", "1"), NULL, 10);
+    o->stack = atoi(text_option("MPIPROF_STACK", "1"));
+    o->stack = o->stack < 1 ? 1 : o->stack;
+    o->summary = strcmp(text_option("MPIPROF_RECORD", "events"), "summary") == 0;
+    o->partial = getenv("MPIPROF_PARTIAL") != NULL;
+    o->quiet = getenv("MPIPROF_QUIET") != NULL;
+    o->python = strcmp(python, "always") == 0  ? PYTHON_ALWAYS
+                : strcmp(python, "never") == 0 ? PYTHON_NEVER
+                                               : PYTHON_AUTO;
+}
+
+/* Later children of this process run bare; what others have preloaded stays. */
+void options_leave_environment(void)
+{
+    const char *const own = getenv("MPIPROF_LIBRARY"), *const all = getenv("LD_PRELOAD");
+    struct text kept = {0};
+
+    if (own == NULL || all == NULL)
+        return;
+    for (const char *s = all; *s != '\0';) {
+        const size_t length = strcspn(s, ": ");
+
+        if (length > 0 && (strlen(own) != length || strncmp(s, own, length) != 0))
+            text_add(&kept, "%s%.*s", kept.length > 0 ? ":" : "", (int)length, s);
+        s += length + (s[length] != '\0');
+    }
+    if (kept.length > 0)
+        setenv("LD_PRELOAD", kept.bytes, 1);
+    else
+        unsetenv("LD_PRELOAD");
+    python_forget_preload(kept.bytes);
+    text_free(&kept);
+}

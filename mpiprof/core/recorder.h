@@ -1,0 +1,386 @@
+/* What the parts of the recorder know of each other. Nothing of it is visible outside the library.
+ *
+ * Threads: any thread of the program may come through a wrapper at any time. State of a thread is
+ * in `self`; tables that threads share are read without locks and changed under recorder.lock.
+ */
+#pragma once
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "abi.h"
+#include "event.h"
+#include "glibc.h"
+#include "natives.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+#define CALLER() __builtin_return_address(0)
+#define COMM_NONE MPI_COMM_NULL
+
+enum { ROOT_NONE = -1000, PATH_BYTES = 4096 };
+
+/* ---- native.c: the routines of the MPI library, or of a tool preloaded behind us */
+
+typedef void native_function(void);
+extern native_function *_Atomic natives[NATIVE_COUNT];
+native_function *native_find(enum native id);
+
+static inline native_function *native_get(enum native id)
+{
+    native_function *const known = atomic_load_explicit(&natives[id], memory_order_relaxed);
+    return known != NULL ? known : native_find(id);
+}
+
+#include "pmpi.h"
+
+/* ---- clock.c, machine.c */
+
+static inline int64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+struct text;
+void clock_nodes(MPI_Comm comm);
+void clock_synchronise(const char *when);
+const char *clock_node(void);
+uint64_t clock_node_hash(void);
+int clock_node_count(void);
+int clock_leader(int node);
+bool clock_on_node(int rank, int node);
+int clock_neighbour(int size);
+void machine_measure(struct text *out, bool full);
+bool machine_reduces(void);
+
+/* ---- text.c: growing text, JSON */
+
+struct text {
+    char *bytes;
+    size_t length, room;
+};
+void text_add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_json(struct text *t, const char *string, long length);
+void text_free(struct text *t);
+
+/* ---- map.c: a hash table that is read without locks */
+
+struct map_table;
+struct map {
+    struct map_table *_Atomic table;
+};
+uint64_t hash_mix(uint64_t a, uint64_t b);
+void *map_get(const struct map *m, uint64_t key);
+bool map_put(struct map *m, uint64_t key, void *value); /* under recorder.lock; NULL removes */
+
+/* ---- guard.c: writes that must not kill the program */
+
+struct stat;
+struct guard {
+    sigset_t mask, pending;
+};
+void guard_begin(struct guard *g);
+void guard_end(const struct guard *g);
+void guard_say(const char *line, size_t length);
+bool file_status(int descriptor, struct stat *s);
+
+/* ---- file.c: the trace folder */
+
+bool file_make_folder(char *path, const char *wanted, const char *base);
+bool file_open(const char *folder, int rank, int size, const char *host);
+struct chunk *file_window(uint32_t thread);
+bool file_append(const struct chunk *chunk);
+bool file_line(const struct text *line);
+void file_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void file_close(void);
+
+/* ---- callsite.c, python.c */
+
+struct site {
+    uint32_t id;
+    const int *wishes; /* rules.c: the rules that name it, NULL: none */
+    const char *name;  /* the same: for messages */
+    bool skip;         /* Python: a frame of mpi4py, or of a package to skip */
+};
+struct site *callsite_find(const void *address);
+struct site *site_new(struct map *m, uint64_t key, const struct text *frames);
+void callsite_start(void);
+struct call;
+const struct site *callsite_of(const struct call *c); /* recorded or not */
+bool callsite_of_program(const char *frame);
+struct site *python_site(void); /* NULL: not from Python, or not to be asked now */
+void python_start(void);
+void python_forget_preload(const char *value);
+
+/* ---- comm.c */
+
+struct keys;
+struct communicator {
+    uint64_t identity;
+    uint64_t history; /* the last operations that MPI orders here, a byte each: 1 + operation */
+    uint32_t id, next;
+    int rank, size, remote_size; /* of the own and the remote group */
+    int indegree, outdegree;
+    bool inter, local;
+    bool first_group;   /* inter-communicators: the group with the lowest world rank */
+    bool everyone;      /* the ranks of MPI_COMM_WORLD, in their order */
+    bool private_tried; /* select.c */
+    MPI_Comm handle, private;
+    struct keys *keys; /* key.c */
+    int *nodes;        /* of the members of `private`, numbered by first appearance */
+};
+enum { HISTORY_CREATION = 255 };
+struct creation {
+    const char *how, *text;
+    int tag, text_length;
+    struct communicator *parent;
+    MPI_Comm parent_handle;
+    uint32_t sequence;
+    bool counted;
+};
+struct communicator *comm_find(MPI_Comm comm);
+struct communicator *comm_adopt(MPI_Comm comm); /* a handle that no wrapper has seen made */
+void comm_start(bool sessions);
+void comm_making(struct creation *c, MPI_Comm parent, bool counted);
+bool comm_made(struct creation *c, int error);
+void comm_register(const struct creation *c, MPI_Comm made);
+struct communicator *comm_unlink(MPI_Comm comm);
+void comm_freed(struct communicator *c, int error);
+void comm_named(MPI_Comm comm, int error);
+bool error_is_local(int error);
+
+#if defined(MPIPROF_ABI_openmpi) /* a Fortran handle is an index */
+static inline MPI_Comm comm_f2c(MPI_Fint f)
+{
+    return pmpi.Comm_f2c(f);
+}
+static inline MPI_Datatype type_f2c(MPI_Fint f)
+{
+    return pmpi.Type_f2c(f);
+}
+static inline MPI_Request request_f2c(MPI_Fint f)
+{
+    return pmpi.Request_f2c(f);
+}
+static inline MPI_Op op_f2c(MPI_Fint f)
+{
+    return pmpi.Op_f2c(f);
+}
+static inline MPI_Session session_f2c(MPI_Fint f)
+{
+    return pmpi.Session_f2c != NULL ? pmpi.Session_f2c(f) : NULL;
+}
+#elif defined(MPIPROF_ABI_mpich) /* it is the C handle */
+#define comm_f2c(f) (f)
+#define type_f2c(f) (f)
+#define request_f2c(f) (f)
+#define op_f2c(f) (f)
+#define session_f2c(f) (f)
+#endif
+
+/* ---- shape.c: interned rows of a table: what a call was */
+
+struct shape {
+    struct shape *next;
+    struct record *summary;
+    int64_t sent, received;
+    const char *algorithm;
+    int root;
+    uint32_t id, flags;
+};
+struct family { /* operation, communicator and call site: what is known when a call begins */
+    struct shape base;
+    struct shape *_Atomic shapes;
+    const struct communicator *comm;
+    const struct site *site;
+    int operation, count;
+};
+enum {
+    FLAG_IN_PLACE = 1,
+    FLAG_INTER = 2,
+    FLAG_NONBLOCKING = 4,
+    FLAG_PERSISTENT = 8,
+    FLAG_ERROR = 16
+};
+struct family *family_find(int operation, const struct communicator *comm, const struct site *site);
+struct shape *shape_find(struct family *f, const char *algorithm, int root, int64_t sent,
+                         int64_t received, uint32_t flags);
+extern const char *const operation_names[OP_COUNT];
+
+/* ---- record.c: threads, windows, calls */
+
+struct thread {
+    struct chunk *window;
+    int64_t outside_ns, recorder_ns;
+    const void *caller;
+    uintptr_t outer; /* where on the stack the call is that this thread is in */
+    uint32_t used, number, depth, calls;
+    bool refused;
+};
+extern _Thread_local struct thread self;
+
+struct call {
+    struct communicator *comm;
+    struct family *family;
+    struct record *record;
+    struct site *site;
+    MPI_Comm handle;
+    const char *algorithm; /* with its parameters; NULL: the library's own */
+    const void *address;
+    int operation, root;
+    uint32_t sequence, shape;
+    int64_t begin_ns, enter_ns, exit_ns;
+    bool counted, wide;
+};
+struct side {
+    const void *count, *counts, *displs, *type, *types;
+};
+struct arguments {
+    const void *sendbuf, *recvbuf, *op;
+    struct side send, recv;
+    bool large, fortran;
+};
+bool call_begin_slow(struct call *c, int operation, MPI_Comm comm, int root, const void *address);
+bool call_end(struct call *c, int error);
+void call_traffic(struct call *c, const struct arguments *a);
+void call_leave(struct call *c);
+void traffic(const struct call *c, const struct arguments *a, int64_t *sent, int64_t *received,
+             uint32_t *flags);
+bool argument_in_place(const struct arguments *a, const void *buffer);
+struct request;
+void record_start(const struct request *r, int64_t enter_ns, int64_t exit_ns);
+void record_completion(const struct request *r, int64_t enter_ns, int64_t exit_ns);
+void record_start_up(void);
+void record_flush(void);
+int64_t record_overhead_ns(void);
+uint64_t record_dropped(void);
+
+/* ---- request.c */
+
+struct request {
+    struct request *next;
+    uint64_t handle, identity;
+    uint32_t sequence, shape;
+    int64_t starts;
+    bool persistent, active, sampled, held;
+};
+struct watch {
+    struct request **entries;
+    struct request *few[8];
+    int64_t since;
+    const void *handles;
+    int count;
+    bool fortran, outside;
+};
+void request_add(const struct call *c, MPI_Request handle);
+void watch_begin(struct watch *w, int count, const void *handles, bool fortran);
+void watch_all(struct watch *w, int error, bool done);
+void watch_one(struct watch *w, int error, bool done, const int *index, int base);
+void watch_some(struct watch *w, int error, const int *count, const int *indices, int base);
+void watch_seen(struct watch *w, int error, bool done);
+void watch_start(struct watch *w, int error);
+void watch_free(struct watch *w, int error);
+
+/* ---- select.c: running another algorithm than the library's */
+
+int64_t select_fingerprint(void);
+void select_start(void);
+void select_end(MPI_Comm comm);
+void select_forget(struct communicator *c);
+bool switch_run(struct call *c, const struct arguments *a, int *error);
+void rules_meet(struct site *s, const char *frame);
+
+/* ---- lifecycle.c: MPI_Init to MPI_Finalize */
+
+struct options {
+    const char *trace, *base, *program, *command, *machine, *skip_packages, *version;
+    unsigned sample;
+    int stack;
+    bool summary, partial, quiet;
+    enum { PYTHON_AUTO, PYTHON_ALWAYS, PYTHON_NEVER } python;
+};
+struct recorder {
+    atomic_bool active;  /* calls are recorded */
+    atomic_bool paused;  /* MPI_Pcontrol(0): counted, not recorded */
+    atomic_bool stopped; /* disk full: counted, dropped */
+    bool switching;      /* calls may run on algorithms of ours */
+    bool by_site;        /* some rules name call sites */
+    bool agreed;         /* all ranks were given the same rules */
+    bool passive;        /* this process never had files to write to */
+    atomic_int pending;  /* nonblocking and persistent operations not complete or freed */
+    int rank, size;      /* in MPI_COMM_WORLD, or in mpi://WORLD under Sessions */
+    uint64_t job;
+    MPI_Comm private; /* a duplicate of the first communicator, or MPI_COMM_NULL */
+    MPI_Group world;
+    char folder[PATH_BYTES];
+    char note[256]; /* for the tables, once they are open */
+    struct options options;
+};
+extern struct recorder recorder;
+void recorder_lock(void);
+void recorder_unlock(void);
+void recorder_initialised(int error);
+void recorder_finalising(void);
+void recorder_aborting(void);
+void recorder_session(int error, MPI_Session session);
+void recorder_session_ending(void);
+void recorder_group_created(MPI_Comm comm);
+void recorder_options(void); /* options.c */
+void options_leave_environment(void);
+void meta_process(const char *host); /* meta.c */
+bool meta_read(const char *path, struct text *t);
+void meta_write(bool with_world, const struct text *machine, const char *skipped);
+bool recorder_join(MPI_Comm comm, int rank, int size); /* join.c */
+void join_end(void);
+void recorder_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- the first steps of every wrapper */
+
+/* Whether the call that this thread is in was left by longjmp or an exception of an error handler:
+ * stacks grow down, so a call within it would lie below it. */
+static inline bool call_abandoned(const struct call *c)
+{
+    return (uintptr_t)c >= self.outer;
+}
+
+static inline bool call_begin(struct call *c, int operation, MPI_Comm comm, int root,
+                              const void *address)
+{
+    if (!atomic_load_explicit(&recorder.active, memory_order_relaxed) ||
+        (self.depth != 0 && !call_abandoned(c)))
+        return false;
+    return call_begin_slow(c, operation, comm, root, address);
+}
+
+static inline int64_t outside_begin(void)
+{
+    if (!atomic_load_explicit(&recorder.active, memory_order_relaxed) || self.depth != 0)
+        return 0;
+    return now_ns();
+}
+
+static inline void outside_end(int64_t since)
+{
+    if (since != 0)
+        self.outside_ns += now_ns() - since;
+}
+
+/* A Fortran layer that calls C names: the site is its caller. */
+static inline const void *caller_enter(const void *address)
+{
+    const void *const outer = self.caller;
+
+    if (outer == NULL)
+        self.caller = address;
+    return outer;
+}
+
+static inline void caller_leave(const void *outer)
+{
+    self.caller = outer;
+}

@@ -1,0 +1,61 @@
+/* Growing text, and strings as JSON. A text that cannot grow stays as it is: lines are checked by
+ * their readers, and a recorder out of memory has other worries. Used by one thread at a time. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "recorder.h"
+
+static bool text_reserve(struct text *t, size_t more)
+{
+    if (t->length + more + 1 <= t->room)
+        return true;
+    const size_t room = 2 * (t->length + more + 64);
+    char *const bytes = realloc(t->bytes, room);
+
+    if (bytes == NULL)
+        return false;
+    t->bytes = bytes;
+    t->room = room;
+    return true;
+}
+
+void text_add(struct text *t, const char *format, ...)
+{
+    va_list arguments, again;
+
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    const int length = vsnprintf(NULL, 0, format, arguments);
+    if (length >= 0 && text_reserve(t, (size_t)length)) {
+        vsnprintf(t->bytes + t->length, (size_t)length + 1, format, again);
+        t->length += (size_t)length;
+    }
+    va_end(again);
+    va_end(arguments);
+}
+
+void text_json(struct text *t, const char *string, long length)
+{
+    const size_t bytes = length >= 0 ? (size_t)length : strlen(string);
+
+    text_add(t, "\"");
+    for (size_t i = 0; i < bytes; i++) {
+        const unsigned char c = (unsigned char)string[i];
+
+        if (c == '"' || c == '\\')
+            text_add(t, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            text_add(t, "\\u%04x", c);
+        else if (text_reserve(t, 1)) /* bytes above 0x7f: UTF-8 as it came */
+            t->bytes[t->length++] = (char)c;
+    }
+    text_add(t, "\"");
+}
+
+void text_free(struct text *t)
+{
+    free(t->bytes);
+    *t = (struct text){0};
+}
