@@ -1,0 +1,317 @@
+/* Runs a schedule with point-to-point calls on a private communicator.
+ *
+ * A round's local steps, then its messages at once. Receives of up to AHEAD later rounds are posted
+ * beforehand where nothing in between reads or writes their ranges, so that a pipeline overlaps;
+ * what the next rounds' steps are is asked of the generator when they are needed. Messages carry
+ * the call's sequence number in their tag. Messages above CHUNK are cut, alike on both sides.
+ *
+ * After an error the schedule goes on to its end, as libraries do: the other members wait for this
+ * rank's messages. The first error is the call's result. Only where there is no memory for them
+ * there is no going on, as in MPI itself.
+ *
+ * Belongs to the calling thread; the memory is the thread's and is kept for the next call.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "switch.h"
+
+enum { AHEAD = 4, MANY_STEPS = 8 };
+#ifndef CHUNK
+#define CHUNK (INT64_C(1) << 28) /* bytes; of an operand: those of its signature */
+#endif
+
+struct queued { /* a round that has been generated */
+    struct round round;
+    bool posted; /* its receives are */
+};
+
+struct requests {
+    MPI_Request *list;
+    int count, room;
+};
+
+/* The thread's own, kept from call to call. */
+static _Thread_local struct {
+    struct queued queue[AHEAD + 1];
+    struct requests receives[AHEAD + 1], sends;
+} mine;
+
+void execute_release(void)
+{
+    for (int i = 0; i <= AHEAD; i++) {
+        free(mine.queue[i].round.steps);
+        free(mine.receives[i].list);
+    }
+    free(mine.sends.list);
+    memset(&mine, 0, sizeof mine);
+}
+
+void execution_note(struct execution *e, int error)
+{
+    if (e->error == MPI_SUCCESS)
+        e->error = error;
+}
+
+static char *address(const struct execution *e, int buffer, int64_t offset)
+{
+    return e->buffers[buffer] + (e->reduces ? offset / e->unit * e->extent : offset);
+}
+
+/* The next of the chunks that a message or copy of `length` is cut into: whole elements. */
+static int64_t chunk_of(const struct execution *e, int64_t length)
+{
+    const int64_t most = e->reduces ? CHUNK / e->unit * e->unit + e->unit : CHUNK;
+
+    return length < most ? length : most;
+}
+
+static int elements(const struct execution *e, int64_t bytes)
+{
+    return (int)(e->reduces ? bytes / e->unit : bytes);
+}
+
+static MPI_Request *request_new(struct requests *r)
+{
+    if (r->count == r->room) {
+        const int room = r->room < 16 ? 16 : 2 * r->room;
+        MPI_Request *const list = realloc(r->list, sizeof *list * (size_t)room);
+
+        if (list == NULL)
+            abort();
+        r->list = list;
+        r->room = room;
+    }
+    return &r->list[r->count++];
+}
+
+static void post(struct execution *e, const struct step *s, struct requests *r)
+{
+    const int peer = s->peer + (s->flags & STEP_REMOTE ? e->remote_first : e->own_first);
+    int64_t done = 0;
+
+    do {
+        const int64_t part = chunk_of(e, s->length - done);
+        MPI_Request *const request = request_new(r);
+        char *const at = address(e, s->buffer, s->offset + done);
+        const int error =
+            s->kind == STEP_SEND
+                ? pmpi.Isend(at, elements(e, part), e->type, peer, e->tag, e->comm, request)
+                : pmpi.Irecv(at, elements(e, part), e->type, peer, e->tag, e->comm, request);
+
+        if (error != MPI_SUCCESS)
+            r->count--;
+        execution_note(e, error);
+        done += part;
+    } while (done < s->length);
+}
+
+static void post_all(struct execution *e, const struct round *round, enum step_kind kind,
+                     struct requests *r)
+{
+    for (int i = 0; i < round->count; i++)
+        if (round->steps[i].kind == kind)
+            post(e, &round->steps[i], r);
+}
+
+static void wait_all(struct execution *e, struct requests *r)
+{
+    for (int i = 0; i < r->count; i++)
+        execution_note(e, pmpi.Wait(&r->list[i], MPI_STATUS_IGNORE));
+    r->count = 0;
+}
+
+/* ---- local steps */
+
+/* No longer than a chunk. Of elements with gaps only the data is touched. */
+void execution_copy(struct execution *e, char *to, char *from, int64_t length)
+{
+    const int count = elements(e, length);
+    int rank = 0;
+
+    if (to == from)
+        return;
+    if (e->solid && e->unit == e->extent) {
+        memmove(to + e->lower, from + e->lower, (size_t)length);
+    } else if (e->solid) {
+        for (int64_t i = 0; i < count; i++)
+            memcpy(to + i * e->extent + e->lower, from + i * e->extent + e->lower, (size_t)e->unit);
+    } else {
+        pmpi.Comm_rank(e->comm, &rank);
+        execution_note(e, pmpi.Sendrecv(from, count, e->type, rank, e->tag, to, count, e->type,
+                                        rank, e->tag, e->comm, MPI_STATUS_IGNORE));
+    }
+}
+
+static void reduce(struct execution *e, const struct step *s, char *target, char *source,
+                   int64_t length)
+{
+    const int count = elements(e, length);
+
+    if (!(s->flags & STEP_RIGHT)) {
+        execution_note(e, pmpi.Reduce_local(source, target, count, e->type, e->op));
+    } else { /* source = target op source, then into its place */
+        execution_note(e, pmpi.Reduce_local(target, source, count, e->type, e->op));
+        execution_copy(e, target, source, length);
+    }
+}
+
+static void local_step(struct execution *e, const struct step *s)
+{
+    for (int64_t done = 0, part; done < s->length; done += part) {
+        char *const target = address(e, s->buffer, s->offset + done);
+        char *const source = address(e, s->source, s->source_offset + done);
+
+        part = chunk_of(e, s->length - done);
+        if (s->kind == STEP_REDUCE)
+            reduce(e, s, target, source, part);
+        else
+            execution_copy(e, target, source, part);
+    }
+}
+
+static bool is_local(const struct step *s)
+{
+    return s->kind == STEP_COPY || s->kind == STEP_REDUCE;
+}
+
+/* ---- which receives may be posted early */
+
+/* Whether a range meets that of a receive; in place, IN is a part of OUT. */
+static bool meets(const struct execution *e, int buffer, int64_t offset, int64_t length,
+                  const struct step *receive)
+{
+    if (e->joined && buffer == BUFFER_IN) {
+        buffer = BUFFER_OUT;
+        offset += e->in_at;
+    }
+    return buffer == receive->buffer && offset < receive->offset + receive->length &&
+           receive->offset < offset + length;
+}
+
+/* Whether a step before a receive reads or writes its range. */
+static bool disturbs(const struct execution *e, const struct step *s, const struct step *receive)
+{
+    return s->kind == STEP_BARRIER || meets(e, s->buffer, s->offset, s->length, receive) ||
+           (is_local(s) && meets(e, s->source, s->source_offset, s->length, receive));
+}
+
+/* Whether nothing of rounds 0 .. later, which must be generated, is in the way of a receive. */
+static bool clear(const struct execution *e, const struct step *receive, int later)
+{
+    for (int q = 0; q <= later; q++) {
+        const struct round *const r = &mine.queue[q].round;
+
+        for (int i = 0; i < r->count; i++)
+            if ((q < later || is_local(&r->steps[i])) && disturbs(e, &r->steps[i], receive))
+                return false;
+    }
+    return true;
+}
+
+static bool may_be_early(const struct execution *e, int later)
+{
+    const struct round *const r = &mine.queue[later].round;
+
+    for (int q = 0; q <= later; q++)
+        if (mine.queue[q].round.count > MANY_STEPS)
+            return false;
+    for (int i = 0; i < r->count; i++)
+        if (r->steps[i].kind == STEP_RECEIVE && !clear(e, &r->steps[i], later))
+            return false;
+    return true;
+}
+
+static void post_receives(struct execution *e, int place)
+{
+    post_all(e, &mine.queue[place].round, STEP_RECEIVE, &mine.receives[place]);
+    mine.queue[place].posted = true;
+}
+
+/* ---- rounds */
+
+static void generate(struct execution *e, int64_t r, int place)
+{
+    struct queued *const q = &mine.queue[place];
+
+    q->round.count = 0;
+    q->posted = false;
+    e->algorithm->round(&e->context, r, &q->round);
+    if (q->round.failed)
+        abort();
+}
+
+/* The first round leaves the queue; its memory goes to the end for a later one. */
+static void turn(int filled)
+{
+    const struct queued first = mine.queue[0];
+    const struct requests receives = mine.receives[0];
+
+    for (int i = 1; i < filled; i++) {
+        mine.queue[i - 1] = mine.queue[i];
+        mine.receives[i - 1] = mine.receives[i];
+    }
+    mine.queue[filled - 1] = first;
+    mine.receives[filled - 1] = receives;
+}
+
+static void run_round(struct execution *e, int filled)
+{
+    const struct round *const now = &mine.queue[0].round;
+
+    for (int i = 0; i < now->count; i++) {
+        if (is_local(&now->steps[i]))
+            local_step(e, &now->steps[i]);
+        else if (now->steps[i].kind == STEP_BARRIER)
+            execution_note(e, pmpi.Barrier(e->comm));
+    }
+    if (!mine.queue[0].posted)
+        post_receives(e, 0);
+    post_all(e, now, STEP_SEND, &mine.sends);
+    /* In their order: a receive must not overtake an earlier one from the same rank. */
+    for (int i = 1; i < filled && (mine.queue[i].posted || may_be_early(e, i)); i++)
+        if (!mine.queue[i].posted)
+            post_receives(e, i);
+    wait_all(e, &mine.receives[0]);
+    wait_all(e, &mine.sends);
+}
+
+void execute(struct execution *e)
+{
+    const int64_t rounds = e->algorithm->rounds(&e->context);
+    int64_t generated = 0;
+    int filled = 0;
+
+    for (int64_t r = 0; r < rounds; r++) {
+        while (filled <= AHEAD && generated < rounds)
+            generate(e, generated++, filled++);
+        run_round(e, filled);
+        turn(filled--);
+    }
+}
+
+/* Makes the own group's counts of one: on an inter-communicator no rank knows more of its own
+ * group. They are allgathered among its members. */
+void execute_counts(struct execution *e, int64_t *counts, int64_t *room)
+{
+    const struct communicator *const k = e->call->comm;
+    const struct problem p = {.size = k->size, .unit = 1, .bytes = sizeof *counts};
+    struct execution own = {.call = e->call,
+                            .algorithm = schedule_find("allgather", "bruck", false),
+                            .comm = e->comm,
+                            .own_first = e->own_first,
+                            .tag = e->tag,
+                            .type = MPI_BYTE,
+                            .unit = 1,
+                            .extent = 1,
+                            .solid = true,
+                            .joined = true,
+                            .in_at = k->rank * p.bytes,
+                            .buffers = {(char *)&counts[k->rank], (char *)counts, (char *)room}};
+
+    if (!schedule_prepare(own.algorithm, &own.context, &p, k->rank))
+        abort();
+    execute(&own);
+    schedule_free(&own.context);
+    execution_note(e, own.error);
+}

@@ -1,0 +1,159 @@
+/* What is said at the end of a switched run: once, however many ranks and calls there were.
+ *
+ * Which rules did not apply, counted over all communicators; which call sites have one key, and so
+ * switch together. Notes come from any thread of a communicator's rank 0, under recorder.lock; the
+ * end is one thread's, in MPI_Finalize.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "switch.h"
+
+enum { MOST_NOTES = 16, MOST_SHARING = 4 };
+
+/* Call sites that have one key. Lives as long as the process. */
+struct sharing {
+    const char *operation;
+    const struct site *sites[MOST_SHARING];
+    int wishes[MOST_SHARING], count;
+};
+static struct sharing sharings[MOST_NOTES]; /* under recorder.lock */
+static int sharing_count;
+
+/* Notes that call sites have one key; `s` is the place in the list of those before, or NULL. */
+struct sharing *remarks_share(struct sharing *s, const char *operation, const struct site *first,
+                              int first_wish, const struct site *other, int wish)
+{
+    recorder_lock();
+    for (int i = 0; s == NULL && i < sharing_count; i++)
+        if (sharings[i].operation == operation && sharings[i].sites[0] == first)
+            s = &sharings[i];
+    if (s == NULL && sharing_count < MOST_NOTES) {
+        s = &sharings[sharing_count++];
+        *s = (struct sharing){
+            .operation = operation, .sites = {first}, .wishes = {first_wish}, .count = 1};
+    }
+    bool known = s == NULL || s->count == MOST_SHARING;
+
+    for (int i = 0; !known && i < s->count; i++)
+        known = s->sites[i] == other;
+    if (!known) {
+        s->sites[s->count] = other;
+        s->wishes[s->count++] = wish;
+    }
+    recorder_unlock();
+    return s;
+}
+
+static int winner_of(const struct sharing *s)
+{
+    int best = -1;
+
+    for (int i = 0; i < s->count; i++)
+        if (s->wishes[i] != RULE_NONE && (best < 0 || s->wishes[i] < s->wishes[best]))
+            best = i;
+    return best;
+}
+
+static const char *name(const struct site *s)
+{
+    return s->name != NULL ? s->name : "?";
+}
+
+static bool any_sharing(void)
+{
+    for (int i = 0; i < sharing_count; i++)
+        if (winner_of(&sharings[i]) >= 0)
+            return true;
+    return false;
+}
+
+static void say_sharing(const struct sharing *s)
+{
+    const int best = winner_of(s);
+    struct text also = {0};
+
+    if (best < 0)
+        return;
+    const struct rule *const r = rule_at(s->wishes[best]);
+
+    for (int i = 0; i < s->count; i++) {
+        if (i == best)
+            continue;
+        if (s->wishes[i] == RULE_NONE || rule_at(s->wishes[i])->label == r->label)
+            text_add(&also, "%s%s", also.length > 0 ? ", " : "", name(s->sites[i]));
+        else if (strcmp(rule_at(s->wishes[i])->label, r->label) != 0)
+            recorder_say("%s=%s gives way to %s=%s, which was named first: as the members of the "
+                         "communicator see it these call sites (%s) are one",
+                         name(s->sites[i]), rule_at(s->wishes[i])->label, name(s->sites[best]),
+                         r->label, s->operation);
+        else
+            continue; /* the same wish, twice */
+    }
+    if (also.length > 0)
+        recorder_say("%s=%s switched %s as well: as the members of the communicator see it these "
+                     "call sites (%s) are one",
+                     name(s->sites[best]), r->label, also.bytes, s->operation);
+    text_free(&also);
+}
+
+static const char *restriction_of(const struct rule *r)
+{
+    const struct algorithm *a = schedule_find(r->operation, r->algorithm, false);
+
+    if (a == NULL)
+        a = schedule_find(r->operation, r->algorithm, true);
+    return a != NULL ? a->restrictions : NULL;
+}
+
+static void say_rule(const struct rule *r, uint64_t applied, uint64_t left)
+{
+    const char *const what = r->site != NULL ? r->site : r->operation;
+    const char *const why = restriction_of(r);
+
+    if (left > 0)
+        recorder_say("%s=%s: %llu call%s left to the library, as it does not apply to %s%s%s%s",
+                     what, r->label, (unsigned long long)left, left > 1 ? "s were" : " was",
+                     left > 1 ? "them" : "it", why != NULL ? " (it needs " : "",
+                     why != NULL ? why : "", why != NULL ? ")" : "");
+    else if (applied == 0 && r->site != NULL)
+        recorder_say("%s=%s: rank 0 of no communicator called from there what could run on it",
+                     what, r->label);
+}
+
+/* In MPI_Finalize, by all ranks; `comm` has all of them, or is MPI_COMM_NULL. */
+void remarks_end(MPI_Comm comm)
+{
+    const int rule_count = rules_count();
+    const bool together = comm != MPI_COMM_NULL;
+    const int numbers = 2 * rule_count + 1; /* applied and left alone by rule, then refused */
+    double *const counts = calloc(2 * (size_t)numbers, sizeof *counts);
+    double *const all = counts != NULL ? counts + numbers : NULL;
+    int *const speaks = calloc((size_t)recorder.size + 1, sizeof *speaks);
+    int mine = any_sharing(), first = 0;
+
+    if (counts == NULL || speaks == NULL)
+        abort(); /* the others are under way */
+    for (int i = 0; i < rule_count; i++) {
+        counts[2 * i] = (double)atomic_load(&rule_at(i)->applied);
+        counts[2 * i + 1] = (double)atomic_load(&rule_at(i)->left_alone);
+    }
+    counts[numbers - 1] = (double)private_refused();
+    if (together) {
+        pmpi.Allreduce(counts, all, numbers, MPI_DOUBLE, MPI_SUM, comm);
+        pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, speaks, sizeof mine, MPI_BYTE, comm);
+    } else {
+        memcpy(all, counts, (size_t)numbers * sizeof *counts);
+    }
+    for (int i = 0; recorder.rank == 0 && i < rule_count; i++)
+        say_rule(rule_at(i), (uint64_t)all[2 * i], (uint64_t)all[2 * i + 1]);
+    if (recorder.rank == 0 && all[numbers - 1] > 0)
+        recorder_say("%.0f communicator%s left to the library: MPI had none more for a private one",
+                     all[numbers - 1], all[numbers - 1] > 1 ? "s were" : " was");
+    while (together && first < recorder.size && !speaks[first])
+        first++;
+    for (int i = 0; first == recorder.rank && i < sharing_count; i++)
+        say_sharing(&sharings[i]);
+    free(counts);
+    free(speaks);
+}

@@ -1,0 +1,380 @@
+/* Which algorithm a call runs on.
+ *
+ * A choice must be the same on all members of an instance, so it depends only on what MPI makes
+ * them agree on: operation, the bytes that all members know, the communicator's identity and the
+ * sequence number, and rules that are the same on all ranks (rules.c); a wish for a call site is
+ * made one for a key (key.c). What only one rank knows (its datatype's layout, MPI_IN_PLACE at the
+ * root, a wrong argument) decides nothing; a call whose own argument check fails goes to the
+ * library, and has taken part in nothing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "switch.h"
+
+enum { MOST_CANDIDATES = 32 };
+
+static bool random_choice;
+static uint64_t seed;
+static double alpha, beta;
+static _Atomic int switched_calls; /* since a study last asked */
+static bool switched[OP_COUNT][2]; /* the catalogue has algorithms, [1]: for inter-communicators */
+
+/* ---- the arguments of a call, as C or Fortran gave them */
+
+MPI_Datatype argument_type(const struct arguments *a, const void *types, size_t i)
+{
+#ifdef MPIPROF_FORTRAN
+    if (a->fortran)
+        return type_f2c(((const MPI_Fint *)types)[i]);
+#endif
+    (void)a;
+    return ((const MPI_Datatype *)types)[i];
+}
+
+int64_t argument_count(const struct arguments *a, const void *counts, size_t i)
+{
+    return a->large ? ((const MPI_Count *)counts)[i] : ((const int *)counts)[i];
+}
+
+MPI_Op argument_op(const struct arguments *a)
+{
+#ifdef MPIPROF_FORTRAN
+    if (a->fortran)
+        return op_f2c(*(const MPI_Fint *)a->op);
+#endif
+    return *(const MPI_Op *)a->op;
+}
+
+/* ---- start and end */
+
+/* Of what is asked of this process: all ranks must have been asked the same, or none switches. */
+int64_t select_fingerprint(void)
+{
+    const char *const texts[] = {getenv("MPIPROF_SWITCH"), getenv("MPIPROF_SWITCH_MODEL")};
+    uint64_t h = pmpi.can_switch;
+
+    for (int i = 0; i < 2; i++)
+        for (const char *s = texts[i]; s != NULL && *s != '\0'; s++)
+            h = hash_mix(h, (uint64_t)(unsigned char)*s + 256 * (uint64_t)i);
+    return (int64_t)h;
+}
+
+static void switching_start(void)
+{
+    const char *const model = getenv("MPIPROF_SWITCH_MODEL");
+
+    if (model == NULL || sscanf(model, "%lf %lf", &alpha, &beta) != 2) {
+        alpha = 20000; /* an Ethernet's: 20 us and 1 ns a byte, where nothing is measured */
+        beta = 1;
+    }
+    for (int i = 0; i < schedule_count; i++)
+        for (int op = 0; op < OP_COUNT; op++)
+            if (strcmp(schedule_algorithms[i]->operation, operation_names[op]) == 0)
+                switched[op][schedule_algorithms[i]->inter] = true;
+    stage_start();
+    valid_start();
+    recorder.switching = true;
+}
+
+void select_start(void)
+{
+    const char *const text = getenv("MPIPROF_SWITCH");
+    unsigned long long number;
+
+    if (text == NULL || *text == '\0')
+        return;
+    if (!recorder.agreed || !pmpi.can_switch) {
+        if (recorder.rank == 0)
+            recorder_say(pmpi.can_switch ? "nothing is switched: --switch is not the same on all "
+                                           "ranks"
+                                         : "nothing is switched: this MPI library is too old");
+        return;
+    }
+    if (sscanf(text, "random %llu", &number) == 1) {
+        random_choice = true;
+        seed = number;
+    } else if (rules_read(text) == 0) {
+        return;
+    }
+    switching_start();
+}
+
+/* For `bench`: from here on calls run by this rule alone, or as the library does it ("").
+ * All ranks call it alike, between collectives, from one thread. Returns how many calls have run on
+ * algorithms of ours since it was called before, -1: it can't be done. */
+PUBLIC int mpiprof_study_choose(const char *rule)
+{
+    if (!atomic_load(&recorder.active) || !pmpi.can_switch || !rules_only(rule))
+        return -1;
+    if (!recorder.switching)
+        switching_start();
+    return atomic_exchange(&switched_calls, 0);
+}
+
+/* In MPI_Finalize, by all ranks; `comm` has all of them, or is MPI_COMM_NULL. */
+void select_end(MPI_Comm comm)
+{
+    if (!recorder.switching)
+        return;
+    remarks_end(comm);
+    valid_end();
+}
+
+/* ---- what all members know */
+
+static bool is_v(int operation)
+{
+    return operation == OP_alltoallv || operation == OP_gatherv || operation == OP_scatterv;
+}
+
+static int64_t side_bytes(const struct arguments *a, const struct side *s)
+{
+    return argument_count(a, s->count, 0) * type_facts(argument_type(a, s->type, 0)).size;
+}
+
+static int64_t *counts_bytes(const struct arguments *a, const struct side *s, MPI_Datatype type,
+                             int members, int which)
+{
+    int64_t *const counts = scratch_counts(which, members);
+    const int64_t size = type_facts(type).size;
+
+    for (int i = 0; counts != NULL && i < members; i++)
+        counts[i] = argument_count(a, s->counts, (size_t)i) * size;
+    return counts;
+}
+
+/* Fills in the problem from this rank's arguments; false: no memory. */
+static bool problem_of(struct execution *e)
+{
+    const struct call *const c = e->call;
+    const struct communicator *const k = c->comm;
+    const struct arguments *const a = e->arguments;
+    const bool in_place = argument_in_place(a, a->sendbuf);
+    const int members = k->inter ? k->remote_size : k->size;
+    struct problem *const p = &e->problem;
+
+    *p = (struct problem){.size = k->size,
+                          .remote_size = k->inter ? k->remote_size : 0,
+                          .root = c->root,
+                          .unit = 1,
+                          .alpha = alpha,
+                          .beta = beta,
+                          .first_group = k->first_group};
+    switch (c->operation) {
+    case OP_barrier: return true;
+    case OP_alltoall: p->bytes = side_bytes(a, &a->recv); return true;
+    case OP_gatherv:
+    case OP_scatterv: {
+        const bool gathers = c->operation == OP_gatherv, root = c->root == k->rank;
+        const struct side *const s = gathers == root ? &a->recv : &a->send;
+
+        if (!root)
+            p->bytes = side_bytes(a, s); /* of itself is all that a rank knows */
+        else
+            p->counts = counts_bytes(a, s, argument_type(a, s->type, 0), members, 0);
+        return !root || p->counts != NULL;
+    }
+    case OP_alltoallv:
+        p->remote_counts = counts_bytes(a, &a->recv, argument_type(a, a->recv.type, 0), members, 1);
+        p->counts = in_place
+                        ? p->remote_counts
+                        : counts_bytes(a, &a->send, argument_type(a, a->send.type, 0), members, 0);
+        return p->counts != NULL && p->remote_counts != NULL;
+    case OP_allgather:
+        if (k->inter) {
+            p->bytes = side_bytes(a, &a->send);
+            p->remote_bytes = side_bytes(a, &a->recv);
+        } else {
+            p->bytes = side_bytes(a, &a->recv);
+        }
+        return true;
+    case OP_allgatherv:
+        if (k->inter) { /* of its own group a rank knows its own count */
+            int64_t *const own = scratch_counts(0, k->size);
+
+            p->remote_counts =
+                counts_bytes(a, &a->recv, argument_type(a, a->recv.type, 0), members, 1);
+            p->counts = own;
+            p->bytes = side_bytes(a, &a->send);
+            if (own != NULL)
+                own[k->rank] = p->bytes;
+            return own != NULL && p->remote_counts != NULL;
+        }
+        p->counts = counts_bytes(a, &a->recv, argument_type(a, a->recv.type, 0), members, 0);
+        return p->counts != NULL;
+    case OP_gather:
+    case OP_scatter:
+        p->bytes = c->operation == OP_gather && c->root != k->rank ? side_bytes(a, &a->send)
+                   : c->operation == OP_gather                     ? side_bytes(a, &a->recv)
+                   : c->root == k->rank                            ? side_bytes(a, &a->send)
+                                                                   : side_bytes(a, &a->recv);
+        return true;
+    case OP_reduce_scatter:
+        p->counts = counts_bytes(a, &a->recv, argument_type(a, a->send.type, 0), members, 0);
+        return p->counts != NULL;
+    case OP_reduce_scatter_block:
+        p->bytes = argument_count(a, a->recv.count, 0) *
+                   type_facts(argument_type(a, a->send.type, 0)).size;
+        return true;
+    default: /* bcast, reduce, allreduce */ p->bytes = side_bytes(a, &a->send); return true;
+    }
+}
+
+/* Whether all members know the sizes. */
+bool problem_is_known(const struct execution *e)
+{
+    const int operation = e->call->operation;
+
+    return operation != OP_barrier && !is_v(operation) &&
+           !(operation == OP_allgatherv && e->call->comm->inter); /* each knows the others' */
+}
+
+static int64_t known_bytes(const struct execution *e)
+{
+    int64_t total = 0;
+
+    if (!problem_is_known(e))
+        return -1;
+    if (e->problem.counts == NULL)
+        return e->problem.bytes + e->problem.remote_bytes;
+    for (int i = 0; i < e->problem.size; i++)
+        total += e->problem.counts[i];
+    return total;
+}
+
+/* ---- candidates */
+
+static bool fits(const struct algorithm *a, struct execution *e)
+{
+    const char *const name = operation_names[e->call->operation];
+
+    if (strcmp(a->operation, name) != 0 || a->inter != e->call->comm->inter)
+        return false;
+    if (e->reduces && !a->keeps_order && !op_predefined(e->op))
+        return false;
+    return a->applies == NULL || a->applies(&e->problem);
+}
+
+static const struct algorithm *pick_random(struct execution *e)
+{
+    const struct algorithm *found[MOST_CANDIDATES];
+    int count = 1; /* place 0 is the library's own */
+
+    for (int i = 0; i < schedule_count && count < MOST_CANDIDATES; i++)
+        if (fits(schedule_algorithms[i], e))
+            found[count++] = schedule_algorithms[i];
+    const uint64_t h = hash_mix(hash_mix(seed, e->call->comm->identity), e->call->sequence);
+    const uint64_t which = h % (uint64_t)count;
+
+    e->problem.block_size = h >> 32 & 1 ? 0 : 1 + (int64_t)(h >> 40 & 0xfff);
+    e->problem.order = h >> 52 & 3;
+    e->problem.equal_blocks = h >> 54 & 1;
+    return which == 0 ? NULL : found[which];
+}
+
+/* ---- choosing */
+
+/* NULL: the library's own. Called by all members. */
+static const struct algorithm *choose(struct execution *e, const char **label)
+{
+    struct communicator *const k = e->call->comm;
+    const struct asked q = {.operation = operation_names[e->call->operation],
+                            .bytes = known_bytes(e),
+                            .size = k->size + k->remote_size,
+                            .inter = k->inter};
+
+    if (random_choice) {
+        const struct algorithm *const a = pick_random(e);
+
+        *label = a != NULL ? a->name : NULL;
+        return a;
+    }
+    const uint64_t sites = rules_by_site(&q);
+    int index = RULE_NONE;
+
+    if (sites != 0 && private_ready(k, e->call->handle))
+        index = key_choice(e, hash_mix(key_hash(e), sites), &q);
+    if (index == RULE_NONE)
+        index = rules_general(&q);
+    struct rule *const r = rule_at(index);
+
+    if (r == NULL)
+        return NULL;
+    const struct algorithm *const a = schedule_find(q.operation, r->algorithm, q.inter);
+
+    e->problem.block_size = r->block_size;
+    e->problem.order = r->order;
+    e->problem.equal_blocks = r->equal_blocks;
+    const bool applies = r->native || (a != NULL && fits(a, e));
+
+    if (communicator_leads(k))
+        atomic_fetch_add(applies ? &r->applied : &r->left_alone, 1);
+    *label = r->label;
+    return applies ? a : NULL;
+}
+
+/* ---- a call */
+
+static void run(struct execution *e)
+{
+    const struct communicator *const k = e->call->comm;
+
+    e->comm = k->private;
+    e->problem.nodes = k->nodes;
+    e->own_first = k->inter && !k->first_group ? k->remote_size : 0;
+    e->remote_first = k->inter && k->first_group ? k->size : 0;
+    e->tag = 1 + (int)(e->call->sequence % 16384);
+    if (e->algorithm->needs_counts)
+        execute_counts(e, scratch_counts(0, k->size),
+                       scratch_take(SCRATCH_OWN, k->size * (int64_t)sizeof(int64_t)));
+    if (!schedule_prepare(e->algorithm, &e->context, &e->problem, k->rank))
+        abort(); /* out of memory, where the other members are under way */
+    stage_begin(e);
+    execute(e);
+    stage_end(e);
+    schedule_free(&e->context);
+}
+
+/* True: the call has run on one of our algorithms, with this result. */
+bool switch_run(struct call *c, const struct arguments *a, int *error)
+{
+    struct execution e = {
+        .call = c, .arguments = a, .type = MPI_BYTE, .unit = 1, .extent = 1, .solid = true};
+    struct communicator *const k = c->comm;
+    const char *label = NULL;
+
+    if (k == NULL || !switched[c->operation][k->inter] || k->local ||
+        k->size + k->remote_size < 2 || (k->inter && c->root != ROOT_NONE) ||
+        !arguments_valid(c, a))
+        return false;
+    e.reduces = is_reduction(c->operation);
+    if (!problem_of(&e) || known_bytes(&e) == 0)
+        return false;
+    if (e.reduces) {
+        const struct type_facts f = type_facts(argument_type(a, a->send.type, 0));
+        const int64_t stride = f.extent < 0 ? -f.extent : f.extent;
+
+        /* In scratch, elements that lie between each other would collide. In a reduction the type
+         * is the same on all members. */
+        if (f.true_extent > stride)
+            return false;
+        e.type = argument_type(a, a->send.type, 0);
+        e.op = argument_op(a);
+        e.unit = e.problem.unit = f.size;
+        e.extent = f.extent;
+        e.lower = f.true_lower;
+        e.solid = f.true_extent == f.size;
+    }
+    e.algorithm = choose(&e, &label);
+    if (e.algorithm == NULL || !private_ready(k, c->handle))
+        return false;
+    c->algorithm = label;
+    run(&e);
+    atomic_fetch_add(&switched_calls, 1);
+    *error = e.error;
+    if (*error != MPI_SUCCESS) /* the user's handler is asked, as the library would have */
+        pmpi.Comm_call_errhandler(c->handle, *error);
+    return true;
+}

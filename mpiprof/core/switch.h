@@ -1,0 +1,122 @@
+/* Running one of the catalogue's algorithms in place of the library's: what the parts share.
+ *
+ *   select.c   which algorithm, by what all members know
+ *   rules.c    what people wish
+ *   remarks.c  what is said of it at the end
+ *   key.c      which instances share a choice, where it depends on the call site
+ *   private.c  the private communicator
+ *   valid.c    whether a call's arguments are what the library accepts
+ *   stage.c    the user's buffers as the schedule sees them
+ *   execute.c  the schedule's rounds, with point-to-point calls
+ */
+#pragma once
+#include "recorder.h"
+#include "schedule.h"
+
+/* One call that runs on a schedule. Lives on the caller's stack; its memory is the thread's. */
+struct execution {
+    const struct call *call;
+    const struct arguments *arguments;
+    const struct algorithm *algorithm;
+    struct problem problem;
+    struct context context;
+    MPI_Comm comm; /* private: of the communicator's members, an inter-communicator's merged */
+    int remote_first, own_first; /* ranks of the groups within comm */
+    int tag;
+    char *buffers[3]; /* IN, OUT, SCRATCH */
+    bool reduces;     /* then buffers are in the type's own layout: */
+    MPI_Datatype type;
+    MPI_Op op;
+    int64_t unit, extent; /* bytes of an element: as counted by the schedule, and in memory */
+    int64_t lower;        /* where an element's data begins */
+    bool solid;           /* which then has no gaps */
+    bool unpack;          /* OUT is staged */
+    bool joined;          /* IN is a part of OUT: */
+    int64_t in_at;        /* where in OUT it begins */
+    int error;            /* the first */
+};
+
+/* ---- rules.c */
+
+enum { RULE_NONE = -1 };
+struct rule {
+    const char *operation, *algorithm;
+    const char *label;         /* the algorithm with its parameters */
+    const char *sizes;         /* of communicators: 4-8,16-16; NULL: any */
+    const char *site, *ranges; /* file:line; where that is in the program; NULL: any call site */
+    int64_t from, to;          /* bytes that all members know; to < 0: no limit */
+    int64_t block_size;
+    int order;
+    bool equal_blocks, native;
+    _Atomic uint64_t applied, left_alone; /* instances, counted by the communicator's rank 0 */
+};
+struct asked { /* what all members know of a call */
+    const char *operation;
+    int64_t bytes; /* < 0: not known */
+    int size;
+    bool inter;
+};
+struct sharing;
+int rules_read(const char *text);
+bool rules_only(const char *text);
+struct rule *rule_at(int index);
+int rules_general(const struct asked *q);
+uint64_t rules_by_site(const struct asked *q);
+int rules_of_site(const struct asked *q, const struct site *s);
+int rules_count(void);
+
+/* ---- remarks.c */
+
+struct sharing *remarks_share(struct sharing *s, const char *operation, const struct site *first,
+                              int first_wish, const struct site *other, int wish);
+void remarks_end(MPI_Comm comm);
+
+/* ---- private.c */
+
+bool private_ready(struct communicator *k, MPI_Comm comm);
+uint64_t private_refused(void);
+
+/* ---- key.c */
+
+uint64_t key_hash(const struct execution *e);
+int key_choice(const struct execution *e, uint64_t hash, const struct asked *q);
+void keys_free(struct communicator *k);
+
+/* ---- valid.c */
+
+void valid_start(void);
+void valid_end(void);
+bool arguments_valid(const struct call *c, const struct arguments *a);
+bool is_reduction(int operation);
+
+/* ---- select.c, stage.c, execute.c */
+
+/* The process whose view counts: the private communicator's rank 0. */
+static inline bool communicator_leads(const struct communicator *k)
+{
+    return k->rank == 0 && (!k->inter || k->first_group);
+}
+
+bool problem_is_known(const struct execution *e);
+
+struct type_facts {
+    int64_t size, lower, extent, true_lower, true_extent;
+    bool named; /* a predefined type */
+};
+
+enum { SCRATCH_IN, SCRATCH_OUT, SCRATCH_OWN };
+void stage_start(void);
+void stage_begin(struct execution *e);
+void stage_end(struct execution *e);
+struct type_facts type_facts(MPI_Datatype type);
+void *scratch_take(int which, int64_t bytes);
+void execute(struct execution *e);
+void execute_counts(struct execution *e, int64_t *counts, int64_t *room);
+void execute_release(void);
+void execution_note(struct execution *e, int error);
+void execution_copy(struct execution *e, char *to, char *from, int64_t length);
+
+MPI_Datatype argument_type(const struct arguments *a, const void *types, size_t i);
+int64_t argument_count(const struct arguments *a, const void *counts, size_t i);
+int64_t *scratch_counts(int which, int members);
+MPI_Op argument_op(const struct arguments *a);
