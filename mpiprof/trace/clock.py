@@ -1,0 +1,251 @@
+"""One clock for all nodes: an affine model per node, and how wrong it can be.
+
+A node's clock reads `local`; the joint clock (that of rank 0's node) then reads local + offset,
+where the offset changes linearly with time. Two things bound the offset at a moment: a round trip
+that the recorder measured (offset ± error), and every synchronising operation, because nobody
+leaves it before the last has arrived: each exit on node B is no earlier than each arrival on A.
+All lines that keep all bounds form a polygon in the plane (offset at the begin, offset at the end);
+the model is its middle, and the printed error half its width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpiprof.trace.match import Batch
+from mpiprof.trace.types import Bool, Float, Int, Problems
+
+MAX_DRIFT = 5e-4  # what a clock that is being slewed may gain or lose at most
+BUCKETS = 64
+UNKNOWN_NS = 10**9  # how far apart processes may leave MPI_Init, where nothing else is known
+SYNCHRONISING = frozenset(
+    ("barrier", "allreduce", "allgather", "alltoall", "reduce_scatter_block")
+)  # nobody leaves before the last has arrived, whatever the other ranks pass
+
+
+@dataclass(frozen=True)
+class Clock:
+    """offset(t) = offset_ns + drift * (t - origin_ns) for a local time t; error in ns."""
+
+    origin_ns: int = 0
+    offset_ns: int = 0
+    drift: float = 0.0
+    error_ns: int = 0
+
+    @property
+    def is_identity(self) -> bool:
+        """The node whose clock is the joint one."""
+        return self.offset_ns == 0 and self.drift == 0.0
+
+    def to_global(self, local: Int) -> Int:
+        """Local times (int64 ns) on the joint clock."""
+        if self.drift == 0.0:
+            return local + self.offset_ns
+        moved: Int = np.rint((local - self.origin_ns) * self.drift).astype(np.int64)
+        moved += local + self.offset_ns
+        return moved
+
+    def offset_at(self, local: int) -> int:
+        """Return the offset at one local time, ns."""
+        return self.offset_ns + round(self.drift * (local - self.origin_ns))
+
+
+@dataclass
+class Bounds:
+    """Bounds of a node's offset: at local time `at`, offset >= value (lower) or <= value."""
+
+    at: Int
+    value: Int
+    lower: Bool
+
+    @staticmethod
+    def empty() -> Bounds:
+        """No bounds."""
+        return Bounds(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
+
+    def plus(self, other: Bounds) -> Bounds:
+        """Return these and the others."""
+        return Bounds(
+            np.concatenate([self.at, other.at]),
+            np.concatenate([self.value, other.value]),
+            np.concatenate([self.lower, other.lower]),
+        )
+
+
+def _tightest(at: Int, value: Int, lower: bool) -> Bounds:
+    """Of many bounds on one side the tightest in each of some stretches of time."""
+    first, last = int(at.min()), int(at.max())
+    bucket = ((at - first) * BUCKETS // max(last - first + 1, 1)).astype(np.int64)
+    order = np.lexsort((-value if lower else value, bucket))
+    kept = order[np.unique(bucket[order], return_index=True)[1]]
+    return Bounds(at[kept], value[kept], np.full(len(kept), lower))
+
+
+def instance_bounds(
+    batches: Iterable[Batch],
+    synchronising: Bool,
+    node_of: Mapping[int, str],
+    reference: str,
+) -> dict[str, Bounds]:
+    """Bounds of each node's offset from synchronising instances, in the nodes' own times.
+
+    `synchronising`: per shape, whether its operation synchronises all members.
+    """
+    found: dict[str, Bounds] = {}
+    for batch in batches:
+        ranks = batch.communicator.ranks.tolist()
+        rows: dict[str, list[int]] = {}
+        for row, rank in enumerate(ranks):
+            rows.setdefault(node_of.get(rank, "?"), []).append(row)
+        if batch.communicator.inter or reference not in rows or len(rows) < 2:
+            continue
+        chosen = synchronising[batch.shape].all(0) & (batch.shape >= 0).all(0)
+        open_ = batch.finish == 0
+        # A call that is still open has left nobody behind: it bounds by its arrival only.
+        leave = np.where(open_, np.iinfo(np.int64).max, batch.finish)
+        if not chosen.any():
+            continue
+        home_last = batch.arrival[rows[reference]].max(0)
+        home_first = leave[rows[reference]].min(0)
+        for node, members in rows.items():
+            if node in (reference, "?"):
+                continue
+            first_out, last_in = leave[members].min(0), batch.arrival[members].max(0)
+            bounds = found.get(node, Bounds.empty())
+            left = chosen & (first_out != np.iinfo(np.int64).max)
+            if left.any():
+                at = first_out[left]
+                bounds = bounds.plus(_tightest(at, home_last[left] - at, lower=True))
+            left = chosen & (home_first != np.iinfo(np.int64).max)
+            if left.any():
+                at = last_in[left]
+                bounds = bounds.plus(_tightest(at, home_first[left] - at, lower=False))
+            found[node] = _thinned(bounds)
+    return found
+
+
+def _thinned(bounds: Bounds) -> Bounds:
+    if len(bounds.at) < 64 * BUCKETS:
+        return bounds
+    parts = Bounds.empty()
+    for lower in (True, False):
+        side = bounds.lower == lower
+        if side.any():
+            parts = parts.plus(_tightest(bounds.at[side], bounds.value[side], lower))
+    return parts
+
+
+def _clip(polygon: Float, normal: Float, limit: float) -> Float:
+    """Return the part of a convex polygon (n x 2) where normal . point <= limit."""
+    inside = polygon @ normal - limit
+    if (inside <= 0).all():
+        return polygon
+    after = np.roll(polygon, -1, axis=0)
+    inside_after = np.roll(inside, -1)
+    points = []
+    for p, q, a, b in zip(polygon, after, inside.tolist(), inside_after.tolist(), strict=True):
+        if a <= 0:
+            points.append(p)
+        if (a < 0 < b) or (b < 0 < a):
+            points.append(p + (q - p) * (a / (a - b)))
+    return np.array(points) if points else np.zeros((0, 2))
+
+
+def _feasible(bounds: Bounds, span: tuple[int, int], base: int, slack: float) -> Float:
+    """Corners of all (offset at begin, offset at end) that keep the bounds, relative to base."""
+    begin, end = span
+    length = max(end - begin, 1)
+    far = 4.0 * float(np.abs(bounds.value - base).max(initial=0)) + 4 * MAX_DRIFT * length + 1e3
+    polygon = np.array([[-far, -far], [far, -far], [far, far], [-far, far]])
+    for sign in (1.0, -1.0):
+        polygon = _clip(polygon, np.array([-sign, sign]), MAX_DRIFT * length + 1)
+    s = (bounds.at - begin) / length
+    value = (bounds.value - base).astype(np.float64)
+    for x, v, lower in zip(s.tolist(), value.tolist(), bounds.lower.tolist(), strict=True):
+        normal = np.array([1.0 - x, x])
+        sign = -1.0 if lower else 1.0
+        polygon = _clip(polygon, sign * normal, sign * v + slack)
+        if not len(polygon):
+            break
+    return polygon
+
+
+def fit(bounds: Bounds, span: tuple[int, int]) -> Clock | None:
+    """Return the clock in the middle of what the bounds allow over the span; None without.
+
+    Where no straight line keeps all bounds (a clock whose rate was changed), the bounds are
+    widened until one does, and the widening is part of the error.
+    """
+    if not bounds.lower.any() or bounds.lower.all():
+        return None
+    base = int(np.median(bounds.value))
+    slack = 0.0
+    for _ in range(70):
+        polygon = _feasible(bounds, span, base, slack)
+        if len(polygon):
+            break
+        slack = max(2.0 * slack, 1.0)
+    else:
+        return None
+    low, high = polygon.min(0), polygon.max(0)
+    middle = (low + high) / 2
+    drift = float(middle[1] - middle[0]) / max(span[1] - span[0], 1)
+    error = float((high - low).max()) / 2 + slack
+    return Clock(span[0], base + round(float(middle[0])), drift, int(np.ceil(error)))
+
+
+def _measured(lines: list[dict[str, Any]], parent: Clock) -> Bounds:
+    """Bounds from the recorder's own round trips to a node whose clock is known."""
+    at, value, lower = [], [], []
+    for line in lines:
+        there = line["at_ns"] + line["offset_ns"]
+        offset = line["offset_ns"] + parent.offset_at(there)
+        error = line["error_ns"] + parent.error_ns
+        at += [line["at_ns"]] * 2
+        value += [offset - error, offset + error]
+        lower += [True, False]
+    return Bounds(np.array(at, np.int64), np.array(value, np.int64), np.array(lower, np.bool_))
+
+
+def build_clocks(
+    lines: list[dict[str, Any]],
+    node_of: Mapping[int, str],
+    reference: str,
+    spans: Mapping[str, tuple[int, int]],
+    bounds: Mapping[str, Bounds],
+    problems: Problems,
+) -> dict[str, Clock]:
+    """Return a clock for every node of `spans` (first and last local time), along the tree."""
+    clocks = {reference: Clock()}
+    of_node: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        of_node.setdefault(line["node"], []).append(line)
+    waiting = [node for node in spans if node != reference]
+    while waiting:
+        # First those whose partner's clock is known; if none is, the instances must do.
+        ready = [
+            n
+            for n in waiting
+            if all(node_of.get(x["reference"]) in clocks for x in of_node.get(n, []))
+        ] or waiting
+        for node in ready:
+            known = Bounds.empty()
+            for line in of_node.get(node, []):
+                parent = clocks.get(node_of.get(line["reference"], "?"))
+                if parent is not None:
+                    known = known.plus(_measured([line], parent))
+            clock = fit(known.plus(bounds.get(node, Bounds.empty())), spans[node])
+            if clock is None:
+                offset = spans[reference][0] - spans[node][0]
+                length = spans[node][1] - spans[node][0]
+                clock = Clock(0, offset, 0.0, UNKNOWN_NS + int(MAX_DRIFT * length))
+                problems.note(
+                    f"node {node}: its clock was never compared; times between nodes are guesses"
+                )
+            clocks[node] = clock
+        waiting = [node for node in waiting if node not in clocks]
+    return clocks

@@ -1,0 +1,254 @@
+"""The binary event logs: a self-describing head, then chunks of fixed-size records.
+
+The names, types and offsets of a record come from the first line of the file, never from
+constants here, so that old logs stay readable. Files are read piece by piece into arrays rather
+than mapped: a mapped page counts towards our memory, and a file that a live recorder cuts shorter
+would kill the reader (SIGBUS).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpiprof.errors import TraceError
+from mpiprof.trace.types import Array, Problems
+
+BAD_LAYOUT = (
+    ValueError,
+    LookupError,
+    TypeError,
+    RecursionError,
+    ArithmeticError,
+    SyntaxError,  # which NumPy raises for some type names
+)
+MAGIC = 0x6863504D
+VERSION = 1
+FIELDS = ("enter_ns", "exit_ns", "sequence", "shape", "outside_ns", "thread", "kind", "choice")
+NARROW = ("sequence", "shape", "outside_ns", "thread", "kind")  # unsigned, 32 bits at most
+HEADER_FIELDS = ("magic", "rank", "thread", "window", "serial", "dropped")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How one log file is laid out: sizes in bytes, and the NumPy types of header and record."""
+
+    chunk_bytes: int
+    header_bytes: int
+    record: np.dtype[Any]
+    header: np.dtype[Any]
+
+    @property
+    def records(self) -> int:
+        """Records in a chunk."""
+        return (self.chunk_bytes - self.header_bytes) // self.record.itemsize
+
+
+def _dtype(fields: Any, size: int, needed: tuple[str, ...]) -> np.dtype[Any]:
+    names = [str(f[0]) for f in fields]
+    formats = [np.dtype(str(f[1])) for f in fields]
+    offsets = [int(f[2]) for f in fields]
+    if missing := [n for n in needed if n not in names]:
+        raise ValueError("no field " + ", ".join(missing))
+    used: set[int] = set()
+    for fmt, offset in zip(formats, offsets, strict=True):
+        if fmt.kind not in "iu" or offset < 0 or offset + fmt.itemsize > size:
+            raise ValueError("a field that is no integer inside the record")
+        covered = set(range(offset, offset + fmt.itemsize))
+        if covered & used:
+            raise ValueError("fields that overlap")
+        used |= covered
+    for name, fmt in zip(names, formats, strict=True):
+        if name in NARROW and (fmt.kind != "u" or fmt.itemsize > 4):
+            raise ValueError(f"{name} that is no small number")
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
+
+
+def parse_layout(head: bytes, name: str) -> Layout:
+    """Read the JSON line at the head of the log called `name`; TraceError when it is none."""
+    if not head.startswith(b"{"):
+        raise TraceError(f"{name}: not an mpiprof log (its first line is no description)")
+    line, newline, _ = head.partition(b"\n")
+    if not newline:
+        raise TraceError(f"{name}: cut off inside its first line; nothing in it can be read")
+    try:
+        described = json.loads(line)
+        if described["format"] != "mpiprof log":
+            raise TraceError(f"{name}: not an mpiprof log but {described['format']!r:.40}")
+        if int(described["version"]) > VERSION:
+            raise TraceError(f"{name}: written by a newer mpiprof; update mpiprof to read it")
+        chunk = int(described["chunk_bytes"])
+        header_bytes = int(described["header_bytes"])
+        record_bytes = int(described["record_bytes"])
+        if not (1 <= record_bytes <= 4096 and header_bytes >= 1 and chunk <= 1 << 26):
+            raise ValueError("sizes that cannot be")
+        if header_bytes + record_bytes > chunk:
+            raise ValueError("chunks too small for one record")
+        record = _dtype(described["record"], record_bytes, FIELDS)
+        header = _dtype(described["header"], header_bytes, HEADER_FIELDS)
+    except TraceError:
+        raise
+    except BAD_LAYOUT as error:
+        raise TraceError(
+            f"{name}: damaged first line ({str(error)[:80]}); record it anew"
+        ) from None
+    return Layout(chunk, header_bytes, record, header)
+
+
+class LogFile:
+    """One open log: its layout, and the headers of its chunks (structured array, chunk 0 first)."""
+
+    def __init__(self, path: Path, problems: Problems) -> None:
+        self.path = path
+        try:
+            with path.open("rb", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                if size == 0:
+                    raise TraceError(f"{path.name}: empty; its process died before it wrote to it")
+                self.layout = parse_layout(file.read(1 << 16), path.name)
+                self.chunks, rest = divmod(size, self.layout.chunk_bytes)
+                self.headers = self._read_headers(file.fileno())
+        except OSError as error:
+            raise TraceError(f"{path.name}: cannot be read: {error.strerror}") from None
+        self.cut = rest != 0
+        if self.cut:
+            problems.note(
+                f"{path.name}: cut off inside a chunk; {rest} bytes at its end are unread"
+            )
+
+    def _read_headers(self, handle: int) -> Array:
+        """Read the head of every chunk but the first, which is the file's.
+
+        Not through a map: the kernel would map what lies around each head too, the whole file.
+        """
+        layout = self.layout
+        headers: Array = np.zeros(self.chunks, layout.header)
+        width = layout.header_bytes
+        view = headers.view(np.uint8).data
+        for chunk in range(1, self.chunks):
+            room = view[chunk * width : (chunk + 1) * width]
+            os.preadv(handle, [room], chunk * layout.chunk_bytes)
+        return headers
+
+    def serial(self, chunk: int) -> int:
+        """Return the serial number that a chunk has now, -1 when it is gone."""
+        layout = self.layout
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                head = os.pread(file.fileno(), layout.header_bytes, chunk * layout.chunk_bytes)
+        except OSError:
+            return -1
+        if len(head) < layout.header_bytes:
+            return -1
+        return int(np.frombuffer(head, layout.header)["serial"][0])
+
+    def read(self, pieces: list[tuple[int, int, int]]) -> Array:
+        """Give records start..stop of some (chunk, start, stop) as one structured array.
+
+        Shorter where the file has become shorter.
+        """
+        layout = self.layout
+        width = layout.record.itemsize
+        raw = np.empty(sum(stop - start for _, start, stop in pieces) * width, np.uint8)
+        view, filled = raw.data, 0
+        try:  # opened anew each time: a trace may have more files than a process may keep open
+            with self.path.open("rb", buffering=0) as file:
+                for chunk, start, stop in pieces:
+                    offset = chunk * layout.chunk_bytes + layout.header_bytes + start * width
+                    room = view[filled : filled + (stop - start) * width]
+                    filled += os.preadv(file.fileno(), [room], offset) // width * width
+        except OSError as error:
+            raise TraceError(f"{self.path.name}: cannot be read: {error.strerror}") from None
+        records: Array = raw[:filled].view(layout.record)
+        return records
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Where one chunk of a thread's records stands."""
+
+    log: LogFile
+    index: int
+    serial: int
+    live: bool
+    thread: int = 0
+
+    def moved_on(self) -> bool:
+        """Whether a live window has been emptied for the next chunk since its head was read."""
+        return self.live and self.log.serial(self.index) != self.serial
+
+
+@dataclass
+class Logs:
+    """All logs of a trace: chunks in order per (rank, thread), and what each thread dropped."""
+
+    threads: dict[tuple[int, int], list[Chunk]]
+    dropped: dict[tuple[int, int], int]
+    files: int
+    cut: bool
+
+
+def open_logs(folder: Path, limit: int, problems: Problems) -> Logs:
+    """Open every *.log of a folder; ranks at or beyond `limit` are taken for damage."""
+    logs = Logs({}, {}, 0, False)
+    for path in sorted(folder.glob("*.log")):
+        try:
+            log = LogFile(path, problems)
+        except TraceError as error:
+            problems.note(str(error))
+            logs.cut = True
+            continue
+        logs.files += 1
+        logs.cut |= log.cut
+        _sort_chunks(log, limit, logs, problems)
+    for key, chunks in logs.threads.items():
+        logs.threads[key] = _in_order(key, chunks, problems)
+        serials = [-1, *(c.serial for c in logs.threads[key])]
+        lost = serials[-1] - len(serials) + 2
+        if lost:
+            problems.note(f"rank {key[0]}: {lost} chunks of thread {key[1]} are missing")
+            logs.cut = True
+    return logs
+
+
+def _sort_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> None:
+    headers = log.headers
+    used = np.flatnonzero(headers["magic"] == MAGIC)
+    foreign = int((headers["magic"] != 0).sum()) - len(used)
+    if foreign > 0:
+        problems.note(f"{log.path.name}: {foreign} chunks are damaged and unread")
+        logs.cut = True
+    wild = int((headers["rank"][used].astype(np.int64) >= limit).sum())
+    if wild:
+        problems.note(f"{log.path.name}: {wild} chunks name a rank that does not exist; unread")
+        logs.cut = True
+    for index in used.tolist():
+        head = headers[index]
+        rank, thread = int(head["rank"]), int(head["thread"])
+        if rank >= limit:
+            continue
+        key = (rank, thread)
+        chunk = Chunk(log, index, int(head["serial"]), int(head["window"]) != 0, thread)
+        logs.threads.setdefault(key, []).append(chunk)
+        dropped = int(head["dropped"])
+        if dropped < 1 << 48:
+            logs.dropped[key] = max(logs.dropped.get(key, 0), dropped)
+        else:
+            problems.note(f"{log.path.name}: a chunk's count of dropped records is damaged")
+
+
+def _in_order(key: tuple[int, int], chunks: list[Chunk], problems: Problems) -> list[Chunk]:
+    """Sort by serial number; of a chunk and the live window it came from, keep the chunk."""
+    best: dict[int, Chunk] = {}
+    for chunk in chunks:
+        known = best.get(chunk.serial)
+        if known is None or (known.live and not chunk.live):
+            best[chunk.serial] = chunk
+        elif known.live == chunk.live:
+            problems.note(f"rank {key[0]}: two chunks have the same number; the second is unread")
+    return sorted(best.values(), key=lambda c: c.serial)

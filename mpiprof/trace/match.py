@@ -1,0 +1,348 @@
+"""Instances: the calls of all members of a communicator with the same sequence number.
+
+Ranks are read side by side, block by block. Blocking calls of one communicator wait in a lane
+until every member has passed their sequence number; then the columns of the members are stacked
+into a matrix. Where all members hold the same numbers (the rule) that is a copy, else a merge.
+Nonblocking and persistent operations complete in any order and are joined in a pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.trace.stream import Block, RankStream, column, join
+from mpiprof.trace.tables import Communicator, Shape
+from mpiprof.trace.types import CALL, COMPLETION, START, SUMMARY, Array, Bool, Int, Problems
+
+NEVER = np.iinfo(np.int64).max
+BATCH = 1 << 21  # records read per round over all ranks: at most some 600 MB with temporaries
+
+
+@dataclass
+class Batch:
+    """Instances of one communicator: vectors of I instances, matrices of P ranks x I instances.
+
+    arrival: when the rank called; begin, finish: when the call that could wait (for nonblocking
+    and started operations the completing Wait) was entered and left, finish 0 while open or
+    absent; elapsed: ns inside, calls that one Wait completed share its time; shape: -1 where the
+    rank is absent; sent, received: bytes that replace the shape's, -1 elsewhere, or None.
+    """
+
+    communicator: Communicator
+    sequence: Int
+    start: Int
+    arrival: Int
+    begin: Int
+    finish: Int
+    elapsed: Int
+    shape: Array
+    sent: Int | None
+    received: Int | None
+    whole: bool  # no rank is absent and nothing is open
+
+    def __len__(self) -> int:
+        return len(self.sequence)
+
+
+def is_nonblocking(operation: str) -> bool:
+    """Return the call only starts the operation: MPI_Iallreduce and its like."""
+    return operation.startswith("i") and operation != "init"
+
+
+def _stack(blocks: list[Block], communicator: Communicator) -> Batch:
+    """Blocks of blocking calls, one a member, sorted by sequence, to a batch."""
+    first = blocks[0].sequence
+    same = all(
+        len(b) == len(first) and (b.sequence is first or np.array_equal(b.sequence, first))
+        for b in blocks
+    )
+    sequence = first if same else np.unique(np.concatenate([b.sequence for b in blocks]))
+    size = (len(blocks), len(sequence))
+    arrival, finish = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    shape = np.full(size, -1, np.int32)
+    sent = _optional(blocks, "sent", size)
+    received = _optional(blocks, "received", size)
+    for row, block in enumerate(blocks):
+        at: slice | Int = slice(None) if same else np.searchsorted(sequence, block.sequence)
+        arrival[row, at] = block.enter
+        finish[row, at] = block.exit
+        shape[row, at] = block.shape
+        for matrix, values in ((sent, block.sent), (received, block.received)):
+            if matrix is not None and values is not None:
+                matrix[row, at] = values
+    whole = bool(finish.min(initial=1) != 0)
+    elapsed = finish - arrival
+    if not whole:
+        elapsed[finish == 0] = 0
+    number = sequence.astype(np.int64)
+    return Batch(
+        communicator,
+        number,
+        np.zeros(len(number), np.int64),
+        arrival,
+        arrival,
+        finish,
+        elapsed,
+        shape,
+        sent,
+        received,
+        whole,
+    )
+
+
+def _optional(blocks: list[Block], name: str, size: tuple[int, int]) -> Int | None:
+    if all(getattr(b, name) is None for b in blocks):
+        return None
+    return np.full(size, -1, np.int64)
+
+
+class _Lane:
+    """The blocking calls of one communicator that wait for all members to pass."""
+
+    def __init__(self, communicator: Communicator, problems: Problems) -> None:
+        self.communicator = communicator
+        self.problems = problems
+        self.queues: list[list[Block]] = [[] for _ in communicator.ranks]
+        self.column = {rank: i for i, rank in enumerate(communicator.ranks.tolist())}
+        self.last = np.full(len(communicator.ranks), -1, np.int64)
+
+    def seen(self, rank: int, block: Block) -> None:
+        """Note how far a rank has come on this communicator."""
+        i = self.column[rank]
+        self.last[i] = max(int(self.last[i]), int(block.sequence.max()))
+
+    def put(self, rank: int, block: Block) -> None:
+        self.queues[self.column[rank]].append(block)
+
+    def ready(self, done: Bool) -> Batch | None:
+        """All instances that every member has passed; `done`: members without further records."""
+        horizon = int(np.where(done, NEVER, self.last).min())
+        taken: list[Block] = []
+        for i, queue in enumerate(self.queues):
+            if not queue:
+                taken.append(EMPTY)
+                continue
+            block = self._sorted(join(queue))
+            count = int(np.searchsorted(block.sequence, horizon, "right"))
+            taken.append(block.take(slice(0, count)))
+            self.queues[i] = [block.take(slice(count, None))] if count < len(block) else []
+        if not any(map(len, taken)):
+            return None
+        return _stack(taken, self.communicator)
+
+    def _sorted(self, block: Block) -> Block:
+        sequence = block.sequence
+        if bool((sequence[1:] > sequence[:-1]).all()):
+            return block
+        self.problems.note("sequence numbers of a rank repeat or go backwards")
+        _, first = np.unique(sequence, return_index=True)
+        return block.take(first)
+
+
+EMPTY = Block(
+    np.zeros(0, np.uint32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32)
+)
+
+
+class _Pool:
+    """Nonblocking calls, starts of persistent operations and their completions."""
+
+    def __init__(self, communicator: Communicator, problems: Problems) -> None:
+        self.communicator = communicator
+        self.problems = problems
+        self.blocks: list[Block] = []
+        self.ranks: list[Array] = []
+        self.size = 0
+        self.left = 0  # what stayed after the last look
+
+    def put(self, column_: int, block: Block) -> None:
+        self.blocks.append(block)
+        self.ranks.append(np.full(len(block), column_, np.int32))
+        self.size += len(block)
+
+    def worth_a_look(self) -> bool:
+        return self.size > 2 * self.left + 4096 + 64 * len(self.communicator.ranks)
+
+    def ready(self, last: Int, done: Bool) -> Batch | None:
+        """Instances to which nothing can be added any more."""
+        if not self.blocks:
+            return None
+        block, member = join(self.blocks), np.concatenate(self.ranks)
+        key = (block.sequence.astype(np.int64) << 31) + column(block, "start")
+        keys, instance = np.unique(key, return_inverse=True)
+        members = len(self.communicator.ranks)
+        opener = column(block, "kind") != COMPLETION
+        opened, closed = (
+            self._where(instance, member, chosen, (members, len(keys)))
+            for chosen in (opener, ~opener)
+        )
+        # A missing opener can still come unless its rank has ended or counted past it.
+        sequence, start = keys >> 31, keys & ((1 << 31) - 1)
+        hopeless = done[:, None] | ((last[:, None] >= sequence) & (start == 0))
+        final = ((opened >= 0) | hopeless).all(0)
+        final &= ((closed >= 0) | done[:, None] | ((opened < 0) & hopeless)).all(0)
+        kept = ~final[instance]
+        self.blocks = [block.take(kept)] if kept.any() else []
+        self.ranks = [member[kept]] if kept.any() else []
+        self.size = self.left = int(kept.sum())
+        final &= (opened >= 0).any(0)  # a completion alone (its call was not recorded) is nothing
+        if not final.any():
+            return None
+        return self._batch(block, opened[:, final], closed[:, final], sequence[final], start[final])
+
+    def _where(self, instance: Array, member: Array, chosen: Bool, size: tuple[int, int]) -> Int:
+        """Matrix of record indices (the earliest record counts), -1 where there is none."""
+        where = np.full(size, -1, np.int64)
+        index = np.flatnonzero(chosen)[::-1]
+        where[member[index], instance[index]] = index
+        if int((where >= 0).sum()) < len(index):
+            self.problems.note("nonblocking operations appear twice; the first record counts")
+        return where
+
+    def _batch(self, block: Block, opened: Int, closed: Int, sequence: Int, start: Int) -> Batch:
+        def pick(values: Array, where: Int, missing: int) -> Int:
+            return np.where(where >= 0, values[where], missing).astype(np.int64)
+
+        done = (closed >= 0) & (opened >= 0)
+        share = column(block, "share")
+        call_ns = np.maximum(pick(block.exit, opened, 0) - pick(block.enter, opened, 0), 0)
+        wait_ns = (pick(block.exit, closed, 0) - pick(block.enter, closed, 0)) // np.maximum(
+            pick(share, closed, 1), 1
+        )
+        finish = np.where(done, pick(block.exit, closed, 0), 0)
+        # The Wait call's time belongs in equal parts to all that it completed.
+        begin = np.where(done, finish - wait_ns, 0)
+        sent, received = (
+            None if getattr(block, name) is None else pick(column(block, name), opened, -1)
+            for name in ("sent", "received")
+        )
+        return Batch(
+            self.communicator,
+            sequence,
+            start,
+            pick(block.enter, opened, 0),
+            begin,
+            finish,
+            np.where(done, call_ns + wait_ns, 0),
+            pick(block.shape, opened, -1).astype(np.int32),
+            sent,
+            received,
+            bool(done.all()),
+        )
+
+
+class Matcher:
+    """Matches the records of all ranks into batches of instances; iterate over it once."""
+
+    def __init__(
+        self,
+        streams: Mapping[int, RankStream],
+        communicators: list[Communicator],
+        shapes: list[Shape],
+        problems: Problems,
+        batch: int = BATCH,
+    ) -> None:
+        self.streams = streams
+        self.communicators = communicators
+        self.problems = problems
+        # NumPy sorts 16-bit integers by radix, wider ones by comparison.
+        narrow = np.int16 if len(communicators) < 1 << 15 else np.int32
+        self.of_shape = np.array([s.communicator for s in shapes] + [0], narrow)
+        self.slow = np.array([is_nonblocking(s.operation) for s in shapes] + [False], np.bool_)
+        self.any_slow = bool(self.slow.any())
+        self.lanes: dict[int, _Lane] = {}
+        self.pools: dict[int, _Pool] = {}
+        self.count = min(max(batch // max(len(streams), 1), 128), 8184)
+        self.waiting: dict[int, int] = dict.fromkeys(streams, 0)
+
+    def __iter__(self) -> Iterator[Batch]:
+        alive = dict(self.streams)
+        while alive:
+            # A rank that runs ahead pauses until what it holds has been matched.
+            behind = [r for r in alive if self._held(r) < 2 * self.count] or list(alive)
+            touched: set[int] = set()
+            ended: set[int] = set()
+            for rank in behind:
+                block = alive[rank].read(self.count)
+                if block is None:
+                    del alive[rank]
+                    ended.add(rank)
+                else:
+                    touched |= self._put(rank, block)
+            if ended:
+                touched |= {c for c in self.lanes if self._concerns(c, ended)}
+            for index in sorted(touched):
+                yield from self._ready(index, alive, final=False)
+        for index in sorted(self.lanes):
+            yield from self._ready(index, alive, final=True)
+
+    def _concerns(self, index: int, ranks: set[int]) -> bool:
+        return not ranks.isdisjoint(self.lanes[index].column)
+
+    def _held(self, rank: int) -> int:
+        return self.waiting[rank]
+
+    def _put(self, rank: int, block: Block) -> set[int]:
+        """Distribute a block to its communicators; gives their indices."""
+        of = self.of_shape[block.shape]
+        low, high = int(of.min()), int(of.max())
+        if low == high:
+            return self._put_one(rank, low, block)
+        order = np.argsort(of, kind="stable")
+        block, of = block.take(order), of[order]
+        edges = np.flatnonzero(of[1:] != of[:-1]) + 1
+        starts = [0, *edges.tolist()]
+        stops = [*edges.tolist(), len(of)]
+        touched: set[int] = set()
+        for a, b in zip(starts, stops, strict=True):
+            touched |= self._put_one(rank, int(of[a]), block.take(slice(a, b)))
+        return touched
+
+    def _put_one(self, rank: int, index: int, block: Block) -> set[int]:
+        communicator = self.communicators[index]
+        lane = self.lanes.get(index)
+        if lane is None:
+            lane = self.lanes[index] = _Lane(communicator, self.problems)
+            self.pools[index] = _Pool(communicator, self.problems)
+        if rank not in lane.column:
+            self.problems.note(f"rank {rank}: calls on a communicator it is no member of; left out")
+            return set()
+        kind = block.kind
+        if kind is not None and bool((kind == CALL).all()):
+            kind = block.kind = None
+        if kind is not None or self.any_slow:
+            kinds = column(block, "kind")
+            calls = kinds == CALL
+            slow = (kinds == START) | (kinds == COMPLETION) | (calls & self.slow[block.shape])
+            if calls.any():
+                lane.seen(rank, block.take(calls))
+            if slow.any():
+                self.pools[index].put(lane.column[rank], block.take(slow))
+            fast = calls & ~slow & (kinds != SUMMARY)
+            block = block.take(fast)
+            block.kind = None
+        else:
+            lane.seen(rank, block)
+        if len(block):
+            lane.put(rank, block)
+            self.waiting[rank] += len(block)
+        return {index}
+
+    def _ready(self, index: int, alive: Mapping[int, object], final: bool) -> Iterator[Batch]:
+        lane, pool = self.lanes[index], self.pools[index]
+        members = lane.communicator.ranks.tolist()
+        done = np.array([final or r not in alive for r in members], np.bool_)
+        batch = lane.ready(done)
+        if batch is not None:
+            present = (batch.shape >= 0).sum(1)
+            for rank, count in zip(members, present.tolist(), strict=True):
+                if rank in self.waiting:
+                    self.waiting[rank] -= count
+            yield batch
+        if final or pool.worth_a_look():
+            batch = pool.ready(lane.last, done)
+            if batch is not None:
+                yield batch

@@ -1,0 +1,342 @@
+"""The records of one rank, block by block, in order, with extensions folded in.
+
+Memory is that of a block, however long the log is. Records that cannot be (a call that ends
+before it begins, a shape that no table holds) are left out and noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from mpiprof.trace.log import Chunk
+from mpiprof.trace.types import (
+    CALL,
+    COMPLETION,
+    EXTENSION,
+    LONGEST,
+    NTH_START,
+    OUTSIDE,
+    RECEIVED,
+    SENT,
+    START,
+    SUMMARY,
+    Array,
+    Bool,
+    Int,
+    Problems,
+)
+
+FOREVER = 1 << 61
+SLACK = 60 * 10**9  # how far outside its process's life a time may lie before it is damage
+
+ToGlobal = Callable[[Int], Int]
+
+
+@dataclass
+class Block:
+    """Consecutive records as columns of equal length; optional columns are None when all default.
+
+    sequence (uint32), enter and exit (int64 ns; exit 0 while open), shape (int32, index into
+    Tables.shapes), kind (uint8; None: all calls), start (n-th start, 0), sent and received
+    (bytes; -1: as in the shape), share (completions that one Wait call made together, 1),
+    longest (ns, of summaries), thread (0).
+    """
+
+    sequence: Array
+    enter: Int
+    exit: Int
+    shape: Array
+    outside: Int | None = None
+    kind: Array | None = None
+    start: Int | None = None
+    sent: Int | None = None
+    received: Int | None = None
+    share: Int | None = None
+    longest: Int | None = None
+    thread: Int | None = None
+
+    def __len__(self) -> int:
+        return len(self.sequence)
+
+    def take(self, index: slice | Int | Bool) -> Block:
+        """Return the records at an index."""
+        columns: list[Any] = [
+            None if (c := getattr(self, f)) is None else c[index] for f in COLUMNS
+        ]
+        return Block(*columns)
+
+
+COLUMNS = tuple(f.name for f in fields(Block))
+DEFAULTS = {
+    "outside": 0,
+    "kind": CALL,
+    "start": 0,
+    "sent": -1,
+    "received": -1,
+    "share": 1,
+    "longest": 0,
+    "thread": 0,
+}
+
+
+def column(block: Block, name: str) -> Array:
+    """Return a column, filled with its default where the block holds None."""
+    value: Array | None = getattr(block, name)
+    if value is None:
+        dtype = np.uint8 if name == "kind" else np.int64
+        return np.full(len(block), DEFAULTS[name], dtype)
+    return value
+
+
+def join(blocks: Sequence[Block]) -> Block:
+    """Blocks one after the other as one."""
+    if len(blocks) == 1:
+        return blocks[0]
+    columns: list[Any] = []
+    for name in COLUMNS:
+        if all(getattr(b, name) is None for b in blocks):
+            columns.append(None)
+        else:
+            columns.append(np.concatenate([column(b, name) for b in blocks]))
+    return Block(*columns)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What it takes to read one rank: its shapes, how long it lived, its clock."""
+
+    rank: int
+    shape_map: Int
+    earliest_ns: int = 1 - FOREVER
+    latest_ns: int = FOREVER
+    to_global: ToGlobal | None = None
+
+
+class ThreadStream:
+    """The records of one thread of one rank, a block at a time."""
+
+    def __init__(self, source: Source, chunks: list[Chunk], problems: Problems) -> None:
+        self.source = source
+        self.chunks = chunks
+        self.problems = problems
+        self.position = (0, 0)
+        self.pending: Array | None = None  # extensions whose record is in the next block
+        self.end = False
+
+    def raw(self, count: int) -> Array | None:
+        """Return the next `count` (at most) raw records, None at the end."""
+        log = None
+        pieces: list[tuple[int, int, int]] = []
+        while count > 0 and self.position[0] < len(self.chunks):
+            index, start = self.position
+            chunk = self.chunks[index]
+            if log is not None and chunk.log is not log:
+                break
+            log = chunk.log
+            stop = min(start + count, log.layout.records)
+            pieces.append((chunk.index, start, stop))
+            count -= stop - start
+            self.position = (index + 1, 0) if stop == log.layout.records else (index, stop)
+        if log is None:
+            return None
+        records = log.read(pieces)
+        if any(c.moved_on() for c in self.chunks[-1:] if c.index == pieces[-1][0]):
+            self.problems.note("the job went on while its log was read; its newest records lack")
+            records = records[: len(records) - (pieces[-1][2] - pieces[-1][1])]
+        return records
+
+    def read(self, count: int) -> Block | None:
+        """Return the next block of about `count` records, None at the end."""
+        while not self.end:
+            records = self.raw(count)
+            if records is None:
+                self.end = True
+                break
+            block = self._decode(records)
+            if self.chunks[0].thread:
+                block.thread = np.full(len(block), self.chunks[0].thread, np.int64)
+            if len(block):
+                return block
+        return None
+
+    def _decode(self, records: Array) -> Block:
+        kind = records["kind"]
+        pending = self.pending
+        if pending is None and bool((kind == CALL).all()):
+            return self._checked(_plain(records))
+        if pending is not None:
+            records = np.concatenate([pending, records])
+            kind = records["kind"]
+            self.pending = None
+        used = np.flatnonzero((kind != EXTENSION) & (kind != 0))
+        extensions = np.flatnonzero(kind == EXTENSION)
+        block = _plain(records[used])
+        block.kind = np.ascontiguousarray(kind[used])
+        if len(extensions) and bool((block.kind == SUMMARY).any()):
+            # A summary is only ever added to in place: its extensions stand behind it.
+            target = np.searchsorted(used, extensions) - 1
+            _extend(block, target[target >= 0], records[extensions[target >= 0]])
+        elif len(extensions):
+            target = np.searchsorted(used, extensions)
+            later = target == len(used)
+            if later.any():
+                self.pending = records[extensions[later][-8:]]
+            keep = ~later
+            _extend(block, target[keep], records[extensions[keep]])
+        block.share = _shares(block)
+        return self._checked(block)
+
+    def _checked(self, block: Block) -> Block:
+        """Leave out what cannot be, translate shapes to joint ones and times to the joint clock."""
+        source = self.source
+        n = len(block)
+        if n == 0:
+            return block
+        bad = self._impossible(block)
+        if bad is not None:
+            self.problems.note(f"rank {source.rank}: damaged records are left out")
+            block = block.take(~bad)
+        ids = source.shape_map
+        shape = block.shape
+        if len(block) and int(shape.max()) >= len(ids):
+            shape = np.where(shape < len(ids), shape, 0)
+            joint = np.where(block.shape < len(ids), ids[shape], -1)
+        else:
+            joint = ids[shape]
+        block.shape = joint.astype(np.int32)
+        if len(block) and int(joint.min()) < 0:
+            self.problems.note(
+                f"rank {source.rank}: records name a shape that its tables do not hold; left out"
+            )
+            block = block.take(joint >= 0)
+        if source.to_global is not None and len(block):
+            summary = None if block.kind is None else block.kind == SUMMARY
+            if summary is None or not summary.any():
+                open_ = block.exit == 0
+                block.enter = source.to_global(block.enter)
+                block.exit = source.to_global(block.exit)
+                if open_.any():
+                    block.exit[open_] = 0
+        return block
+
+    def _impossible(self, block: Block) -> Bool | None:
+        """Mask of records that cannot be, None when there are none."""
+        low, high = self.source.earliest_ns, self.source.latest_ns
+        enter, exit_ = block.enter, block.exit
+        if (
+            block.kind is None
+            and int(enter.min()) >= low
+            and int(exit_.max()) <= high
+            and int((exit_ - enter).min()) >= 0
+        ):
+            return None
+        bad: Bool = (enter < low) | (enter > high) | (exit_ > high)
+        bad |= (exit_ < enter) & (exit_ != 0)
+        if block.kind is not None:
+            kind = block.kind
+            bad |= (kind == COMPLETION) & (exit_ == 0)
+            bad[kind == SUMMARY] = False
+            unknown = kind > SUMMARY
+            if unknown.any():
+                self.problems.note(f"rank {self.source.rank}: records of an unknown kind")
+            bad |= unknown
+        return bad if bad.any() else None
+
+
+def _plain(records: Array) -> Block:
+    """Columns of the records without extensions; one pass while they are in the cache."""
+    return Block(
+        np.ascontiguousarray(records["sequence"]),
+        records["enter_ns"].astype(np.int64),
+        records["exit_ns"].astype(np.int64),
+        np.ascontiguousarray(records["shape"]),
+        records["outside_ns"].astype(np.int64),
+    )
+
+
+def _extend(block: Block, target: Int, extensions: Array) -> None:
+    which, value = extensions["sequence"], extensions["exit_ns"].astype(np.int64)
+    for code, name in (
+        (OUTSIDE, "outside"),
+        (NTH_START, "start"),
+        (SENT, "sent"),
+        (RECEIVED, "received"),
+        (LONGEST, "longest"),
+    ):
+        chosen = (which == code) & (value >= 0)
+        if code == NTH_START:
+            chosen &= value < 1 << 31
+        if chosen.any():
+            filled = column(block, name).astype(np.int64)
+            filled[target[chosen]] = value[chosen]
+            setattr(block, name, filled)
+
+
+def _shares(block: Block) -> Int | None:
+    """How many completions one Wait call made: neighbours with equal enter and exit times."""
+    assert block.kind is not None
+    done = np.flatnonzero(block.kind == COMPLETION)
+    if not len(done):
+        return None
+    enter, exit_ = block.enter[done], block.exit[done]
+    new = np.ones(len(done), np.bool_)
+    new[1:] = (enter[1:] != enter[:-1]) | (exit_[1:] != exit_[:-1])
+    group = np.cumsum(new) - 1
+    share = np.ones(len(block), np.int64)
+    share[done] = np.bincount(group)[group]
+    return share
+
+
+class RankStream:
+    """The records of all threads of one rank, merged by the time they were entered."""
+
+    def __init__(self, source: Source, threads: list[list[Chunk]], problems: Problems) -> None:
+        self.rank = source.rank
+        self.threads = [ThreadStream(source, chunks, problems) for chunks in threads]
+        self.held: list[Block | None] = [None] * len(self.threads)
+
+    @property
+    def end(self) -> bool:
+        """Nothing more will come."""
+        return all(t.end for t in self.threads) and all(h is None for h in self.held)
+
+    def read(self, count: int) -> Block | None:
+        """Return the next block of about `count` records, None at the end."""
+        if len(self.threads) == 1:
+            return self.threads[0].read(count)
+        for i, thread in enumerate(self.threads):
+            if self.held[i] is None:
+                self.held[i] = thread.read(max(count // len(self.threads), 64))
+        held = [h for h in self.held if h is not None]
+        if not held:
+            return None
+        # What a thread will give next is not earlier than the last record it gave.
+        unfinished = [
+            h for h, t in zip(self.held, self.threads, strict=True) if h is not None and not t.end
+        ]
+        horizon = min((int(h.enter[-1]) for h in unfinished), default=FOREVER)
+        parts = []
+        for i, block in enumerate(self.held):
+            if block is None:
+                continue
+            ready = int(np.searchsorted(block.enter, horizon, "right"))
+            if ready:
+                parts.append(block.take(slice(0, ready)))
+            self.held[i] = block.take(slice(ready, None)) if ready < len(block) else None
+        if not parts:  # times that go backwards, in a damaged log: give all there is
+            parts = held
+            self.held = [None] * len(self.threads)
+        joined = join(parts)
+        return joined.take(np.argsort(joined.enter, kind="stable"))
+
+    def blocks(self, count: int) -> Iterator[Block]:
+        """All blocks to the end."""
+        while (block := self.read(count)) is not None:
+            yield block
+
+
+__all__ = ["CALL", "COMPLETION", "START", "Block", "RankStream", "Source", "column", "join"]

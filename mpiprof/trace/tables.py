@@ -1,0 +1,384 @@
+"""The tables beside the logs: one JSON object a line, from every rank, joined into one set.
+
+A line that is cut, damaged or impossible is left out and noted; nothing in it is guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpiprof.trace.types import Int, Problems
+
+LIMIT = 1 << 62  # times and byte counts beyond it cannot be
+IDS = 1 << 24  # ids of shapes are dense; one beyond it is damage
+
+
+@dataclass(frozen=True)
+class Communicator:
+    """A communicator as all its members see it; columns of matrices follow `ranks`.
+
+    `groups` holds the world ranks of the one group, or of the two of an inter-communicator;
+    `ranks` is their concatenation. `local`: only this rank's part could be identified.
+    """
+
+    index: int
+    identity: str
+    groups: tuple[Int, ...]
+    ranks: Int
+    size: int
+    local: bool
+    inter: bool
+    how: str
+    parent: str | None
+
+    def column(self, rank: int) -> int:
+        """Column of a world rank, -1 when it is no member."""
+        found = np.flatnonzero(self.ranks == rank)
+        return int(found[0]) if len(found) else -1
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What calls have in common; equal on two ranks when everything here is equal.
+
+    `root` is a world rank, -1 without a root, -2 for a process that takes no part; `sent` and
+    `received` are bytes, -1 when unknown; `site` is an index into Tables.sites, -1 unknown.
+    """
+
+    operation: str
+    communicator: int
+    site: int
+    root: int
+    sent: int
+    received: int
+    algorithm: str
+    flags: tuple[str, ...]
+
+
+@dataclass
+class Tables:
+    """Everything the tables say, with ids that hold for all ranks."""
+
+    processes: dict[int, dict[str, Any]] = field(default_factory=dict)
+    ends: dict[int, dict[str, Any]] = field(default_factory=dict)
+    clocks: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[tuple[int, str]] = field(default_factory=list)
+    sites: list[tuple[dict[str, Any], ...]] = field(default_factory=list)
+    communicators: list[Communicator] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+    sources: dict[tuple[int, int], Int] = field(default_factory=dict)
+    destinations: dict[tuple[int, int], Int] = field(default_factory=dict)
+    shapes: list[Shape] = field(default_factory=list)
+    shape_ids: dict[int, Int] = field(default_factory=dict)
+    cut: bool = False
+
+    def shape_map(self, rank: int) -> Int:
+        """Array from a rank's shape id to the index in `shapes`, -1 where there is none."""
+        return self.shape_ids.get(rank, np.full(1, -1, np.int64))
+
+
+def integer(value: Any, low: int = -LIMIT, high: int = LIMIT) -> int:
+    """Return the value if it is an integer between the bounds, else ValueError."""
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError(f"{value!r:.20} where a number is expected")
+    return value
+
+
+def text(value: Any) -> str:
+    """Return the value if it is a string, else ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.20} where text is expected")
+    return value
+
+
+def read_tables(folder: Path, limit: int, problems: Problems) -> Tables:
+    """Read every *.tables of a folder; ranks at or beyond `limit` are taken for damage."""
+    reader = _Reader(limit, problems)
+    for path in sorted(folder.glob("*.tables")):
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            problems.note(f"{path.name}: cannot be read: {error.strerror}")
+            reader.tables.cut = True
+            continue
+        reader.read(path.name, content)
+    reader.resolve()
+    return reader.tables
+
+
+class _Reader:
+    """Collects raw lines first: a line may name a row that another file, or a later line, holds."""
+
+    def __init__(self, limit: int, problems: Problems) -> None:
+        self.limit = limit
+        self.problems = problems
+        self.tables = Tables()
+        self.raw: dict[str, dict[tuple[int, int], dict[str, Any]]] = {
+            "site": {},
+            "communicator": {},
+            "shape": {},
+        }
+        self.naming: list[tuple[int, int, str]] = []
+
+    def read(self, name: str, content: bytes) -> None:
+        lines = content.split(b"\n")
+        if lines[-1]:
+            self.tables.cut = True
+            self.problems.note(f"{name}: its last line is cut off and unread")
+        damaged = 0
+        for line in lines[:-1]:
+            if not line:
+                continue
+            damaged += not self._read_line(line)
+        if damaged:
+            self.tables.cut = True
+            self.problems.note(f"{name}: {damaged} damaged lines are unread")
+
+    def _read_line(self, line: bytes) -> bool:
+        try:
+            self._line(json.loads(line))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return False
+        return True
+
+    def _line(self, row: Any) -> None:
+        rank = integer(row["rank"], 0, self.limit - 1)
+        tables = self.tables
+        if "process" in row:
+            tables.processes[rank] = _process(row["process"])
+        elif "end" in row:
+            tables.ends[rank] = _end(row["end"])
+        elif "clock" in row:
+            tables.clocks.append({"rank": rank, **_clock(row["clock"], self.limit)})
+        elif "note" in row:
+            tables.notes.append((rank, text(row["note"])))
+        elif "shape" in row:
+            text(row["operation"])
+            self.raw["shape"][rank, integer(row["shape"], 0, IDS)] = row
+        elif "site" in row:
+            self.raw["site"][rank, integer(row["site"], 0)] = row
+        elif "name" in row:
+            self.naming.append((rank, integer(row["communicator"], 0), text(row["name"])))
+        elif "communicator" in row:
+            self.raw["communicator"][rank, integer(row["communicator"], 0)] = row
+        # Anything else is from a later mpiprof and changes nothing of what we read.
+
+    def resolve(self) -> None:
+        sites = self._each("site", _Sites(self.tables))
+        communicators = self._each("communicator", _Communicators(self.tables, self.limit))
+        for rank, local, name in self.naming:
+            if (rank, local) in communicators:
+                self.tables.names[communicators[rank, local]] = name
+        shapes = self._each("shape", _Shapes(self.tables, sites, communicators))
+        largest: dict[int, int] = {}
+        for rank, local in shapes:
+            largest[rank] = max(local, largest.get(rank, 0))
+        for rank, most in largest.items():
+            self.tables.shape_ids[rank] = np.full(most + 1, -1, np.int64)
+        for (rank, local), index in shapes.items():
+            self.tables.shape_ids[rank][local] = index
+
+    def _each(self, kind: str, convert: Any) -> dict[tuple[int, int], int]:
+        """Convert all rows of a kind into the joint index that `convert` gives them."""
+        ids: dict[tuple[int, int], int] = {}
+        damaged = 0
+        for (rank, local), row in self.raw[kind].items():
+            index = _converted(convert, rank, row)
+            if index is None:
+                damaged += 1
+            else:
+                ids[rank, local] = index
+        if damaged:
+            self.tables.cut = True
+            self.problems.note(f"tables: {damaged} lines of kind {kind} are damaged and unread")
+        self.raw[kind] = {}
+        return ids
+
+
+def _converted(convert: Any, rank: int, row: dict[str, Any]) -> int | None:
+    try:
+        return int(convert(rank, row))
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return None
+
+
+def _process(row: Any) -> dict[str, Any]:
+    return {
+        "host": text(row.get("host", "?")),
+        "node": text(row.get("node", "?")),
+        "pid": integer(row.get("pid", 0), 0),
+        "started_ns": integer(row["started_ns"]) if row.get("started_ns") is not None else None,
+        "started": row.get("started"),
+        "size": integer(row.get("size", 0), 0),
+        "abi": row.get("abi"),
+        "mpi": row.get("mpi"),
+    }
+
+
+def _end(row: Any) -> dict[str, Any]:
+    return {
+        "at_ns": integer(row["at_ns"]),
+        "reason": text(row["reason"]),
+        "dropped": integer(row.get("dropped", 0), 0),
+        "recorder_ns": integer(row.get("recorder_ns", 0), 0),
+    }
+
+
+def _clock(row: Any, limit: int) -> dict[str, Any]:
+    return {
+        "node": text(row["node"]),
+        "reference": integer(row["reference"], 0, limit - 1),
+        "at_ns": integer(row["at_ns"]),
+        "offset_ns": integer(row["offset_ns"]),
+        "error_ns": integer(row["error_ns"], 0),
+        "when": text(row.get("when", "init")),
+    }
+
+
+class _Sites:
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.known: dict[str, int] = {}
+
+    def __call__(self, _: int, row: dict[str, Any]) -> int:
+        frames = row["frames"]
+        if not isinstance(frames, list) or not all(isinstance(f, dict) for f in frames):
+            raise ValueError("no list of frames")
+        for frame in frames:
+            if "module" in frame:
+                text(frame["module"])
+                integer(frame["offset"])
+            else:
+                text(frame["file"])
+        key = json.dumps(frames, sort_keys=True)
+        if key not in self.known:
+            self.known[key] = len(self.tables.sites)
+            self.tables.sites.append(tuple(frames))
+        return self.known[key]
+
+
+class _Communicators:
+    def __init__(self, tables: Tables, limit: int) -> None:
+        self.tables = tables
+        self.limit = limit
+        self.known: dict[tuple[Any, ...], int] = {}
+
+    def __call__(self, rank: int, row: dict[str, Any]) -> int:
+        identity = text(row["identity"])
+        local = row.get("local") is True or row.get("members") is None
+        inter = row.get("inter") is True
+        size = integer(row.get("size", 0), 0, 1 << 31)
+        if local:
+            groups: tuple[Int, ...] = (np.array([rank], np.int64),)
+        else:
+            groups = (self._members(row["members"]),)
+            if inter:
+                groups += (self._members(row["remote"]),)
+                size = sum(map(len, groups))
+            elif len(groups[0]) != size:
+                raise ValueError("size and members differ")
+            if not (groups[0] == rank).any():
+                raise ValueError("the rank is no member of its own group")
+            groups = tuple(sorted(groups, key=lambda g: g.tolist()))
+        ranks = np.concatenate(groups)
+        if len(np.unique(ranks)) != len(ranks):
+            raise ValueError("a rank is a member twice")
+        key = (identity, rank if local else -1, inter, tuple(g.tobytes() for g in groups))
+        if key not in self.known:
+            parent = row.get("parent")
+            self.known[key] = len(self.tables.communicators)
+            self.tables.communicators.append(
+                Communicator(
+                    self.known[key],
+                    identity,
+                    groups,
+                    ranks,
+                    size,
+                    local,
+                    inter,
+                    str(row.get("how", "unknown")),
+                    parent if isinstance(parent, str) else None,
+                )
+            )
+        index = self.known[key]
+        if not inter:
+            for name, into in (
+                ("sources", self.tables.sources),
+                ("destinations", self.tables.destinations),
+            ):
+                if isinstance(row.get(name), list):
+                    into[index, rank] = self._neighbours(row[name], groups[0])
+        return index
+
+    def _members(self, runs: Any) -> Int:
+        parts = []
+        for first, last, step in runs:
+            integer(first, 0, self.limit - 1)
+            integer(last, 0, self.limit - 1)
+            if integer(step) == 0:
+                raise ValueError("a run of members without a step")
+            parts.append(np.arange(first, last + (1 if step > 0 else -1), step, dtype=np.int64))
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+    @staticmethod
+    def _neighbours(listed: list[Any], members: Int) -> Int:
+        inside = [integer(r) for r in listed if isinstance(r, int) and 0 <= r < len(members)]
+        return members[np.array(inside, np.int64)]  # MPI_PROC_NULL is no neighbour
+
+
+class _Shapes:
+    def __init__(
+        self,
+        tables: Tables,
+        sites: dict[tuple[int, int], int],
+        communicators: dict[tuple[int, int], int],
+    ) -> None:
+        self.tables = tables
+        self.sites = sites
+        self.communicators = communicators
+        self.known: dict[Shape, int] = {}
+
+    def __call__(self, rank: int, row: dict[str, Any]) -> int:
+        communicator = self.communicators[rank, integer(row["communicator"])]
+        site = row.get("site")
+        flags = row.get("flags") or []
+        shape = Shape(
+            text(row["operation"]),
+            communicator,
+            -1 if site is None else self.sites.get((rank, integer(site)), -1),
+            self._root(rank, self.tables.communicators[communicator], row.get("root")),
+            self._bytes(row.get("sent")),
+            self._bytes(row.get("received")),
+            str(row.get("algorithm") or "native"),
+            tuple(sorted(text(flag) for flag in flags)),
+        )
+        if shape not in self.known:
+            self.known[shape] = len(self.tables.shapes)
+            self.tables.shapes.append(shape)
+        return self.known[shape]
+
+    @staticmethod
+    def _bytes(value: Any) -> int:
+        return -1 if value is None else integer(value, 0)
+
+    @staticmethod
+    def _root(rank: int, communicator: Communicator, root: Any) -> int:
+        """World rank of the root: -3 names the own rank, others a rank of the (remote) group."""
+        if root is None or communicator.local:
+            return -1
+        value = integer(root, -3)
+        if value == -2 or value == -1:
+            return value
+        if value == -3:
+            return rank
+        group = communicator.groups[0]
+        if communicator.inter and rank in group:
+            group = communicator.groups[1]
+        if value >= len(group):
+            raise ValueError("a root outside the group")
+        return int(group[value])
