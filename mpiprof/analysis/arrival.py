@@ -1,0 +1,57 @@
+"""How the processes arrive: mean arrival, average- and worst-case imbalance (Faraj, Section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.trace.types import Array, Float, Int
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Metrics of instances, one value each.
+
+    First and last arrival (ns), the rows that were first and last (of equals the lowest), mean
+    arrival less the first, average and worst imbalance (ns).
+    """
+
+    first: Int
+    last: Int
+    first_row: Array
+    last_row: Array
+    mean_after_first: Float
+    average_imbalance: Float
+    worst_imbalance: Int
+
+
+def arrival_metrics(arrival: Int) -> Arrival:
+    """Metrics of a ranks x instances matrix of arrivals without gaps.
+
+    Row by row instead of NumPy's argmin along the ranks: several times as fast in this layout.
+    """
+    first, last = arrival[0].copy(), arrival[0].copy()
+    first_row = np.zeros(len(first), np.int32)
+    last_row = np.zeros(len(first), np.int32)
+    for row in range(1, len(arrival)):
+        values = arrival[row]
+        np.copyto(first_row, row, where=values < first)
+        np.minimum(first, values, out=first)
+        np.copyto(last_row, row, where=values > last)
+        np.maximum(last, values, out=last)
+    after = (arrival - first).astype(np.float64)
+    mean = after.mean(0)
+    after -= mean
+    np.abs(after, out=after)
+    return Arrival(first, last, first_row, last_row, mean, after.mean(0), last - first)
+
+
+def factors(average: Float, worst: Float, time: Float, ranks: int) -> tuple[Float, Float]:
+    """Imbalance factors: imbalance over message time; 0 for one rank, NaN where T is unknown."""
+    if ranks == 1:
+        zero = np.zeros(len(average))
+        return zero, zero
+    with np.errstate(divide="ignore", invalid="ignore"):
+        usable = np.where(time > 0, time, np.nan)
+        return average / usable, worst / usable

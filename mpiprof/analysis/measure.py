@@ -1,0 +1,398 @@
+"""From batches of matched instances to one row of metrics an instance.
+
+Instances with equal shapes on all ranks share a signature: what depends on shapes only (operation,
+call site, root, sizes, message time) is worked out once a signature, the rest on whole matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.analysis.arrival import arrival_metrics, factors
+from mpiprof.analysis.operations import (
+    WAITS,
+    Volume,
+    base_operation,
+    message_time,
+    peers_of,
+    volume,
+)
+from mpiprof.analysis.waits import STATE_FUNCTIONS, Group, completion_skew
+from mpiprof.trace.match import Batch
+from mpiprof.trace.tables import Communicator, Shape
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Array, Bool, Float, Int
+
+ROOTED = ("late_root", "early_root")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What instances with equal shapes have in common; `present`: rows that took part."""
+
+    callsite: int
+    algorithm: int
+    base: str
+    state: str | None
+    group: Group
+    present: Bool
+    comparable: bool  # all members are known and call the same operation
+    sent: Int
+    received: Int
+    peers: Float
+    volume: Volume
+    message_time: float
+
+
+@dataclass(frozen=True)
+class CallsiteKey:
+    """What makes a call site: the operation and the sites of all ranks.
+
+    started: its instances are starts of a persistent operation, whose init `operation` names.
+    """
+
+    operation: str
+    sites: frozenset[int]
+    started: bool
+
+
+@dataclass
+class Rows:
+    """One value an instance; NaN (or -1 for ranks and times) where it is not defined."""
+
+    callsite: Int
+    algorithm: Int
+    complete: Bool
+    arrived: Bool  # all members came, so that imbalance is defined
+    first_arrival: Int
+    last_arrival: Int
+    first_rank: Int
+    last_rank: Int
+    average_imbalance: Float
+    worst_imbalance: Float
+    message_bytes: Float
+    message_time: Float
+    average_factor: Float
+    worst_factor: Float
+    elapsed: Float  # sum over ranks of what is closed
+    mean_elapsed: Float
+    waits: dict[str, Float]  # by wait state, of complete instances; absent: 0 everywhere
+    wait: Float
+    skew: Float
+    last_exit: Int
+    bytes: Float
+    bytes_min: Float
+    bytes_max: Float
+
+
+class Measure:
+    """Measures batches of one trace.
+
+    `callsites` and `algorithms` (names, to their numbers) grow with every new one it meets.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.shapes: list[Shape] = trace.tables.shapes
+        self.tables = trace.tables
+        self.trace = trace
+        self.machine = trace.meta.get("machine")
+        self.callsites: dict[CallsiteKey, int] = {}
+        self.algorithms: dict[str, int] = {}
+        self.known: dict[tuple[int, int], Signature] = {}
+        seeds = np.random.default_rng(20080601).integers(
+            1, 1 << 63, len(self.shapes) + 1, dtype=np.uint64
+        )
+        self.mix = seeds | np.uint64(1)
+
+    def batches(self) -> Iterator[tuple[Batch, Rows]]:
+        """Every batch of the trace with its metrics."""
+        for batch in self.trace.batches():
+            yield batch, self.rows(batch)
+
+    def rows(self, batch: Batch) -> Rows:
+        """Return the metrics of a batch's instances."""
+        n = len(batch)
+        rows = _empty(n)
+        ranks = batch.communicator.ranks
+        all_here = bool(batch.whole) or bool((batch.shape >= 0).all())
+        if all_here:
+            self._arrivals(rows, batch.arrival, ranks, slice(None))
+        rows.elapsed = batch.elapsed.sum(0).astype(np.float64)
+        rows.last_exit = batch.finish.max(0)
+        for signature, index in self._signatures(batch):
+            part: slice | Int = slice(None) if index is None else index
+            self._fill(rows, batch, signature, part, all_here)
+        return rows
+
+    def _arrivals(self, rows: Rows, arrival: Int, ranks: Int, index: slice | Int) -> None:
+        found = arrival_metrics(arrival)
+        rows.first_arrival[index] = found.first
+        rows.last_arrival[index] = found.last
+        rows.first_rank[index] = ranks[found.first_row]
+        rows.last_rank[index] = ranks[found.last_row]
+        rows.average_imbalance[index] = found.average_imbalance
+        rows.worst_imbalance[index] = found.worst_imbalance
+
+    def _fill(
+        self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int, all_here: bool
+    ) -> None:
+        rows.callsite[index] = signature.callsite
+        rows.algorithm[index] = signature.algorithm
+        everyone = bool(signature.present.all()) and signature.comparable
+        if not everyone:
+            present = np.flatnonzero(signature.present)
+            ranks = batch.communicator.ranks[present]
+            self._arrivals(rows, batch.arrival[present][:, index], ranks, index)
+            rows.last_arrival[index] = -1  # who has not come may be later than all that have
+            rows.last_rank[index] = -1
+            rows.average_imbalance[index] = np.nan
+            rows.worst_imbalance[index] = np.nan
+        elif not all_here:
+            self._arrivals(rows, batch.arrival[:, index], batch.communicator.ranks, index)
+        closed: Bool | np.bool_ = np.True_
+        if not batch.whole:
+            closed = (batch.finish[:, index] != 0).all(0)
+            rows.last_exit[index] = np.where(closed, rows.last_exit[index], -1)
+        rows.arrived[index] = everyone
+        complete = rows.complete[index] = np.full(len(rows.callsite[index]), everyone) & closed
+        self._volumes(rows, batch, signature, index)
+        size = len(batch.communicator.ranks)
+        rows.average_factor[index], rows.worst_factor[index] = factors(
+            rows.average_imbalance[index],
+            rows.worst_imbalance[index],
+            rows.message_time[index],
+            size if everyone else 0,
+        )
+        rows.mean_elapsed[index] = np.where(complete, rows.elapsed[index] / size, np.nan)
+        if everyone:
+            self._waits(rows, batch, signature, index, complete)
+
+    def _waits(
+        self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int, complete: Bool
+    ) -> None:
+        undefined = None if complete.all() else ~complete
+
+        def defined(values: Float) -> Float:
+            if undefined is not None:
+                values[undefined] = np.nan
+            return values
+
+        rows.wait[index] = rows.skew[index] = defined(np.zeros(len(complete)))
+        if signature.state is None or len(signature.present) == 1:
+            return
+        whole = isinstance(index, slice)
+        arrival = batch.arrival if whole else batch.arrival[:, index]
+        finish = batch.finish if whole else batch.finish[:, index]
+        same = batch.begin is batch.arrival
+        begin = arrival if same else batch.begin if whole else batch.begin[:, index]
+        waits = STATE_FUNCTIONS[signature.state](arrival, begin, finish, signature.group)
+        total = defined(waits.sum(0).astype(np.float64))
+        rows.waits.setdefault(signature.state, np.zeros(len(batch)))[index] = total
+        rows.wait[index] = total
+        if signature.state in ("barrier", "nxn"):
+            rows.skew[index] = defined(completion_skew(begin, finish))
+
+    def _volumes(self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int) -> None:
+        found, time = signature.volume, np.float64(signature.message_time)
+        if batch.sent is not None or batch.received is not None:
+            sent, received = (
+                known[:, None]
+                if given is None
+                else np.where(given[:, index] >= 0, given[:, index], known[:, None])
+                for given, known in (
+                    (batch.sent, signature.sent),
+                    (batch.received, signature.received),
+                )
+            )
+            wide = (len(sent), max(sent.shape[1], received.shape[1]))
+            found = self._volume(
+                signature.base,
+                signature.state,
+                signature.group,
+                np.broadcast_to(sent, wide),
+                np.broadcast_to(received, wide),
+                signature.peers,
+            )
+            rows.message_time[index] = self._time(batch.communicator, found.message)
+        else:
+            rows.message_time[index] = time
+        rows.message_bytes[index] = found.message
+        known = ~np.isnan(found.bytes)
+        count = known.sum(0)
+        total = np.where(known, found.bytes, 0.0).sum(0)
+        rows.bytes[index] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        rows.bytes_min[index] = np.fmin.reduce(found.bytes, axis=0)
+        rows.bytes_max[index] = np.fmax.reduce(found.bytes, axis=0)
+
+    def _signatures(self, batch: Batch) -> Iterator[tuple[Signature, Int | None]]:
+        """Return the signatures in a batch, each with the indices of its instances (None: all)."""
+        mixed = self.mix[batch.shape[0]]
+        step = np.uint64(0x9E3779B97F4A7C15)
+        for row in batch.shape[1:]:
+            mixed *= step
+            mixed += self.mix[row]
+        started = batch.start > 0
+        if started.any():
+            mixed ^= started.astype(np.uint64) << np.uint64(40)
+        if (mixed == mixed[0]).all():
+            yield self._signature(batch, int(mixed[0]), 0), None
+            return
+        hashes, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
+        if len(hashes) < 1 << 15:
+            inverse = inverse.astype(np.int16)  # which NumPy sorts by radix
+        order = np.argsort(inverse, kind="stable")
+        edges = np.searchsorted(inverse[order], np.arange(len(hashes) + 1))
+        for i in np.argsort(first).tolist():  # in order of appearance, as the call sites' ids
+            yield (
+                self._signature(batch, int(hashes[i]), int(first[i])),
+                order[edges[i] : edges[i + 1]],
+            )
+
+    def _signature(self, batch: Batch, hash_: int, at: int) -> Signature:
+        key = (batch.communicator.index, hash_)
+        found = self.known.get(key)
+        if found is None:
+            if len(self.known) > 100_000:
+                self.known.clear()
+            started = bool(batch.start[at] > 0)
+            found = self._resolve(batch.communicator, batch.shape[:, at], started)
+            self.known[key] = found
+        return found
+
+    def _resolve(self, communicator: Communicator, row: Array, started: bool) -> Signature:
+        present = row >= 0
+        shapes = [self.shapes[i] if i >= 0 else None for i in row.tolist()]
+        there = [s for s in shapes if s is not None]
+        names = [s.operation for s in there]
+        operation = max(sorted(set(names)), key=names.count)
+        comparable = len(set(names)) == 1
+        if not comparable:
+            self.trace.problems.note(
+                "ranks called different operations where one was due: "
+                + ", ".join(sorted(set(names)))
+            )
+        if communicator.local and communicator.size != 1:
+            comparable = False
+        base = base_operation(operation)
+        state = WAITS.get(base)
+        if operation.endswith("_init") and not started:
+            state = None  # an init may or may not wait for others: nothing is known
+        group = self._group(communicator, shapes, WAITS.get(base))
+        sent = np.array([-1 if s is None else s.sent for s in shapes], np.int64)
+        received = np.array([-1 if s is None else s.received for s in shapes], np.int64)
+        destinations = [
+            self.tables.destinations.get((communicator.index, r))
+            for r in communicator.ranks.tolist()
+        ]
+        sizes = np.array([len(g) for g in communicator.groups], np.int64)
+        if communicator.local:
+            sizes = np.array([communicator.size], np.int64)
+        peers = peers_of(base, sizes, group.side, destinations)
+        peers = np.where(present, peers, 0.0)
+        found = self._volume(base, WAITS.get(base), group, sent, received, peers)
+        time = self._time(communicator, np.asarray(found.message, np.float64))
+        key = CallsiteKey(operation, frozenset(s.site for s in there), started)
+        return Signature(
+            self.callsites.setdefault(key, len(self.callsites)),
+            self.algorithms.setdefault(_algorithm(there), len(self.algorithms)),
+            base,
+            state,
+            group,
+            present,
+            comparable,
+            sent,
+            received,
+            peers,
+            found,
+            float(time),
+        )
+
+    def _volume(
+        self, base: str, state: str | None, group: Group, sent: Array, received: Array, peers: Float
+    ) -> Volume:
+        root = group.root
+        if group.inter and state in ROOTED:
+            # The root and those with MPI_PROC_NULL exchange no share of their own.
+            aside = [*group.idle, *([root] if root >= 0 else [])]
+            if state == "early_root":
+                sent = sent.copy()
+                sent[aside] = -1
+            elif base != "bcast":
+                received = received.copy()
+                received[aside] = -1
+                root = -1
+        return volume(base, sent, received, root, peers)
+
+    def _group(
+        self, communicator: Communicator, shapes: list[Shape | None], state: str | None
+    ) -> Group:
+        side = np.zeros(len(communicator.ranks), np.int64)
+        if len(communicator.groups) == 2:
+            side[len(communicator.groups[0]) :] = 1
+        root, idle = -1, []
+        if state in ROOTED:
+            roots = [s.root for s in shapes if s is not None and s.root >= 0]
+            root = communicator.column(max(set(roots), key=roots.count)) if roots else -1
+            idle = [i for i, s in enumerate(shapes) if s is not None and s.root == -2]
+        sources: tuple[Int, ...] = ()
+        if state == "neighbor":
+            column = {rank: i for i, rank in enumerate(communicator.ranks.tolist())}
+            none = np.zeros(0, np.int64)
+            sources = tuple(
+                np.array(
+                    [
+                        column[s]
+                        for s in self.tables.sources.get((communicator.index, rank), none).tolist()
+                    ],
+                    np.int64,
+                )
+                for rank in communicator.ranks.tolist()
+            )
+        return Group(side, root, sources, tuple(idle))
+
+    def _time(self, communicator: Communicator, message: Float) -> Float:
+        nodes = {self.trace.node_of.get(rank) for rank in communicator.ranks.tolist()}
+        return message_time(self.machine, len(nodes) > 1, message)
+
+
+def _algorithm(shapes: list[Shape]) -> str:
+    """Return what ran; what a call that has not ended runs on is not known."""
+    ended = [s for s in shapes if s.sent >= 0 or s.received >= 0 or s.algorithm != "native"]
+    return "+".join(sorted({s.algorithm for s in ended or shapes}))
+
+
+def _empty(n: int) -> Rows:
+    def whole() -> Int:
+        return np.full(n, -1, np.int64)
+
+    def real() -> Float:
+        return np.full(n, np.nan)
+
+    return Rows(
+        whole(),
+        whole(),
+        np.zeros(n, np.bool_),
+        np.zeros(n, np.bool_),
+        whole(),
+        whole(),
+        whole(),
+        whole(),
+        real(),
+        real(),
+        real(),
+        real(),
+        real(),
+        real(),
+        real(),
+        real(),
+        {},
+        real(),
+        real(),
+        whole(),
+        real(),
+        real(),
+        real(),
+    )

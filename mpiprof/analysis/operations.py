@@ -1,0 +1,141 @@
+"""What the analysis must know of each operation: who waits for whom, and what its message is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.trace.types import Array, Float, Int
+
+# Who can wait for whom, by operation: the name of the wait state it leads to.
+WAITS: dict[str, str] = {
+    "barrier": "barrier",
+    "allgather": "nxn",
+    "allgatherv": "nxn",
+    "allreduce": "nxn",
+    "alltoall": "nxn",
+    "alltoallv": "nxn",
+    "alltoallw": "nxn",
+    "reduce_scatter": "nxn",
+    "reduce_scatter_block": "nxn",
+    "bcast": "late_root",
+    "scatter": "late_root",
+    "scatterv": "late_root",
+    "reduce": "early_root",
+    "gather": "early_root",
+    "gatherv": "early_root",
+    "scan": "early_scan",
+    "exscan": "early_scan",
+    "neighbor_allgather": "neighbor",
+    "neighbor_allgatherv": "neighbor",
+    "neighbor_alltoall": "neighbor",
+    "neighbor_alltoallv": "neighbor",
+    "neighbor_alltoallw": "neighbor",
+}
+# The columns of the wait states, and what leads to them.
+STATES = ("barrier", "nxn", "late_root", "early_root", "early_scan", "neighbor")
+
+
+def base_operation(operation: str) -> str:
+    """Return the blocking collective behind a name: allreduce for iallreduce and allreduce_init."""
+    name = operation.removesuffix("_init")
+    if name not in WAITS and name.startswith("i") and name[1:] in WAITS:
+        return name[1:]
+    return name
+
+
+@dataclass(frozen=True)
+class Volume:
+    """Bytes of instances, NaN unknown.
+
+    bytes: what each rank sends (ranks, or ranks x instances); message: the size of the message
+    whose time is T (one value, or one an instance).
+    """
+
+    bytes: Float
+    message: Float
+
+
+def volume(base: str, sent: Array, received: Array, root: int, peers: Float) -> Volume:
+    """Bytes that the ranks send, and the message size, from what they passed.
+
+    sent, received: bytes, ranks first (ranks, or ranks x instances), -1 unknown; root: row of the
+    root or -1; peers: per rank, to how many ranks it sends in an all-to-all (itself included).
+    """
+    nan = np.nan
+    s = np.where(sent >= 0, sent, nan).astype(np.float64)
+    r = np.where(received >= 0, received, nan).astype(np.float64)
+    if base == "barrier":
+        return Volume(np.zeros_like(s), np.zeros(s.shape[1:]))
+    if base == "bcast":
+        vector = _most(np.fmax(s, r))
+        return Volume(np.broadcast_to(vector, s.shape), vector)
+    if base in ("scatter", "scatterv"):
+        return _scatter(s, r, root)
+    if base in ("alltoall", "alltoallv", "alltoallw") or base.startswith("neighbor_alltoall"):
+        messages = float(peers.sum())
+        return Volume(s, s.sum(0) / messages if messages else _mean(s))
+    return Volume(s, _mean(s))
+
+
+def _scatter(s: Float, r: Float, root: int) -> Volume:
+    """Return each rank's share; the root's own is what the others leave of the whole."""
+    share = r.copy()
+    if root >= 0:
+        whole = s[root]
+        others = np.nansum(np.delete(r, root, 0), 0)
+        known = ~np.isnan(whole) & ~np.isnan(np.delete(r, root, 0)).any(0)
+        share[root] = np.where(known, np.maximum(whole - others, 0), r[root])
+        message = np.where(np.isnan(whole), _mean(share), whole / len(s))
+    else:
+        message = _mean(share)
+    return Volume(share, message)
+
+
+def _mean(values: Float) -> Float:
+    """Mean over the ranks that know, NaN when none does."""
+    known = ~np.isnan(values)
+    count = known.sum(0)
+    total = np.where(known, values, 0.0).sum(0)
+    mean: Float = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return mean
+
+
+def _most(values: Float) -> Float:
+    most: Float = np.fmax.reduce(values, axis=0)
+    return most
+
+
+def message_time(machine: Mapping[str, object] | None, between: bool, size: Float) -> Float:
+    """T(m) in ns for message sizes in bytes, from the machine table; NaN without one.
+
+    Between the measured sizes linear, beyond the last at the link's time per byte.
+    """
+    unknown: Float = np.full(np.shape(size), np.nan)
+    if not isinstance(machine, Mapping):
+        return unknown
+    link = (machine.get("between") if between else None) or machine.get("within")
+    if not isinstance(link, Mapping):
+        return unknown
+    try:
+        sizes = np.array(link["sizes"], np.float64)
+        times = np.array(link["one_way_ns"], np.float64)
+        per_byte = float(link["beta_ns_per_byte"])
+    except (KeyError, TypeError, ValueError):
+        return unknown
+    good = sizes.ndim == 1 and sizes.shape == times.shape and len(sizes) > 0
+    if not good or not (np.diff(sizes) > 0).all() or not (times > 0).all():
+        return unknown
+    beyond = np.maximum(size - sizes[-1], 0.0) * per_byte
+    time: Float = np.interp(size, sizes, times) + beyond
+    return np.where(np.isnan(size), np.nan, time)
+
+
+def peers_of(base: str, sizes: Int, rank_group: Int, destinations: list[Int | None]) -> Float:
+    """To how many ranks each row sends: all of the (remote) group, or its topology's neighbours."""
+    if base.startswith("neighbor"):
+        return np.array([0 if d is None else len(d) for d in destinations], np.float64)
+    other = sizes[::-1] if len(sizes) == 2 else sizes
+    return other[rank_group].astype(np.float64)
