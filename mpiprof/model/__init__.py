@@ -1,0 +1,1 @@
+"""Models of collective algorithms: the schedules of the catalogue, proved, simulated and drawn."""

@@ -1,0 +1,108 @@
+"""The catalogue of algorithms: what the C core says of each. Needs no numpy, as `run` reads it."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+
+from mpiprof.errors import MpiprofError
+from mpiprof.library import library_folder
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One entry of the catalogue; `index` is its place there."""
+
+    index: int
+    operation: str
+    name: str
+    restrictions: str
+    cost: str
+    parameters: str
+    source: str
+    intercommunicator: bool
+    keeps_order: bool
+    needs_counts: bool = False
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """Load the C library of schedules, once."""
+    path = library_folder() / "libmpiprof-schedule.so"
+    try:
+        loaded = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise MpiprofError(f"{path} can't be loaded ({error}): install mpiprof again") from error
+    loaded.schedule_text.restype = ctypes.c_char_p
+    loaded.schedule_columns.restype = ctypes.c_char_p
+    loaded.schedule_open.restype = ctypes.c_void_p
+    loaded.schedule_open.argtypes = [
+        ctypes.c_int,
+        ctypes.c_int,
+        *[ctypes.c_void_p] * 4,
+        ctypes.c_double,
+        ctypes.c_double,
+    ]
+    for function in (loaded.schedule_rounds, loaded.schedule_scratch):
+        function.restype = ctypes.c_int64
+        function.argtypes = [ctypes.c_void_p]
+    loaded.schedule_steps.restype = ctypes.c_int64
+    loaded.schedule_steps.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_int64,
+        ctypes.c_int64,
+        ctypes.c_void_p,
+        ctypes.c_int64,
+    ]
+    loaded.schedule_close.argtypes = [ctypes.c_void_p]
+    return loaded
+
+
+@cache
+def catalogue() -> tuple[Algorithm, ...]:
+    """Return every algorithm, in the catalogue's order."""
+    loaded = library()
+    entries = []
+    for index in range(loaded.schedule_entries()):
+        operation, name, restrictions, cost, parameters, source = (
+            (loaded.schedule_text(index, which) or b"").decode() for which in range(6)
+        )
+        traits = loaded.schedule_traits(index)
+        entries.append(
+            Algorithm(
+                index,
+                operation,
+                name,
+                restrictions,
+                cost,
+                parameters,
+                source,
+                bool(traits & 1),
+                bool(traits & 2),
+                bool(traits & 4),
+            )
+        )
+    return tuple(entries)
+
+
+def find(operation: str, name: str, *, intercommunicator: bool = False) -> Algorithm:
+    """Return an algorithm; raises MpiprofError with the names there are."""
+    named = {
+        a.name: a
+        for a in catalogue()
+        if a.operation == operation and a.intercommunicator == intercommunicator
+    }
+    if name not in named:
+        known = ", ".join(named) or "none"
+        raise MpiprofError(f"{operation} has no algorithm {name!r}: there are {known}")
+    return named[name]
+
+
+def parameters_of(algorithm: Algorithm) -> dict[str, tuple[str, ...]]:
+    """Return the parameters that an algorithm has, each with its values; none: a size in bytes."""
+    found: dict[str, tuple[str, ...]] = {}
+    for word in algorithm.parameters.split():
+        name, _, values = word.partition("=")
+        found[name] = () if values == "BYTES" else tuple(values.split("|"))
+    return found

@@ -1,0 +1,153 @@
+"""What an operation's buffers hold before and after it, as labels: the reference of the proofs.
+
+A label names one element of the data: the process that contributes it and its place there. In
+reductions an element is `unit` bytes and a label's upper part is an expression (`Expressions`);
+elsewhere an element is a byte. Processes are numbered 0 .. size - 1, those of the remote group of
+an inter-communicator follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiprof.model.schedule import Problem
+
+PLACE = 1 << 40
+EMPTY = -1
+SCATTERS = ("scatter", "scatterv")
+REDUCTIONS = ("reduce", "allreduce", "reduce_scatter", "reduce_scatter_block")
+# With MPI_IN_PLACE their OUT is a part of IN; elsewhere IN is a part of OUT.
+FROM_IN = (*SCATTERS, "reduce_scatter", "reduce_scatter_block")
+
+Labels = NDArray[np.int64]
+
+
+@dataclass
+class Expressions:
+    """Interned association trees of operands: leaf r is process r's own operand."""
+
+    known: dict[tuple[int, int], int] = field(default_factory=dict)
+    members: list[int] = field(default_factory=list)
+    ordered: list[bool] = field(default_factory=list)
+
+    def leaves(self, size: int) -> None:
+        """Make the leaves 0 .. size - 1."""
+        self.members = [1 << r for r in range(size)]
+        self.ordered = [True] * size
+
+    def combine(self, left: int, right: int) -> int:
+        """Return left op right; raises ValueError where an operand would count twice."""
+        made = self.known.get((left, right))
+        if made is not None:
+            return made
+        a, b = self.members[left], self.members[right]
+        if a & b:
+            twice = (a & b).bit_length() - 1
+            raise ValueError(f"the operand of rank {twice} counts twice")
+        # In rank order: both sides are runs of ranks, and the right one begins where the left ends.
+        follows = a.bit_length() == (b & -b).bit_length() - 1
+        self.known[left, right] = len(self.members)
+        self.ordered.append(self.ordered[left] and self.ordered[right] and follows)
+        self.members.append(a | b)
+        return len(self.members) - 1
+
+
+def label(process: int, length: int, start: int = 0) -> Labels:
+    """Return the labels of `length` elements of a process's data, from place `start` on."""
+    return process * PLACE + np.arange(start, start + length, dtype=np.int64)
+
+
+def shares(problem: Problem, operation: str) -> list[int]:
+    """Return the bytes of each rank's block, in the own group."""
+    if operation in ("alltoallv",):
+        raise ValueError(operation)
+    return list(problem.counts) if problem.counts else [problem.bytes] * problem.size
+
+
+def elements(operation: str, problem: Problem) -> int:
+    """Return how many elements a reduction's vector has."""
+    scattered = operation in ("reduce_scatter", "reduce_scatter_block")
+    return (sum(shares(problem, operation)) if scattered else problem.bytes) // problem.unit
+
+
+def mirrored(problem: Problem) -> Problem:
+    """Return an inter-communicator's problem as the remote group sees it."""
+    return replace(
+        problem,
+        size=problem.remote_size,
+        remote_size=problem.size,
+        bytes=problem.remote_bytes,
+        remote_bytes=problem.bytes,
+        counts=problem.remote_counts,
+        remote_counts=problem.counts,
+        first_group=not problem.first_group,
+    )
+
+
+def given(operation: str, problem: Problem, rank: int, process: int) -> Labels:
+    """Return what is in IN at the start (for bcast: in OUT at the root)."""
+    p = problem
+    if operation in REDUCTIONS:
+        return label(process, elements(operation, p))
+    if operation == "alltoall":
+        return label(process, p.bytes * p.size)
+    if operation == "alltoallv":
+        return label(process, sum(p.rows[rank]))
+    if operation in ("scatter", "scatterv"):
+        return label(process, sum(shares(p, operation)) if rank == p.root else 0)
+    if operation in ("gather", "gatherv", "allgather", "allgatherv"):
+        return label(process, shares(p, operation)[rank])
+    return label(process, 0)
+
+
+def wanted(operation: str, problem: Problem, rank: int) -> Labels:
+    """Return what must be in OUT in the end; for reductions the places alone."""
+    p = problem
+    if operation == "bcast":
+        return label(p.root, p.bytes)
+    if operation in ("allreduce", "reduce"):
+        return label(0, p.bytes // p.unit if operation == "allreduce" or rank == p.root else 0)
+    if operation in ("reduce_scatter", "reduce_scatter_block"):
+        parts = [n // p.unit for n in shares(p, operation)]
+        return label(0, parts[rank], sum(parts[:rank]))
+    if operation == "alltoall":
+        return np.concatenate([label(q, p.bytes, rank * p.bytes) for q in range(p.size)])
+    if operation == "alltoallv":
+        return np.concatenate(
+            [label(q, row[rank], sum(row[:rank])) for q, row in enumerate(p.rows)]
+        )
+    if operation in ("scatter", "scatterv"):
+        sizes = shares(p, operation)
+        return label(p.root, sizes[rank], sum(sizes[:rank]))
+    if operation in ("allgather", "allgatherv") and p.remote_size:
+        there = mirrored(p)
+        sizes, first = shares(there, operation), p.size if p.first_group else 0
+    elif operation in ("gather", "gatherv") and rank != p.root:
+        sizes, first = [], 0
+    elif operation in ("gather", "gatherv", "allgather", "allgatherv"):
+        sizes, first = shares(p, operation), 0
+    else:
+        sizes, first = [], 0
+    return np.concatenate([label(0, 0), *[label(first + q, n) for q, n in enumerate(sizes)]])
+
+
+def own_place(operation: str, problem: Problem, rank: int) -> tuple[int, int] | None:
+    """Return where in OUT the own block of IN is with MPI_IN_PLACE, None: nowhere.
+
+    For those of FROM_IN it is the other way round: where in IN the own block of OUT is.
+    """
+    if problem.remote_size:
+        return None
+    if operation in ("allgather", "allgatherv") or (
+        operation in ("gather", "gatherv", *SCATTERS) and rank == problem.root
+    ):
+        sizes = shares(problem, operation)
+        return sum(sizes[:rank]), sizes[rank]
+    if operation in ("allreduce",) or (operation == "reduce" and rank == problem.root):
+        return 0, problem.bytes // problem.unit
+    if operation in ("reduce_scatter", "reduce_scatter_block"):
+        return 0, shares(problem, operation)[rank] // problem.unit
+    return None

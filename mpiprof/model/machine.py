@@ -1,0 +1,84 @@
+"""A machine as the simulator sees it: alpha, beta and gamma, within and between nodes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiprof.errors import UsageError
+
+Numbers = NDArray[np.int64]
+Times = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A message of n bytes takes alpha + n beta; reducing n bytes takes n gamma; all in ns.
+
+    `node_port`: all processes of a node share one full-duplex port to the other nodes.
+    """
+
+    alpha: float = 2000.0
+    beta: float = 0.1
+    gamma: float = 0.1
+    alpha_within: float = 2000.0
+    beta_within: float = 0.1
+    node_port: bool = False
+
+    def times(self, lengths: Numbers, between: NDArray[np.bool_]) -> Times:
+        """Return what messages take, of which some are between nodes."""
+        alpha = np.where(between, self.alpha, self.alpha_within)
+        return np.asarray(alpha + lengths * np.where(between, self.beta, self.beta_within))
+
+
+def uniform(alpha: float, beta: float, gamma: float = 0.0) -> Machine:
+    """Return a machine that knows no nodes."""
+    return Machine(alpha, beta, gamma, alpha, beta)
+
+
+# What is simulated where nothing was measured: a cluster with a fast network.
+DEFAULT = Machine()
+
+
+def with_memory(machine: Machine) -> Machine:
+    """Return a machine whose nodes' memory is faster than its network: what is assumed."""
+    return replace(machine, alpha_within=500.0, beta_within=0.05)
+
+
+def with_node_port(machine: Machine) -> Machine:
+    """Return a machine on which all processes of a node share one port."""
+    return replace(machine, node_port=True)
+
+
+def read(path: Path) -> Machine:
+    """Return the machine that `calibrate -o FILE` has measured; raises UsageError."""
+    try:
+        table = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise UsageError(
+            f"{path}: no such file; `mpiexec -n 4 python -m mpiprof calibrate -o {path}` makes it"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} can't be read as a machine table: {error}") from None
+    if not isinstance(table, dict):
+        raise UsageError(f"{path} is no machine table: make one with `calibrate -o FILE`")
+    links = [_link(table, name) for name in ("between", "within")]
+    # What the ranks had none of: the other link stands in.
+    between, within = links[0] or links[1], links[1] or links[0]
+    gamma = table.get("gamma_sum_ns_per_byte") or 0.0
+    if between is None or within is None or not isinstance(gamma, int | float):
+        raise UsageError(f"{path} holds no alpha and beta: make it with `calibrate -o FILE`")
+    return Machine(*between, float(gamma), *within)
+
+
+def _link(table: dict[str, Any], name: str) -> tuple[float, float] | None:
+    link = table.get(name)
+    try:
+        return (float(link["alpha_ns"]), float(link["beta_ns_per_byte"])) if link else None
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,189 @@
+"""Rounds, block sizes and bounds: the papers' formulas, which the schedules are held to.
+
+Träff et al. 2009 for irregular allgathers: p processes contribute m_i bytes, m in all, in blocks of
+at most B bytes; z of them contribute none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+UNMEASURED = 32768  # the block size where neither it nor alpha and beta are given
+
+Counts = Sequence[int] | NDArray[np.int64]
+
+
+def doublings(size: int) -> int:
+    """Return ceil(lg p): no broadcast, gather or barrier has fewer rounds."""
+    return (size - 1).bit_length()
+
+
+def is_power_of_two(size: int) -> bool:
+    """Return whether p = 2^k."""
+    return size & (size - 1) == 0
+
+
+def broadcast_rounds(size: int, blocks: int) -> int:
+    """Return n - 1 + ceil(lg p), the fewest rounds for n blocks (Träff 2024)."""
+    return blocks - 1 + doublings(size) if size > 1 and blocks else 0
+
+
+def chain_rounds(size: int, blocks: int) -> int:
+    """Return n + p - 2, the rounds of a pipeline of n blocks."""
+    return blocks + size - 2 if size > 1 and blocks else 0
+
+
+# ---- the pipelined ring
+
+
+def blocks_of(counts: Counts, block_size: int) -> NDArray[np.int64]:
+    """Return ceil(m_i / B), the blocks that are really sent."""
+    return -(-np.asarray(counts, np.int64) // block_size)
+
+
+def ring_rounds(counts: Counts, block_size: int) -> int:
+    """Return formula (1), b - min b_i with b_i = max(1, ceil(m_i / B)).
+
+    Exact where everybody contributes, or where those who don't follow each other in the ring.
+    """
+    blocks = np.maximum(1, blocks_of(counts, block_size))
+    return int(blocks.sum() - blocks.min())
+
+
+def spread_ring_rounds(counts: Counts, block_size: int) -> int:
+    """Return the rounds with the z empty processes at equal distances (Section 2.3).
+
+    b - z - 1 + ceil(z / (p - z)), where every b_i is larger than the distance. The paper rounds
+    down, as if p - z divided z: but the last of the longest run of empty processes has to get all
+    blocks, and gets none before they have passed the others.
+    """
+    blocks = blocks_of(counts, block_size)
+    full = int(np.count_nonzero(blocks))
+    empty = len(blocks) - full
+    if not full or not empty:
+        return ring_rounds(counts, block_size) if full else 0
+    return int(blocks.sum()) - 1 + -(-empty // full)
+
+
+def skipping_ring_rounds(counts: Counts, block_size: int) -> int:
+    """Return the exact rounds for counts in the order of the ring, empty blocks not sent.
+
+    Message k leaves a process in round k + d, where d is the largest of h - (blocks of the last h
+    processes, its own included) for all h whose blocks are no more than k: the time that the
+    message spends in processes which have nothing of their own to send meanwhile.
+    """
+    blocks = blocks_of(counts, block_size)
+    size, total = len(blocks), int(blocks.sum())
+    if size == 1 or not total:
+        return 0
+    own = np.concatenate([blocks, blocks]).tolist()
+    filled = np.flatnonzero(own)
+    following = filled[np.searchsorted(filled, np.arange(size + 1))].tolist()
+    # ahead[j] = j - (blocks of the processes before j): d is ahead at the end less ahead at the
+    # beginning of a run of processes, so the smallest ahead among possible beginnings is wanted.
+    ahead = [0, *np.cumsum(1 - np.concatenate([blocks, blocks])).tolist()]
+    smallest: deque[int] = deque()
+    rounds, added = 0, 0
+    for receiver in range(size, 2 * size):
+        count = total - own[receiver]
+        # The run must leave out the receiver and somebody with data.
+        first = following[receiver - size + 1]
+        for begin in range(max(added, first + 1), receiver + 1):
+            while smallest and ahead[smallest[-1]] >= ahead[begin]:
+                smallest.pop()
+            smallest.append(begin)
+            added = begin + 1
+        while smallest and smallest[0] <= first:
+            smallest.popleft()
+        late = ahead[receiver] - ahead[smallest[0]] if smallest else 0
+        if count:
+            rounds = max(rounds, count + max(0, late))
+    return rounds
+
+
+def pipeline_block_size(total: int, more: float, alpha: float, beta: float, largest: int) -> int:
+    """Return the B that minimises (m / B + more)(alpha + beta B), no more than `largest`."""
+    block = UNMEASURED
+    if more <= 0:
+        block = largest
+    elif alpha > 0 and beta > 0:
+        block = math.isqrt(int(min(total * alpha / (beta * more), 2.0**62)))
+    return max(1, min(block, largest))
+
+
+def ring_block_size(counts: Counts, alpha: float, beta: float) -> int:
+    """Return the pipelined ring's block size by the three cases of Section 2.4.
+
+    All contribute m': m'. One contributes: that of a pipeline. Otherwise formula (2).
+    """
+    sizes = np.asarray(counts, np.int64)
+    size, total, largest = len(sizes), int(sizes.sum()), int(sizes.max())
+    empty = int(np.count_nonzero(sizes == 0))
+    if not total:
+        return 1
+    if largest == int(sizes.min()):
+        return largest
+    if empty == size - 1:
+        return pipeline_block_size(total, size - 2, alpha, beta, largest)
+    more = (size + empty) / 2 - 1 + empty // (size - empty)
+    return pipeline_block_size(total, more, alpha, beta, largest)
+
+
+# ---- the order of the processes in the ring
+
+
+def _spread(items: list[tuple[int, list[int]]]) -> list[tuple[int, list[int]]]:
+    full = [item for item in items if item[0]]
+    empty = [item for item in items if not item[0]]
+    if not full:
+        return items
+    edges = [i * len(empty) // len(full) for i in range(len(full) + 1)]
+    order = []
+    for i, item in enumerate(full):
+        order += [*empty[edges[i] : edges[i + 1]], item]
+    return order
+
+
+def ring_order(counts: Counts, order: str = "ranks", nodes: Sequence[int] = ()) -> list[int]:
+    """Return the ranks by their position in the ring: ranks, spread, nodes or both."""
+    sizes = [int(m) for m in counts]
+    by_node = order in ("nodes", "both")
+    groups: dict[int, list[int]] = {}
+    for rank in range(len(sizes)):
+        node = (nodes[rank] if nodes else rank) if by_node else 0
+        groups.setdefault(node, []).append(rank)
+    items = []
+    for _, ranks in sorted(groups.items()):
+        if order in ("spread", "both"):
+            ranks = [r for _, (r,) in _spread([(sizes[r], [r]) for r in ranks])]
+        elif order == "nodes":
+            last = next((r for r in reversed(ranks) if sizes[r]), ranks[-1])
+            ranks = [*(r for r in ranks if r != last), last]
+        items.append((sum(sizes[r] for r in ranks), ranks))
+    if order == "both":
+        items = _spread(items)
+    return [rank for _, ranks in items for rank in ranks]
+
+
+# ---- bounds on the bytes that one process must send or receive, on single ports
+
+
+def broadcast_bound(size: int, total: int) -> int:
+    """Return the bytes that a broadcast takes at least."""
+    return total if size > 1 else 0
+
+
+def allgather_bound(counts: Counts) -> int:
+    """Return the bytes that an allgather takes at least: m - min m_i."""
+    sizes = np.asarray(counts, np.int64)
+    return int(sizes.sum() - sizes.min())
+
+
+def allreduce_bound(size: int, total: int) -> float:
+    """Return the bytes that an allreduce takes at least: 2 (p-1)/p of the vector."""
+    return 2 * (size - 1) / size * total

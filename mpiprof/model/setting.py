@@ -1,0 +1,145 @@
+"""Algorithms by name, as people give it, and the problems that they are shown on."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mpiprof.errors import UsageError
+from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
+from mpiprof.model.distributions import DISTRIBUTIONS
+from mpiprof.model.machine import DEFAULT, Machine
+from mpiprof.model.schedule import Problem
+
+# What has a distribution of sizes over the ranks; and what reduces doubles.
+IRREGULAR = ("allgatherv", "alltoallv", "gatherv", "scatterv", "reduce_scatter")
+REDUCTIONS = ("reduce", "allreduce", "reduce_scatter", "reduce_scatter_block")
+DOUBLE = 8
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is asked for: `bytes` is the operation's own measure, or the base of a distribution."""
+
+    size: int
+    remote_size: int = 0
+    bytes: int = 65536
+    root: int = 0
+    distribution: str = "regular"
+    nodes: tuple[int, ...] = ()
+    machine: Machine = DEFAULT
+
+
+def operations() -> list[str]:
+    """Return the operations that have algorithms, in the catalogue's order."""
+    return list(dict.fromkeys(a.operation for a in catalogue()))
+
+
+def algorithms(operation: str = "") -> list[Algorithm]:
+    """Return an operation's algorithms, or all; raises UsageError naming the nearest operation."""
+    if not operation:
+        order = operations()
+        return sorted(catalogue(), key=lambda a: (order.index(a.operation), a.intercommunicator))
+    if operation not in operations():
+        raise UsageError(_unknown("operation", operation, operations()))
+    return [a for a in algorithms() if a.operation == operation]
+
+
+def named(operation: str, name: str) -> list[Algorithm]:
+    """Return those of a name: one, or one more for inter-communicators; raises UsageError."""
+    known = algorithms(operation)
+    found = [a for a in known if a.name == name]
+    if not found:
+        raise UsageError(_unknown(f"{operation} algorithm", name, [a.name for a in known]))
+    return found
+
+
+def algorithm(operation: str, name: str, *, groups: bool) -> Algorithm:
+    """Return one algorithm, of those for two groups or for one; raises UsageError."""
+    fitting = [a for a in named(operation, name) if a.intercommunicator == groups]
+    if not fitting and groups:
+        raise UsageError(f"{operation} {name} is not for two groups of processes: leave out -q")
+    if not fitting:
+        raise UsageError(
+            f"{operation} {name} is for inter-communicators: give the remote group's size with -q"
+        )
+    return fitting[0]
+
+
+def row_of(a: Algorithm) -> dict[str, Any]:
+    """Return an entry as data."""
+    return {
+        "operation": a.operation,
+        "name": a.name,
+        "intercommunicator": a.intercommunicator,
+        "restrictions": a.restrictions,
+        "cost": a.cost,
+        "parameters": a.parameters,
+        "source": a.source,
+    }
+
+
+def problem(operation: str, setting: Setting) -> Problem:
+    """Return the problem that an operation poses in a setting."""
+    s = setting
+    if not 0 <= s.root < s.size:
+        raise UsageError(f"--root {s.root}: there are the ranks 0 to {s.size - 1}")
+    if s.distribution not in DISTRIBUTIONS:
+        raise UsageError(_unknown("distribution", s.distribution, DISTRIBUTIONS))
+    if s.distribution != "regular" and operation not in IRREGULAR:
+        raise UsageError(f"--distribution is for {', '.join(IRREGULAR)}: {operation} is regular")
+    unit = DOUBLE if operation in REDUCTIONS else 1
+    counts, remote_counts = (
+        tuple(m // unit * unit for m in DISTRIBUTIONS[s.distribution](s.bytes, n)) if n else ()
+        for n in (s.size, s.remote_size)
+    )
+    made = Problem(
+        s.size,
+        s.bytes // unit * unit,
+        s.root,
+        s.remote_size,
+        s.bytes if s.remote_size else 0,
+        unit,
+        nodes=s.nodes[: s.size],
+        alpha=s.machine.alpha,
+        beta=s.machine.beta,
+    )
+    if operation == "alltoallv":
+        return replace(made, rows=tuple((m,) * s.size for m in counts))
+    if operation in IRREGULAR:
+        return replace(made, counts=counts, remote_counts=remote_counts)
+    return made
+
+
+def parameters_for(a: Algorithm, values: Mapping[str, str | int]) -> dict[str, str | int]:
+    """Return those of some parameters that an algorithm has; one of its operation must."""
+    known = {name for b in algorithms(a.operation) for name in parameters_of(b)}
+    for name in values:
+        if name not in known:
+            raise UsageError(_unknown(f"parameter of {a.operation}", name, sorted(known)))
+    return {name: value for name, value in values.items() if name in parameters_of(a)}
+
+
+def with_parameters(a: Algorithm, given: Problem, values: Mapping[str, str | int]) -> Problem:
+    """Return a problem with an algorithm's parameters set; raises UsageError for wrong ones."""
+    known = parameters_of(a)
+    changes: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in known:
+            raise UsageError(_unknown(f"parameter of {a.operation} {a.name}", name, known))
+        if known[name] and value not in known[name]:
+            raise UsageError(_unknown(f"value of {name}", str(value), known[name]))
+        if name == "blocks":
+            changes["equal_blocks"] = value == "equal"
+        else:
+            changes[name] = value
+    return replace(given, **changes)
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(name, names, 3, 0.5) or names
+    some = ", ".join(near) if near else "none"
+    return f"no {what} {name!r}: " + ("nearest " if near is not names else "there are ") + some

@@ -1,0 +1,229 @@
+"""When each process ends an algorithm, under alpha, beta, gamma and any pattern of arrivals.
+
+The model, exactly:
+
+- A process enters its first round at its arrival, and each next round when all its messages of the
+  round before have left and arrived. It first does the round's reductions (gamma a byte; copies are
+  free), then all its messages are open at once.
+- Every process has one full-duplex port: it sends one message at a time and receives one at a time,
+  both independently. Its sends leave in the order in which they are emitted: it offers the next one
+  when the one before has left.
+- A message starts when it is offered, the receiver has entered the round with the receive that
+  matches it, and the receiver's port is free (rendezvous); it takes alpha + beta * bytes and ends
+  on both sides at once. Tokens have 0 bytes. Several offers to one receiver are served in the order
+  of their offers, at the same time by rank.
+- Between nodes other alpha and beta hold than within them; with `node_port` all processes of a node
+  share one more full-duplex port for what goes to and comes from other nodes, and a message between
+  nodes starts when both nodes' ports are free too.
+- A barrier ends for all ceil(lg p) * alpha after the last process has come to it.
+
+Times are float64 nanoseconds. Rounds whose messages all match within the round are computed for all
+processes at once; from the first other round on, and with `node_port`, message by message
+(events.py). Rings of many processes have a form of their own (rings.py). All three agree exactly.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiprof.errors import MpiprofError
+from mpiprof.model import events, rings
+from mpiprof.model.events import Message
+from mpiprof.model.machine import DEFAULT, Machine, Numbers, Times
+from mpiprof.model.rounds import doublings
+from mpiprof.model.schedule import Algorithm, Problem
+from mpiprof.model.traffic import Round, Traffic
+
+RING_FROM = 256  # processes; from there on rings take the short way
+WAVE_LEAST = 16  # messages a wave on average, for waves to pay
+
+
+@dataclass(frozen=True)
+class Timing:
+    """When processes arrived and ended; on an inter-communicator the remote group's follow.
+
+    `messages` (where asked for) is every message, in no particular order.
+    """
+
+    arrivals: Times
+    finish: Times
+    messages: list[Message] = field(default_factory=list)
+
+    @property
+    def last(self) -> float:
+        """When the last process has ended, counted from the last arrival."""
+        return float(self.finish.max() - self.arrivals.max())
+
+
+def simulate(
+    algorithm: Algorithm,
+    problem: Problem,
+    machine: Machine = DEFAULT,
+    arrivals: Sequence[float] | Times = (),
+    nodes: Sequence[int] | Numbers = (),
+    *,
+    trace: bool = False,
+    method: str = "",
+) -> Timing:
+    """Return the times of an algorithm; raises MpiprofError where it doesn't apply.
+
+    `nodes` is the node of each process; without it everybody has one of its own. `arrivals` is a
+    time for each process, or empty: all at 0. `method` ("rounds", "events", "ring") chooses the way
+    of computation, for tests.
+    """
+    size = problem.size + problem.remote_size
+    begin = np.array(arrivals, np.float64) if len(arrivals) else np.zeros(size)
+    place = np.array(nodes, np.int64) if len(nodes) else np.arange(size)
+    if len(begin) != size or len(place) != size:
+        raise MpiprofError(f"arrivals and nodes must be given for all {size} processes")
+    messages: list[Message] | None = [] if trace else None
+    ring = size >= RING_FROM and not trace and rings.applies(algorithm, problem, machine, place)
+    if method == "ring" or (ring and not method):
+        finish = rings.finish(algorithm, problem, machine, begin, place)
+    else:
+        with Traffic(algorithm, problem) as traffic:
+            one_by_one = machine.node_port if not method else method == "events"
+            run = _Run(machine, place, messages)
+            done = 0 if one_by_one else run.rounds(traffic, begin.copy())
+            now = begin if one_by_one else run.now
+            finish = now
+            if done < traffic.rounds:
+                finish = events.run(traffic.schedules, machine, now, place, done, messages)
+    return Timing(begin, finish, messages or [])
+
+
+class _Run:
+    """All processes round by round."""
+
+    def __init__(
+        self, machine: Machine, nodes: Numbers, messages: list[Message] | None = None
+    ) -> None:
+        self.machine, self.nodes, self.messages = machine, nodes, messages
+        self.now = np.zeros(0)
+
+    def rounds(self, traffic: Traffic, begin: Times) -> int:
+        """Compute rounds from the first one on; return the first that is not computable here."""
+        self.now = begin
+        for r in range(traffic.rounds):
+            part = traffic.round(r)
+            if part is None:
+                return r
+            if part.barriers.any():
+                # Within a group nobody waits for the other one.
+                for first, last in traffic.groups:
+                    if part.barriers[first:last].any():
+                        cost = doublings(last - first) * self.machine.alpha
+                        self.now[first:last] = self.now[first:last].max() + cost
+            if part.reduced.any():
+                self.now += part.reduced * self.machine.gamma
+            if len(part.targets):
+                self._messages(part, r)
+        return traffic.rounds
+
+    def _messages(self, part: Round, r: int) -> None:
+        source, target = part.sources, part.targets
+        takes = self.machine.times(part.lengths, self.nodes[source] != self.nodes[target])
+        if part.sends.max() <= 1 and part.receives.max() <= 1:
+            start = np.maximum(self.now[source], self.now[target])
+        else:
+            found = self._waves(part, takes)
+            start = self._one_by_one(part, takes) if found is None else found
+        end = start + takes
+        if self.messages is not None:
+            rows = (source, target, start, end, part.lengths, np.full(len(source), r))
+            columns = [column.tolist() for column in rows]
+            self.messages += [Message(*row) for row in zip(*columns, strict=True)]
+        np.maximum.at(self.now, source, end)
+        np.maximum.at(self.now, target, end)
+
+    def _waves(self, part: Round, takes: Times) -> Times | None:
+        """Serve the k-th sends of all processes together.
+
+        That is exact where no two of them have the same receiver, and where each receiver is
+        offered them wave by wave; otherwise None.
+        """
+        most = int(part.sends.max())
+        if len(takes) < WAVE_LEAST * most:
+            return None
+        first = np.cumsum(part.sends) - part.sends
+        sending, receiving = self.now.copy(), self.now.copy()
+        offered = np.full(len(self.now), -np.inf)
+        start = np.empty(len(takes))
+        for k in range(most):
+            who = np.flatnonzero(part.sends > k)
+            which = first[who] + k
+            to = part.targets[which]
+            if (np.bincount(to) > 1).any() or (sending[who] <= offered[to]).any():
+                return None
+            offered[to] = sending[who]
+            start[which] = np.maximum(sending[who], receiving[to])
+            sending[who] = receiving[to] = start[which] + takes[which]
+        return start
+
+    def _one_by_one(self, part: Round, takes: Times) -> Times:
+        """Serve offers in their order."""
+        free = self.now.tolist()
+        first = (np.cumsum(part.sends) - part.sends).tolist()
+        last = np.cumsum(part.sends).tolist()
+        targets, durations = part.targets.data, takes.data
+        offers = [(time, who) for who, time in enumerate(free) if first[who] < last[who]]
+        heapq.heapify(offers)
+        start = np.empty(len(takes))
+        while offers:
+            offer, who = offers[0]
+            which = first[who]
+            to = targets[which]
+            begin = max(offer, free[to])
+            free[to] = end = begin + durations[which]
+            start[which] = begin
+            first[who] += 1
+            if first[who] < last[who]:
+                heapq.heapreplace(offers, (end, who))
+            else:
+                heapq.heappop(offers)
+        return start
+
+
+def lower_bound(
+    operation: str, problem: Problem, machine: Machine, arrivals: Sequence[float] | Times = ()
+) -> float:
+    """Return when no algorithm can have ended, with one port a process.
+
+    The most bytes that a process has to send or to receive, times beta, plus alpha, from its
+    arrival on; at least the last arrival.
+    """
+    moved = port_bytes(operation, problem)
+    begin = np.array(arrivals, np.float64) if len(arrivals) else np.zeros(len(moved))
+    alpha = min(machine.alpha, machine.alpha_within)
+    beta = min(machine.beta, machine.beta_within)
+    talks = moved > 0 if operation != "barrier" else np.full(len(moved), problem.size > 1)
+    return float((begin + np.where(talks, alpha + moved * beta, 0.0)).max())
+
+
+def port_bytes(operation: str, problem: Problem) -> NDArray[np.float64]:
+    """Return the bytes that each process must send, or receive, whichever is more."""
+    p, size = problem, problem.size
+    own = np.array(p.counts or [p.bytes] * size, np.float64)
+    root = np.arange(size) == p.root
+    if size + p.remote_size == 1 or operation == "barrier":
+        return np.zeros(size)
+    if p.remote_size:
+        other = np.array(p.remote_counts or [p.remote_bytes] * p.remote_size, np.float64)
+        return np.concatenate([np.maximum(own, other.sum()), np.maximum(other, own.sum())])
+    if operation == "alltoallv":
+        rows = np.array(p.rows, np.float64)
+        np.fill_diagonal(rows, 0)
+        return np.asarray(np.maximum(rows.sum(0), rows.sum(1)))
+    if operation == "allreduce":
+        return np.full(size, 2 * (size - 1) / size * p.bytes)
+    if operation in ("bcast", "reduce"):
+        return np.full(size, float(p.bytes))
+    if operation in ("gather", "gatherv", "scatter", "scatterv"):
+        return np.where(root, own.sum() - own, own)
+    # allgather(v) receives, reduce_scatter(_block) sends, alltoall both
+    return np.asarray(np.maximum(own.sum() - own, own))

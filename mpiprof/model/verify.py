@@ -1,0 +1,393 @@
+"""Proof of a schedule: every rank ends with exactly the right data, whatever the timing.
+
+The ranks' schedules are run on labels instead of data, under the hardest rule of progress: a send
+waits for its receive (rendezvous) and a round ends when all its messages have been matched. What
+could depend on timing is an error: a range that a round both receives and reads, two receives that
+overlap, an element of OUT that is written twice, or read before it is written. A barrier has no
+data: there nobody may end without a chain of messages from everybody.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiprof.errors import MpiprofError
+from mpiprof.model import layout
+from mpiprof.model.layout import EMPTY, PLACE, Expressions, Labels
+from mpiprof.model.schedule import (
+    BARRIER,
+    COPY,
+    IN,
+    OUT,
+    RECEIVE,
+    REDUCE,
+    REMOTE,
+    RIGHT,
+    SEND,
+    TOKEN,
+    Algorithm,
+    Problem,
+    Schedule,
+)
+
+BUFFERS = ("IN", "OUT", "SCRATCH")
+PAIR = 1 << 24  # above every association tree's number, which stands above PLACE in a label
+Row = list[int]
+
+
+class BrokenScheduleError(MpiprofError):
+    """A schedule that does not do its operation; the message names rank, round and range."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a proved schedule costs: all are maxima over the ranks, tokens apart.
+
+    `rounds` counts rounds with messages; `conflicts` the rounds in which a rank sends, or receives,
+    more than one message at once; `ordered` says that reductions keep the order of operands.
+    `span` is the time to the last end where every message, tokens included, takes 1, `volume` where
+    each takes its bytes, on full-duplex ports that serve one message at a time, in the order of the
+    proof: what an algorithm's cost has before alpha and beta.
+    """
+
+    rounds: int
+    messages: int
+    sent: int
+    received: int
+    conflicts: int
+    ordered: bool
+    span: int
+    volume: int
+
+
+@dataclass
+class _Clock:
+    """A process's time: when its round began and its messages end, when its ports are free."""
+
+    round: int = 0
+    end: int = 0
+    sending: int = 0
+    receiving: int = 0
+
+
+@dataclass
+class _Process:
+    number: int
+    rank: int
+    peers_first: int
+    remote_first: int
+    schedule: Schedule
+    rounds: Iterator[NDArray[np.int64]]
+    buffers: list[Labels]
+    round: int = -1
+    open: int = 0
+    talking: int = 0
+    messages: int = 0
+    sent: int = 0
+    received: int = 0
+    conflicts: int = 0
+    done: bool = False
+    clocks: tuple[_Clock, _Clock] = field(default_factory=lambda: (_Clock(), _Clock()))
+    # Who is known to have entered: as this round began, and with what it receives.
+    entered: int = 0
+    heard: int = 0
+
+    def where(self, row: Row) -> str:
+        return (
+            f"rank {self.rank}, round {self.round}, {BUFFERS[row[3]]} [{row[4]}, {row[4] + row[5]})"
+        )
+
+
+@dataclass
+class _Run:
+    algorithm: Algorithm
+    unit: int
+    reduces: bool
+    expressions: Expressions
+    processes: list[_Process]
+    posted: dict[tuple[int, int], deque[tuple[_Process, Row]]] = field(
+        default_factory=lambda: defaultdict(deque)
+    )
+    waiting: list[_Process] = field(default_factory=list)
+    ready: deque[_Process] = field(default_factory=deque)
+
+    def fail(self, process: _Process, row: Row, what: str) -> BrokenScheduleError:
+        name = f"{self.algorithm.operation} {self.algorithm.name}"
+        return BrokenScheduleError(
+            f"{name}, {len(self.processes)} processes: {what} ({process.where(row)})"
+        )
+
+    def span(self, process: _Process, row: Row, buffer: int, offset: int) -> Labels:
+        length, data = row[5] // self.unit, process.buffers[buffer]
+        begin = offset // self.unit
+        if begin < 0 or begin + length > len(data):
+            raise self.fail(process, row, f"outside of {BUFFERS[buffer]}, {len(data)} long")
+        return data[begin : begin + length]
+
+    def read(self, process: _Process, row: Row, buffer: int, offset: int) -> Labels:
+        data = self.span(process, row, buffer, offset)
+        if len(data) and int(data.min()) == EMPTY:
+            raise self.fail(process, row, "reads what nothing has written")
+        return data
+
+    def write(self, process: _Process, row: Row, data: Labels) -> None:
+        target = self.span(process, row, row[3], row[4])
+        if row[3] == IN:
+            raise self.fail(process, row, "writes into IN")
+        if row[3] == OUT and not self.reduces and len(target) and int(target.max()) != EMPTY:
+            raise self.fail(process, row, "writes into OUT a second time")
+        target[:] = data
+
+    def local(self, process: _Process, row: Row) -> None:
+        source = self.read(process, row, row[6], row[7])
+        if row[1] == COPY:
+            target = self.span(process, row, row[3], row[4])
+            if np.shares_memory(source, target) and len(source):
+                begins = source.__array_interface__["data"][0]
+                if begins == target.__array_interface__["data"][0]:
+                    return
+                raise self.fail(process, row, "copies between ranges that overlap")
+            self.write(process, row, source)
+            return
+        target = self.read(process, row, row[3], row[4])
+        if row[3] == IN:
+            raise self.fail(process, row, "reduces into IN")
+        places = target % PLACE
+        if not np.array_equal(places, source % PLACE):
+            raise self.fail(process, row, "reduces elements of different places")
+        left, right = (target, source) if row[8] & RIGHT else (source, target)
+        pairs, back = np.unique(left // PLACE * PAIR + right // PLACE, return_inverse=True)
+        try:
+            made = [self.expressions.combine(*divmod(pair, PAIR)) for pair in pairs.tolist()]
+        except ValueError as error:
+            raise self.fail(process, row, str(error)) from error
+        target[:] = np.array(made, np.int64)[back.reshape(-1)] * PLACE + places
+        if row[8] & RIGHT:
+            source[:] = EMPTY
+
+    def check_overlaps(self, process: _Process, rows: list[Row]) -> None:
+        ranges = sorted(
+            (
+                process.buffers[row[3]].__array_interface__["data"][0] + 8 * row[4] // self.unit,
+                8 * (row[5] // self.unit),
+                row[1],
+                i,
+            )
+            for i, row in enumerate(rows)
+            if row[5] > 0
+        )
+        # The furthest ends so far, of what is received and of what is sent.
+        received = sent = -1
+        for begin, length, kind, i in ranges:
+            if begin < received or (kind == RECEIVE and begin < sent):
+                raise self.fail(process, rows[i], "receives into what its round uses otherwise")
+            if kind == RECEIVE:
+                received = max(received, begin + length)
+            else:
+                sent = max(sent, begin + length)
+
+    def match(self, sender: tuple[_Process, Row], receiver: tuple[_Process, Row]) -> None:
+        (source, out), (target, into) = sender, receiver
+        if out[5] != into[5] or (out[8] ^ into[8]) & TOKEN:
+            raise self.fail(
+                target,
+                into,
+                f"receives {into[5]} bytes where rank {source.rank} "
+                f"sends {out[5]} in round {source.round}",
+            )
+        if not out[8] & TOKEN:
+            self.write(target, into, self.read(source, out, out[3], out[4]))
+        target.heard |= source.entered
+        for sending, receiving, took in zip(source.clocks, target.clocks, (1, out[5]), strict=True):
+            begin = max(sending.round, receiving.round, sending.sending, receiving.receiving)
+            sending.sending = receiving.receiving = begin + took
+            sending.end = max(sending.end, begin + took)
+            receiving.end = max(receiving.end, begin + took)
+        for process in (source, target):
+            process.open -= 1
+            if process.open == 0:
+                self.ready.append(process)
+
+    def post(self, process: _Process, row: Row) -> None:
+        first = process.remote_first if row[8] & REMOTE else process.peers_first
+        peer = first + row[2]
+        if not 0 <= peer < len(self.processes) or self.processes[peer].rank != row[2]:
+            raise self.fail(process, row, f"peer {row[2]} does not exist")
+        sends = row[1] == SEND
+        key = (process.number, peer) if sends else (peer, process.number)
+        queue = self.posted[key]
+        if queue and (queue[0][1][1] == SEND) != sends:
+            other = queue.popleft()
+            mine = (process, row)
+            self.match(mine if sends else other, other if sends else mine)
+        else:
+            queue.append((process, row))
+
+    def account(self, process: _Process, messages: list[Row]) -> None:
+        sends = [row[5] for row in messages if row[1] == SEND and not row[8] & TOKEN]
+        receives = [row[5] for row in messages if row[1] == RECEIVE and not row[8] & TOKEN]
+        process.talking += bool(sends or receives)
+        process.messages += len(sends)
+        process.sent += sum(sends)
+        process.received += sum(receives)
+        process.conflicts += len(sends) > 1 or len(receives) > 1
+
+    def advance(self, process: _Process) -> None:
+        """Take a process into its next round; it comes back when the round is over."""
+        process.entered |= process.heard
+        for clock in process.clocks:
+            clock.round = clock.end
+        steps = next(process.rounds, None)
+        if steps is None:
+            process.done = True
+            return
+        process.round += 1
+        rows: list[Row] = steps.tolist()
+        messages = [row for row in rows if row[1] in (SEND, RECEIVE)]
+        for row in rows:
+            if row[1] in (COPY, REDUCE):
+                self.local(process, row)
+        self.account(process, messages)
+        self.check_overlaps(process, messages)
+        if any(row[1] == BARRIER for row in rows):
+            if messages:
+                raise self.fail(process, rows[0], "has a barrier and messages in one round")
+            self.waiting.append(process)
+            if len(self.waiting) == len(self.processes):
+                self.meet()
+                self.ready.extend(self.waiting)
+                self.waiting = []
+            return
+        process.open = len(messages)
+        if not messages:
+            self.ready.append(process)
+        for row in messages:
+            self.post(process, row)
+
+    def meet(self) -> None:
+        everyone = (1 << len(self.processes)) - 1
+        # As long as a dissemination takes.
+        takes = (len(self.processes) - 1).bit_length()
+        for clocks in zip(*(p.clocks for p in self.processes), strict=True):
+            last = max(clock.round for clock in clocks) + takes
+            takes = 0
+            for clock in clocks:
+                clock.end = last
+        for process in self.waiting:
+            process.heard = everyone
+
+    def run(self) -> None:
+        self.ready.extend(self.processes)
+        while self.ready:
+            self.advance(self.ready.popleft())
+        for process in self.processes:
+            if not process.done:
+                stuck = next(
+                    (row for queue in self.posted.values() for who, row in queue if who is process),
+                    [0] * 9,
+                )
+                raise self.fail(process, stuck, "waits for ever: its message has no partner")
+
+
+def verify(algorithm: Algorithm, problem: Problem, *, in_place: bool = False) -> Proof:
+    """Prove a schedule for one problem; raises BrokenScheduleError with rank, round and range."""
+    reduces = algorithm.operation in layout.REDUCTIONS
+    expressions = Expressions()
+    expressions.leaves(problem.size + problem.remote_size)
+    if problem.remote_size and not problem.first_group:
+        problem = layout.mirrored(problem)
+    sides = [(problem, 0, problem.size)]
+    if problem.remote_size:
+        sides.append((layout.mirrored(problem), problem.size, 0))
+    processes = [
+        _process(algorithm, side, rank, first, remote, in_place)
+        for side, first, remote in sides
+        for rank in range(side.size)
+    ]
+    run = _Run(algorithm, problem.unit if reduces else 1, reduces, expressions, processes)
+    try:
+        run.run()
+        ordered = _check_results(run, sides)
+    finally:
+        for process in processes:
+            process.schedule.close()
+    return Proof(
+        max(p.talking for p in processes),
+        max(p.messages for p in processes),
+        max(p.sent for p in processes),
+        max(p.received for p in processes),
+        max(p.conflicts for p in processes),
+        ordered,
+        *(max(clocks[i].end for clocks in (p.clocks for p in processes)) for i in range(2)),
+    )
+
+
+def _process(
+    algorithm: Algorithm, problem: Problem, rank: int, first: int, remote: int, in_place: bool
+) -> _Process:
+    operation, number = algorithm.operation, first + rank
+    schedule = Schedule(algorithm, problem, rank)
+    unit = problem.unit if operation in layout.REDUCTIONS else 1
+    own = layout.given(operation, problem, rank, number)
+    out = np.full(len(layout.wanted(operation, problem, rank)), EMPTY, np.int64)
+    scratch = np.full(schedule.scratch // unit, EMPTY, np.int64)
+    if operation == "bcast" and rank == problem.root:
+        out[:] = label = layout.wanted(operation, problem, rank)
+        assert len(label) == problem.bytes
+    place = layout.own_place(operation, problem, rank) if in_place else None
+    if place is not None and operation in layout.FROM_IN:
+        out = own[place[0] : place[0] + place[1]]
+    elif place is not None:
+        out[place[0] : place[0] + place[1]] = own
+        own = out[place[0] : place[0] + place[1]]
+    buffers = [own, out, scratch]
+    return _Process(
+        number, rank, first, remote, schedule, schedule.by_round(), buffers, entered=1 << number
+    )
+
+
+def _check_results(run: _Run, sides: list[tuple[Problem, int, int]]) -> bool:
+    operation = run.algorithm.operation
+    total = layout.elements(operation, sides[0][0]) if run.reduces else 0
+    agreed = np.full(total, EMPTY, np.int64)
+    ordered = True
+    for problem, first, _ in sides:
+        everyone = (1 << problem.size) - 1
+        for process in run.processes[first : first + problem.size]:
+            want = layout.wanted(operation, problem, process.rank)
+            have = process.buffers[OUT]
+            right = have % PLACE == want if run.reduces else have == want
+            if not bool(np.all(right & (have != EMPTY))):
+                at = int(np.flatnonzero(~(right & (have != EMPTY)))[0])
+                row = [0, 0, 0, OUT, at * run.unit, run.unit, 0, 0, 0]
+                raise run.fail(process, row, "wrong data in the end")
+            if operation == "barrier" and process.entered != (1 << len(run.processes)) - 1:
+                missing = (~process.entered & -~process.entered).bit_length() - 1
+                raise run.fail(process, [0] * 9, f"leaves before rank {missing} has entered")
+            if not run.reduces:
+                continue
+            for tree in np.unique(have // PLACE).tolist():
+                row = [0, 0, 0, OUT, 0, len(have) * run.unit, 0, 0, 0]
+                if run.expressions.members[tree] != everyone:
+                    raise run.fail(process, row, "the result lacks operands")
+                ordered &= run.expressions.ordered[tree]
+            _check_agreement(run, process, have, agreed)
+    if run.reduces and run.algorithm.keeps_order and not ordered:
+        raise run.fail(run.processes[0], [0] * 9, "does not keep the order of operands")
+    return ordered
+
+
+def _check_agreement(run: _Run, process: _Process, have: Labels, agreed: Labels) -> None:
+    """Hold every element's association against that on the ranks before."""
+    trees, places = np.divmod(have, PLACE)
+    known = agreed[places]
+    others = np.flatnonzero((known != EMPTY) & (known != trees))
+    if len(others):
+        row = [0, 0, 0, OUT, int(others[0]) * run.unit, run.unit, 0, 0, 0]
+        raise run.fail(process, row, "associates operands otherwise than another rank")
+    agreed[places] = trees
