@@ -1,0 +1,114 @@
+"""The catalogue of algorithms and their predicted times, as text and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from mpiprof.reports.table import Column, paragraph, render
+from mpiprof.reports.units import duration, size
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """(name, end, end after the last arrival) of algorithms, and who was left out and why; ns."""
+
+    rows: Sequence[tuple[str, float, float]]
+    left_out: Sequence[tuple[str, str]]
+    bound: float
+    last_arrival: float
+
+
+def listing(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return entries of the catalogue, grouped by operation."""
+    parts = []
+    for (operation, inter), group in groupby(
+        rows, key=lambda row: (row["operation"], row["intercommunicator"])
+    ):
+        head = f"{operation} on inter-communicators" if inter else str(operation)
+        parts.append("\n".join([head, *(_entry(row) for row in group)]))
+    return "\n\n".join(parts)
+
+
+def _entry(row: Mapping[str, Any]) -> str:
+    lines = [paragraph(f"{row['name']:<27} {row['cost']}", 2, 30)]
+    lines[0] = f"  {row['name']:<27} " + lines[0].strip()[len(row["name"]) :].strip()
+    needs = f"needs {row['restrictions']}" if row["restrictions"] else ""
+    lines += [
+        paragraph(text, 30) for text in (needs, f"from {row['source']}", row["parameters"]) if text
+    ]
+    return "\n".join(lines)
+
+
+def title(operation: str, name: str, asked: Mapping[str, Any]) -> str:
+    """Return what is simulated, in a line."""
+    text = f"{operation} {name}".strip() + f" on {asked['processes']}"
+    text += f" and {asked['remote']} processes" if asked["remote"] else " processes"
+    if operation != "barrier":
+        text += f", {size(asked['bytes'])}"
+    if asked["distribution"] != "regular":
+        text += f" as base of {asked['distribution']}"
+    if asked["root"]:
+        text += f", root {asked['root']}"
+    if asked["parameters"]:
+        text += ", " + ", ".join(asked["parameters"])
+    return text
+
+
+def machine(values: Mapping[str, Any], origin: str, per_node: int) -> str:
+    """Return alpha, beta and gamma in a line."""
+
+    def link(alpha: float, beta: float) -> str:
+        return f"alpha {duration(alpha)}, beta {beta:.3g} ns/B"
+
+    text = link(values["alpha"], values["beta"])
+    if per_node > 1:
+        text += f" between nodes; {link(values['alpha_within'], values['beta_within'])} within"
+        text += f"; {per_node} processes a node" + ", which share its port" * values["node_port"]
+    return f"{text}; gamma {values['gamma']:.3g} ns/B ({origin})"
+
+
+def times(end: float, after: float) -> str:
+    """Return when the last process ends, in words."""
+    text = f"The last process ends at {duration(end)}"
+    return text + (f", {duration(after)} after the last arrival" if after != end else "")
+
+
+def predictions(found: Prediction) -> str:
+    """Return the table of predicted times, the lower bound below it."""
+    late = found.last_arrival > 0
+    columns = [
+        Column("algorithm", [*(row[0] for row in found.rows), "lower bound"], left=True),
+        Column("ends at", [*(duration(row[1]) for row in found.rows), duration(found.bound)]),
+    ]
+    if late:
+        rest = max(0.0, found.bound - found.last_arrival)
+        after = [*(duration(row[2]) for row in found.rows), duration(rest)]
+        columns.append(Column("after the last arrival", after))
+    columns.append(Column("of the bound", [*(_ratio(row[1], found) for row in found.rows), ""]))
+    text = render(columns)
+    text += "\n" + paragraph(
+        "lower bound: alpha, and beta for all bytes that one process has to send or to receive"
+    )
+    for name, why in found.left_out:
+        text += "\n" + paragraph(f"not applicable: {name}, which {why}")
+    return text
+
+
+def _ratio(time: float, found: Prediction) -> str:
+    return f"{time / found.bound:.2f}" if found.bound > 0 else ""
+
+
+def as_data(found: Prediction) -> dict[str, Any]:
+    """Return predictions as data."""
+    return {
+        "lower_bound_ns": found.bound,
+        "last_arrival_ns": found.last_arrival,
+        "algorithms": [
+            {"name": name, "end_ns": end, "after_last_arrival_ns": after}
+            for name, end, after in found.rows
+        ],
+        "not_applicable": [{"name": name, "why": why} for name, why in found.left_out],
+    }

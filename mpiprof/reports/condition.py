@@ -1,0 +1,70 @@
+"""Expressions such as "worst_factor>50 and wait_ns>=1e9" over the columns of the JSON report."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mpiprof.errors import UsageError
+from mpiprof.reports.json import NUMBERS, TEXTS
+
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+TERM = re.compile(r"\s*([A-Za-z_]+)\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*$")
+
+
+@dataclass(frozen=True)
+class Term:
+    """One comparison of a column with a value."""
+
+    column: str
+    operator: str
+    value: float | str
+
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a call site meets it; what is not known meets nothing."""
+        found = row[self.column]
+        return found is not None and OPERATORS[self.operator](found, self.value)
+
+
+def parse(expression: str) -> list[Term]:
+    """Return the terms that all must hold; raises UsageError for anything else."""
+    return [_term(part, expression) for part in re.split(r"\s+and\s+", expression.strip())]
+
+
+def _term(part: str, expression: str) -> Term:
+    found = TERM.match(part)
+    if found is None:
+        raise UsageError(
+            f"can't read {part!r} in {expression!r}: write COLUMN OP NUMBER, OP one of "
+            f"{' '.join(OPERATORS)}, terms joined by 'and'; columns: {', '.join(NUMBERS + TEXTS)}"
+        )
+    column, sign, value = found.groups()
+    if column in TEXTS:
+        if sign not in ("==", "!="):
+            raise UsageError(f"{column} is text: compare it with == or !=, not {sign}")
+        return Term(column, sign, value.strip("'\""))
+    if column not in NUMBERS:
+        raise UsageError(f"no column {column!r}; columns: {', '.join(NUMBERS + TEXTS)}")
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        raise UsageError(f"{value!r} in {expression!r} is no number")
+    return Term(column, sign, number)
+
+
+def holds(terms: list[Term], row: Mapping[str, Any]) -> bool:
+    """Return whether a call site, as a row of the JSON report, meets all terms."""
+    return all(term.holds(row) for term in terms)

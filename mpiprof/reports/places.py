@@ -1,0 +1,43 @@
+"""Call sites as short text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+Site = Mapping[str, Any]
+
+
+def place(site: Site) -> str:
+    """Return one site as "file:line function", or with what is known of it."""
+    file = site.get("file")
+    name = PurePath(str(file)).name if file else ""
+    line = site.get("line")
+    where = f"{name}:{line}" if line else name
+    function = site.get("function")
+    return " ".join(str(part) for part in (where, function) if part) or "unknown place"
+
+
+def places(sites: Sequence[Site]) -> str:
+    """Return the sites of one row: the first, and how many more there are."""
+    if not sites:
+        return "unknown place"
+    more = f" (+{len(sites) - 1})" if len(sites) > 1 else ""
+    return place(sites[0]) + more
+
+
+def pattern_of(sites: Sequence[Site]) -> str:
+    """Return what names these sites on the command line, for --site."""
+    if not sites:
+        return ""
+    return place({**sites[0], "function": None} if sites[0].get("file") else sites[0])
+
+
+def matches(operation: str, sites: Sequence[Site], pattern: str) -> bool:
+    """Return whether a pattern occurs in "operation path:line function" of any of the sites."""
+    texts = [
+        f"{operation} {site.get('file') or ''}:{site.get('line') or ''} {place(site)}"
+        for site in sites
+    ] or [operation]
+    return any(pattern in text for text in texts)

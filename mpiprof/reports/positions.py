@@ -1,0 +1,202 @@
+"""Where each rank of a job is: its open call or its last one, and whom each open call waits for.
+
+Reads logs from their end, as only the last records tell it. A rank has arrived in an instance when
+it has entered that sequence number, or a later one, on the same communicator: MPI makes every
+member call them in the same order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mpiprof.trace.stream import CALL, COMPLETION, START, Block, ThreadStream, column
+from mpiprof.trace.types import Problems
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
+    from mpiprof.trace.log import Chunk
+
+NEWEST_CHUNKS = 3  # some 6000 records a thread: enough for what is started and not completed
+
+Key = tuple[int, int, int]  # communicator, sequence, n-th start of a persistent operation (or 0)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of one rank; exit_ns 0 while it is open."""
+
+    operation: str
+    site: int
+    key: Key
+    enter_ns: int
+    exit_ns: int
+
+
+@dataclass
+class Position:
+    """One rank: its open calls, its last closed one, and the operations it has not completed."""
+
+    rank: int
+    finished: bool
+    open: list[Call] = field(default_factory=list)
+    last: Call | None = None
+    started: dict[Key, Call] = field(default_factory=dict)
+
+    @property
+    def state(self) -> str:
+        """The state as in the JSON: finished, inside (a collective) or outside."""
+        if self.finished:
+            return "finished"
+        return "inside" if self.open else "outside"
+
+    @property
+    def current(self) -> Call | None:
+        """The open call, else the last closed one."""
+        return max(self.open, key=lambda call: call.enter_ns) if self.open else self.last
+
+
+@dataclass(frozen=True)
+class Pending:
+    """An instance that some rank is in: who has arrived and who has not, in world ranks.
+
+    A correct program has one operation here; more are what ranks call that should call the same.
+    """
+
+    operations: list[str]
+    communicator: int
+    sequence: int
+    arrived: list[int]
+    missing: list[int]
+    sites: list[int]
+    since_ns: int
+
+
+class Tail:
+    """The records of one rank, from the newest backwards, as far as somebody needs them."""
+
+    def __init__(self, trace: Trace, rank: int) -> None:
+        self.trace = trace
+        self.threads = trace.stream(rank).threads
+        self.unread = [len(thread.chunks) for thread in self.threads]
+        self.reached: dict[int, int] = {}
+        self.starts: dict[tuple[int, int], int] = {}
+
+    def older(self, chunks: int) -> list[Block]:
+        """Read so many more chunks of each thread; an empty list when there are no more."""
+        blocks = []
+        for index, thread in enumerate(self.threads):
+            stop = self.unread[index]
+            start = max(0, stop - chunks)
+            self.unread[index] = start
+            block = _read(thread, thread.chunks[start:stop])
+            if block is not None:
+                blocks.append(block)
+                self._note(block)
+        return blocks
+
+    def _note(self, block: Block) -> None:
+        shapes = self.trace.tables.shapes
+        used, inverse = np.unique(block.shape, return_inverse=True)
+        communicators = np.array([shapes[i].communicator for i in used])[inverse]
+        for communicator in np.unique(communicators).tolist():
+            most = int(block.sequence[communicators == communicator].max())
+            self.reached[communicator] = max(most, self.reached.get(communicator, -1))
+        started = np.flatnonzero(column(block, "kind") == START)
+        for i in started.tolist():
+            key = (int(communicators[i]), int(block.sequence[i]))
+            self.starts[key] = max(int(column(block, "start")[i]), self.starts.get(key, 0))
+
+    def has_entered(self, key: Key) -> bool:
+        """Return whether the rank has called this instance, or has passed it."""
+        communicator, sequence, start = key
+        while True:
+            if start and self.starts.get((communicator, sequence), 0) >= start:
+                return True
+            if not start and communicator in self.reached:
+                return self.reached[communicator] >= sequence
+            if not any(self.unread):
+                return False
+            self.older(16)
+
+
+def _read(thread: ThreadStream, chunks: list[Chunk]) -> Block | None:
+    if not chunks:
+        return None
+    stream = ThreadStream(thread.source, chunks, Problems())
+    return stream.read(sum(chunk.log.layout.records for chunk in chunks))
+
+
+def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
+    """Return where every rank is, and every instance that somebody waits in, oldest first.
+
+    An operation that was only started counts as pending while a member has not started it.
+    """
+    tails = {rank: Tail(trace, rank) for rank in range(trace.ranks)}
+    positions = [_position(trace, rank, tail) for rank, tail in tails.items()]
+    waiting: dict[Key, list[tuple[int, Call]]] = {}
+    blocking: set[Key] = set()
+    for position in positions:
+        for call in position.open:
+            waiting.setdefault(call.key, []).append((position.rank, call))
+            blocking.add(call.key)
+        for call in position.started.values():
+            waiting.setdefault(call.key, []).append((position.rank, call))
+    pending = []
+    for key, calls in waiting.items():
+        members = trace.tables.communicators[key[0]].ranks.tolist()
+        arrived = [rank for rank in members if rank in tails and tails[rank].has_entered(key)]
+        missing = [rank for rank in members if rank not in arrived]
+        if key in blocking or missing:
+            pending.append(
+                Pending(
+                    list(dict.fromkeys(call.operation for _, call in calls)),
+                    key[0],
+                    key[1],
+                    arrived,
+                    missing,
+                    sorted({call.site for _, call in calls if call.site >= 0}),
+                    min(call.enter_ns for _, call in calls),
+                )
+            )
+    return positions, sorted(pending, key=lambda one: one.since_ns)
+
+
+def _position(trace: Trace, rank: int, tail: Tail) -> Position:
+    position = Position(rank, trace.tables.ends.get(rank, {}).get("reason") == "finalize")
+    for block in tail.older(NEWEST_CHUNKS):
+        _follow(trace, block, position)
+    if position.finished:
+        position.open = []
+        position.started = {}
+    return position
+
+
+def _follow(trace: Trace, block: Block, position: Position) -> None:
+    """Take over what one thread's newest records say."""
+    kinds, starts = column(block, "kind"), column(block, "start")
+    shapes = trace.tables.shapes
+
+    def call_at(i: int) -> Call:
+        shape = shapes[int(block.shape[i])]
+        key = (shape.communicator, int(block.sequence[i]), int(starts[i]))
+        return Call(shape.operation, shape.site, key, int(block.enter[i]), int(block.exit[i]))
+
+    calls = np.isin(kinds, (CALL, START, COMPLETION))
+    for i in np.flatnonzero(calls & (block.exit == 0)).tolist():
+        position.open.append(call_at(i))
+    closed = np.flatnonzero(calls & (block.exit != 0))
+    if len(closed):
+        newest = call_at(int(closed[np.argmax(block.exit[closed])]))
+        if position.last is None or newest.exit_ns > position.last.exit_ns:
+            position.last = newest
+    starting = np.array(["nonblocking" in shape.flags for shape in shapes] or [False])
+    begun = (kinds == START) | ((kinds == CALL) & starting[block.shape])
+    for i in np.flatnonzero(begun | (kinds == COMPLETION)).tolist():
+        call = call_at(i)
+        if kinds[i] == COMPLETION:
+            position.started.pop(call.key, None)
+        elif block.exit[i]:
+            position.started[call.key] = call

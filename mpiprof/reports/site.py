@@ -1,0 +1,82 @@
+"""One call site over its instances: when it was late, and which ranks."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from mpiprof.reports.places import places
+from mpiprof.reports.table import Column, bar, render
+from mpiprof.reports.units import count, duration, factor, share
+
+
+def instance_table(instances: Any, most: int) -> str:
+    """Return at most `most` rows, each the mean over a run of consecutive instances.
+
+    `instances` are those of one call site in order of their first arrival.
+    """
+    total = len(instances)
+    edges = np.linspace(0, total, min(most, total) + 1).astype(int)
+    parts = [instances.iloc[a:b] for a, b in itertools.pairwise(edges)]
+    spread = [float(part["worst_imbalance_ns"].mean()) for part in parts]
+    largest = float(np.nanmax([0.0, *spread])) or 1.0
+    names = [f"{a}" if b - a == 1 else f"{a}-{b - 1}" for a, b in itertools.pairwise(edges)]
+    ran = ["+".join(dict.fromkeys(part["algorithm"])) for part in parts]
+    shown = [Column("algorithm", ran, left=True)] if set(ran) != {"native"} else []
+    return render(
+        [
+            Column("instance", names),
+            *shown,
+            Column("δ", [duration(float(p["average_imbalance_ns"].mean())) for p in parts]),
+            Column("ω", [duration(value) for value in spread]),
+            Column("ω/T", [factor(float(p["worst_factor"].mean())) for p in parts]),
+            Column("wait", [duration(float(p["wait_ns"].sum())) for p in parts]),
+            Column("latest", [most_frequent(p) for p in parts]),
+            Column("ω", [bar(value / largest) for value in spread], left=True),
+        ]
+    )
+
+
+def most_frequent(part: Any) -> str:
+    """Return the rank that is last most often in some instances."""
+    known = part["last_rank"].dropna()
+    known = known[known >= 0]
+    return f"{known.mode().iloc[0]:.0f}" if len(known) else "–"
+
+
+def rank_table(arrivals: Any, exits: Any, ranks: list[int], most: int) -> str:
+    """Return how late each rank comes and how long it stays, the latest first.
+
+    `arrivals` and `exits` are (instances x ranks) in ns; -1 and 0 where there is none.
+    """
+    here = arrivals >= 0
+    complete = here.all(axis=1)
+    arrivals, exits = arrivals[complete].astype(float), exits[complete].astype(float)
+    if not len(arrivals):
+        return "  no instance has been reached by all its ranks"
+    late = arrivals - arrivals.min(axis=1, keepdims=True)
+    last = late.argmax(axis=1)
+    inside = np.where(exits > 0, exits - arrivals, np.nan)
+    order = np.argsort(-late.mean(axis=0), kind="stable")[:most]
+    return render(
+        [
+            Column("rank", [str(ranks[i]) for i in order]),
+            Column("mean lateness", [duration(float(late[:, i].mean())) for i in order]),
+            Column("greatest", [duration(float(late[:, i].max())) for i in order]),
+            Column("last in", [share(float((last == i).mean())) for i in order]),
+            Column("mean time inside", [duration(_mean(inside[:, i])) for i in order]),
+        ]
+    )
+
+
+def _mean(values: Any) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def title(row: dict[str, Any]) -> str:
+    """Return a line that names a call site and its figures."""
+    many = "s" * (row["instances"] != 1)
+    return f"{row['operation']} at {places(row['sites'])}: {count(row['instances'])} instance{many}"

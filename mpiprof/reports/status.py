@@ -1,0 +1,205 @@
+"""Where every rank is, and who has not arrived: as text and as JSON."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.reports.places import place
+from mpiprof.reports.positions import Pending, Position
+from mpiprof.reports.table import Column, render
+from mpiprof.reports.units import count, duration, ranks
+from mpiprof.trace.sites import describe_sites
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def as_json(trace: Trace, positions: list[Position], pending: list[Pending]) -> dict[str, Any]:
+    """Return positions and pending instances in the schema of the JSON output.
+
+    `since_ns` counts from the start of the run: when the open call was entered, else when the
+    last one was left; None before the first.
+    """
+    return {
+        "ranks": [
+            {
+                "rank": position.rank,
+                "state": position.state,
+                "operation": position.current.operation if position.current else None,
+                "site": _site(trace, position.current.site) if position.current else None,
+                "since_ns": _since(trace, position),
+            }
+            for position in positions
+        ],
+        "pending": [
+            {
+                "operation": one.operations[0],
+                "communicator": communicator_name(trace, one.communicator),
+                "sequence": one.sequence,
+                "arrived": one.arrived,
+                "missing": one.missing,
+                "sites": [_site(trace, site) for site in one.sites],
+            }
+            for one in pending
+        ],
+    }
+
+
+def _since(trace: Trace, position: Position) -> int | None:
+    call = position.current
+    return None if call is None else (call.exit_ns or call.enter_ns) - int(trace.started_ns)
+
+
+def site_of(trace: Trace, site: int) -> dict[str, Any]:
+    """Return file, line and function of a site, as far as they are known."""
+    return describe_sites(trace.tables.sites, [[site]])[0][0]
+
+
+def _site(trace: Trace, site: int) -> dict[str, Any] | None:
+    found = site_of(trace, site)
+    if found["file"] is None:
+        return None
+    return {name: found[name] for name in ("file", "line", "function")}
+
+
+def communicator_name(trace: Trace, index: int) -> str:
+    """Return the name that the program gave a communicator, else what it is."""
+    known = trace.tables.communicators[index]
+    if index in trace.tables.names:
+        return trace.tables.names[index]
+    if known.how in ("world", "self"):
+        return f"MPI_COMM_{known.how.upper()}"
+    return f"{known.how} {known.identity[:8]}"
+
+
+def now_ns(trace: Trace) -> int | None:
+    """Return the present time on the trace's clock, when the job ran on this machine's boot."""
+    try:
+        boot = BOOT_ID.read_text().strip().replace("-", "")
+    except OSError:
+        return None
+    for rank, node in trace.node_of.items():
+        if boot and boot in node.replace("-", ""):
+            local = time.monotonic_ns()
+            return local + trace.clock_of(rank).offset_at(local)
+    return None
+
+
+def alive(trace: Trace) -> dict[int, bool]:
+    """Return for each rank on this machine whether its process still exists."""
+    if now_ns(trace) is None:
+        return {}
+    boot = BOOT_ID.read_text().strip().replace("-", "")
+    return {
+        rank: Path(f"/proc/{process['pid']}").exists()
+        for rank, process in trace.tables.processes.items()
+        if boot in str(process["node"]).replace("-", "")
+    }
+
+
+def is_running(trace: Trace, positions: list[Position]) -> bool:
+    """Return whether a process of the job is known to be alive on this machine."""
+    living = alive(trace)
+    return any(living.get(p.rank) for p in positions if not p.finished)
+
+
+def text(trace: Trace, positions: list[Position], pending: list[Pending]) -> str:
+    """Return the state of the job, a table of its ranks, and what is pending in words."""
+    living = alive(trace)
+    now = now_ns(trace) if is_running(trace, positions) else None
+    lines = [f"{trace.program} · {trace.ranks} ranks · {_state(trace, positions, living)}"]
+    if trace.tables.processes and not living and not all(p.finished for p in positions):
+        lines.append(
+            "  The job's machines are not this one: what they wrote in the last half minute may "
+            "not be visible here yet."
+        )
+    lines += ["", _rank_table(trace, positions, living, now), ""]
+    for one in pending[:20]:
+        lines += [_sentence(trace, one, positions, now), ""]
+    if len(pending) > 20:
+        lines += [f"and {len(pending) - 20} more pending operations (see --json)", ""]
+    if not pending:
+        lines += ["No collective is pending.", ""]
+    return "\n".join(lines)
+
+
+def _state(trace: Trace, positions: list[Position], living: dict[int, bool]) -> str:
+    left = [p.rank for p in positions if not p.finished]
+    if not left:
+        return "ended"
+    aborted = [r for r, end in trace.tables.ends.items() if end["reason"] == "abort"]
+    if aborted:
+        return f"aborted by rank {ranks(aborted)}"
+    dead = [rank for rank in left if living.get(rank) is False]
+    if dead:
+        return f"rank{'s' * (len(dead) > 1)} {ranks(dead)} died before MPI_Finalize"
+    return "running" if living else f"{count(len(left))} ranks have not reached MPI_Finalize"
+
+
+def _rank_table(
+    trace: Trace, positions: list[Position], living: dict[int, bool], now: int | None
+) -> str:
+    groups: dict[tuple[str, str, str], list[tuple[int, int | None]]] = {}
+    for position in positions:
+        call = position.current
+        state = position.state
+        if state != "finished" and living.get(position.rank) is False:
+            state = f"died {state}"
+        doing = "" if call is None else call.operation
+        doing = f"after {doing}" if call is not None and not position.open else doing
+        where = "" if call is None else place(site_of(trace, call.site))
+        members = groups.setdefault((state, doing or "no collective yet", where), [])
+        members.append((position.rank, _since(trace, position)))
+    states, calls, sites = zip(*groups, strict=True)
+    return render(
+        [
+            Column("rank", [ranks([r for r, _ in g]) for g in groups.values()], left=True),
+            Column("state", states, left=True),
+            Column("call", calls, left=True),
+            Column("place", sites, left=True, shrink=True),
+            Column("since", [_when(trace, [s for _, s in g], now) for g in groups.values()]),
+        ]
+    )
+
+
+def _when(trace: Trace, since: list[int | None], now: int | None) -> str:
+    known = [value for value in since if value is not None]
+    if not known:
+        return ""
+    if now is not None:
+        return f"{duration(now - int(trace.started_ns) - min(known))} ago"
+    return f"{duration(min(known))} after start"
+
+
+def _sentence(trace: Trace, one: Pending, positions: list[Position], now: int | None) -> str:
+    places = ", ".join(place(site_of(trace, site)) for site in one.sites) or "unknown place"
+    head = (
+        f"pending: {one.operations[0]} number {one.sequence} on "
+        f"{communicator_name(trace, one.communicator)} at {places}, "
+        f"first entered {_when(trace, [one.since_ns - int(trace.started_ns)], now)}\n"
+        f"  arrived: {ranks(one.arrived)}"
+    )
+    if len(one.operations) > 1:
+        head += f"\n  MISMATCH: ranks call different operations here: {', '.join(one.operations)}"
+    if not one.missing:
+        return head + "\n  all have arrived: it is being carried out"
+    lines = [head, f"  NOT ARRIVED: {ranks(one.missing)}"]
+    for rank in one.missing[:8]:
+        position = positions[rank]
+        call = position.current
+        if call is None:
+            lines.append(f"    rank {rank} has called no collective yet")
+        elif position.finished:
+            lines.append(f"    rank {rank} has finished")
+        else:
+            doing = "is in" if position.open else "was last seen leaving"
+            when = _when(trace, [_since(trace, position)], now)
+            lines.append(
+                f"    rank {rank} {doing} {call.operation} at {place(site_of(trace, call.site))}, "
+                f"{when}"
+            )
+    return "\n".join(lines)

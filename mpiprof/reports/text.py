@@ -1,0 +1,245 @@
+"""The report for a terminal: run facts, then the tables of Faraj et al. for one's own program."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from mpiprof.analysis.callsites import averages, distribution, routines
+from mpiprof.invocation import invocation
+from mpiprof.reports import wording
+from mpiprof.reports.places import pattern_of, places
+from mpiprof.reports.table import Column, bar, render
+from mpiprof.reports.units import UNKNOWN, count, duration, factor, share, size
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
+
+# Within a node a message takes a microsecond or two; more shows that its ranks had to share cores.
+IMPLAUSIBLE_NS = 50_000
+
+
+def facts(trace: Trace) -> str:
+    """Return what ran, how long, how much of it in collectives and in waiting, and how sure."""
+    nodes = f"{trace.nodes} node" + ("s" if trace.nodes != 1 else "")
+    started = str(trace.meta.get("started") or "").replace("T", " ").rstrip("Z")
+    title = f"{trace.program} · {trace.ranks} rank{'s' * (trace.ranks != 1)} on {nodes}"
+    title += f" · {mpi_name(trace.mpi)}" + (f" · {started} UTC" if started else "")
+    total = total_time(trace)
+    collective = float(trace.callsites["total_elapsed_ns"].sum())
+    waiting = float(trace.callsites["total_wait_ns"].sum())
+    partial = bool((trace.meta.get("options") or {}).get("partial"))
+    ended = len(trace.tables.ends) == trace.ranks
+    until = "MPI_Finalize" if ended else "the last that is known of any rank"
+    rows = [
+        ("trace", str(trace.path)),
+        ("run time", f"{duration(trace.duration_ns)} from MPI_Init to {until}"),
+        ("in collectives", f"{share_of(collective, total)} of all ranks' time"),
+        (
+            "of it waiting",
+            f"{share_of(waiting, total)} of all ranks' time, for those not there yet",
+        ),
+        ("clocks", wording.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
+        ("message times", message_times(trace)),
+    ]
+    if trace.record == "summary":
+        rows[3] = ("recorded", "as summary: counts, times and sizes; no arrivals, so no waiting")
+    lines = [title, *(f"  {name:<14}  {text}" for name, text in rows)]
+    if trace.meta.get("sample", 1) not in (1, None):
+        lines.append(f"  sampled         one instance in {trace.meta['sample']}")
+    lines += [f"  attention       {line}" for line in wording.completeness(trace)]
+    lines += [f"  note            {note}" for note in notes(trace)]
+    return "\n".join(lines)
+
+
+def total_time(trace: Trace) -> float:
+    """Return the run time of all ranks together in ns."""
+    return float(trace.duration_ns) * trace.ranks
+
+
+def share_of(part: float, whole: float) -> str:
+    """Return a time and what share of another it is."""
+    return f"{percent(part, whole)} ({duration(part)})"
+
+
+def percent(part: float, whole: float) -> str:
+    """Return what share of another a time is, in percent."""
+    return share(part / whole if whole > 0 else float("nan"))
+
+
+def mpi_name(text: str) -> str:
+    """Return the name and release from MPI_Get_library_version's text."""
+    words = text.split("\n")[0].replace("Version:", " ").replace(",", " ").split()
+    return " ".join(words[:3] if words[:1] == ["Open"] else words[:2])
+
+
+def message_times(trace: Trace) -> str:
+    """Return where T, the denominator of the factors, comes from."""
+    machine = trace.meta.get("machine")
+    if not machine:
+        return "unknown, so no factors: `calibrate` measures them"
+    source = (
+        "measured by calibrate" if machine.get("source") == "calibrate" else "sketched at start"
+    )
+    link = machine.get("between") or machine.get("within") or {}
+    alpha = link.get("alpha_ns")
+    if alpha is None:
+        return source
+    text = f"{source}; {duration(alpha)} for an empty message"
+    if source == "sketched at start" and not machine.get("between") and alpha > IMPLAUSIBLE_NS:
+        text += ", far too long within a node: trust no factor; `calibrate` with a core for each"
+    return text
+
+
+def notes(trace: Trace) -> list[str]:
+    """Return what the recorder had to say, without repetitions."""
+    said = [note if isinstance(note, str) else str(note[-1]) for note in trace.notes]
+    return list(dict.fromkeys(said))[:5]
+
+
+def callsite_table(callsites: Any) -> str:
+    """Return the table of call sites; times are means over instances, wait is the sum."""
+    rows = callsites.to_dict("records")
+    columns = [
+        Column("routine", [row["operation"] for row in rows], left=True),
+        Column("call site", [places(row["sites"]) for row in rows], left=True, shrink=True),
+        Column("count", [count(row["instances"]) for row in rows]),
+        Column("bytes", [size(row["bytes"]) for row in rows]),
+        Column("ē", [duration(row["mean_elapsed_ns"]) for row in rows], drop=2),
+        Column("δ", [duration(row["average_imbalance_ns"]) for row in rows], drop=3),
+        Column("ω", [duration(row["worst_imbalance_ns"]) for row in rows]),
+        Column("δ/T", [factor(row["average_factor"]) for row in rows], drop=1),
+        Column("ω/T", [factor(row["worst_factor"]) for row in rows]),
+        Column("wait", [waiting(row) for row in rows]),
+        Column("latest", [latest(row) for row in rows]),
+        Column("bal.", [share(row["balanced_share"]) for row in rows], drop=4),
+    ]
+    if any(row["algorithm"] != "native" for row in rows):
+        ran = ["" if row["algorithm"] == "native" else row["algorithm"] for row in rows]
+        columns.insert(2, Column("algorithm", ran, left=True))
+    return render(columns)
+
+
+def waiting(row: dict[str, Any]) -> str:
+    """Return the waiting time of all ranks and instances, if any instance was complete."""
+    return duration(row["total_wait_ns"]) if row["complete_instances"] else UNKNOWN
+
+
+def latest(row: dict[str, Any]) -> str:
+    """Return who is late most, and how often."""
+    if pd.isna(row["latest_rank"]):
+        return UNKNOWN
+    return f"{row['latest_rank']} in {share(row['latest_share'])}"
+
+
+LEGEND = {
+    "ē": "ē: mean time in the call.",
+    " δ ": "δ: mean distance of arrivals from their mean.",
+    " ω ": "ω: last minus first arrival.",
+    "/T": "T: time of one message.",
+    "wait": "wait: sum over ranks.",
+    "latest": "latest: who comes last most often.",
+    "bal.": "bal.: share of instances with ω/T < 1.",
+}
+
+
+def legend(table: str) -> str:
+    """Return what the headings of a table mean, those that it has."""
+    heads = table.split("\n", 1)[0]
+    return " ".join(text for head, text in LEGEND.items() if head in heads)
+
+
+def factor_table(callsites: Any) -> str:
+    """Return the averages of both factors: over all routines, and over the major ones.
+
+    Tables 4 and 5 of the paper.
+    """
+    joined = routines(callsites)
+    major = joined[joined["major"]].to_dict("records")
+    overall: dict[str, Any] = {**averages(callsites)}
+    overall |= {"operation": "all routines", "elapsed_share": 1.0}
+    rows: list[dict[str, Any]] = [overall | {"count": callsites["instances"].sum()}]
+    rows += [{str(key): value for key, value in row.items()} for row in major]
+    return render(
+        [
+            Column("routine", [row["operation"] for row in rows], left=True),
+            Column("count", [count(row["count"]) for row in rows]),
+            Column("average δ/T", [factor(row["average_factor"]) for row in rows]),
+            Column("worst ω/T", [factor(row["worst_factor"]) for row in rows]),
+            Column("of time in collectives", [share(row["elapsed_share"]) for row in rows]),
+        ]
+    )
+
+
+def distribution_table(trace: Trace) -> str:
+    """Return the distribution of worst-case factors, messages of at most 1000 B and above.
+
+    Figure 2 of the paper; empty when no factor is known.
+    """
+    found = distribution(trace)
+    if not found[["small_count", "large_count"]].to_numpy().sum():
+        return ""
+    columns = [Column("ω/T", [str(name) for name in found["range"]], left=True)]
+    for name, head in (("small", "≤ 1000 B"), ("large", "> 1000 B")):
+        shares = [float(value) for value in found[name]]
+        columns.append(Column(head, [share(value) for value in shares]))
+        if int(found[name + "_count"].sum()):
+            columns.append(Column("", [bar(value).ljust(20) for value in shares], left=True))
+    return render(columns)
+
+
+def routine_table(trace: Trace, callsites: Any) -> str:
+    """Return counts, message sizes and times per routine (Tables 2 and 3).
+
+    Times are per rank; a range of sizes means call sites with different (average) sizes, and a
+    star an average over different sizes within a call site.
+    """
+    rows = routines(callsites).to_dict("records")
+    groups = dict(list(callsites.groupby("operation")))
+    whole = total_time(trace)
+    return render(
+        [
+            Column("routine", [row["operation"] for row in rows], left=True),
+            Column("msg size", [size_range(groups[row["operation"]]) for row in rows]),
+            Column("dyn. count", [count(row["count"]) for row in rows]),
+            Column("call sites", [count(row["callsites"]) for row in rows], drop=1),
+            Column("comm. time", [duration(r["total_elapsed_ns"] / trace.ranks) for r in rows]),
+            Column("of run", [percent(row["total_elapsed_ns"], whole) for row in rows]),
+            Column("waiting", [per_rank_waiting(trace, row) for row in rows]),
+            Column("δ/T", [factor(row["average_factor"]) for row in rows]),
+            Column("ω/T", [factor(row["worst_factor"]) for row in rows]),
+        ]
+    )
+
+
+def per_rank_waiting(trace: Trace, row: Mapping[Any, Any]) -> str:
+    """Return the waiting time of a routine per rank; a summary doesn't have it."""
+    if trace.record == "summary":
+        return UNKNOWN
+    return duration(row["total_wait_ns"] / trace.ranks)
+
+
+def size_range(callsites: Any) -> str:
+    """Return the (average) message sizes of a routine's call sites."""
+    known = callsites[callsites["bytes"].notna()]
+    if not len(known):
+        return "–"
+    low, high = float(known["bytes"].min()), float(known["bytes"].max())
+    average = bool((known["bytes_min"] < known["bytes_max"]).any())
+    text = size(low) if low == high else f"{size(low)} - {size(high)}"
+    return text + ("*" if average else "")
+
+
+def suggestion(name: str, callsites: Any) -> str:
+    """Return the command to type next; `name` is the trace as the user named it, or empty."""
+    command = f"{invocation()} report {name}".rstrip()
+    if len(callsites) and callsites["total_wait_ns"].any():
+        worst = callsites.sort_values("total_wait_ns", ascending=False).iloc[0]
+        pattern = pattern_of(worst["sites"])
+        if pattern:
+            command += f" --site {shlex.quote(pattern)}"
+            return f"next: {command}   (that call site over its instances)"
+    return f"next: {command} --by routine   (counts, sizes and times)"

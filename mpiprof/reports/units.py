@@ -1,0 +1,89 @@
+"""Numbers as a person reads them: three digits and a unit."""
+
+from __future__ import annotations
+
+import math
+
+UNKNOWN = "–"
+
+
+def duration(ns: float) -> str:
+    """Return a time in ns, µs, ms or s, or as minutes and hours."""
+    if math.isnan(ns):
+        return UNKNOWN
+    size = abs(ns)
+    if size < 1000:
+        return f"{ns:.0f} ns"
+    for unit, scale in (("µs", 1e3), ("ms", 1e6)):
+        if size < 999.5 * scale:
+            return f"{_three(ns / scale)} {unit}"
+    seconds = ns / 1e9
+    if abs(seconds) < 600:
+        return f"{_three(seconds)} s"
+    minutes, rest = divmod(round(abs(seconds)), 60)
+    sign = "-" if ns < 0 else ""
+    if minutes < 60:
+        return f"{sign}{minutes}m{rest:02d}s"
+    return f"{sign}{minutes // 60}h{minutes % 60:02d}m"
+
+
+def factor(value: float) -> str:
+    """Return an imbalance factor as the paper writes it: 0.20, 16.3, 652, 1.2K, 347K."""
+    if math.isnan(value):
+        return UNKNOWN
+    if abs(value) < 999.5:
+        return _three(value)
+    for unit, scale in (("K", 1e3), ("M", 1e6), ("G", 1e9)):
+        if abs(value) < 999.5 * scale or unit == "G":
+            scaled = value / scale
+            return f"{scaled:.1f}{unit}" if abs(scaled) < 9.95 else f"{scaled:.0f}{unit}"
+    return UNKNOWN
+
+
+def size(number: float) -> str:
+    """Return a number of bytes in B, KB, MB or GB (powers of 1024)."""
+    if math.isnan(number):
+        return UNKNOWN
+    if abs(number) < 9999.5:
+        return f"{number:.0f} B"
+    for unit, scale in (("KB", 2**10), ("MB", 2**20), ("GB", 2**30), ("TB", 2**40)):
+        if abs(number) < 999.5 * scale or unit == "TB":
+            return f"{_three(number / scale)} {unit}"
+    return UNKNOWN
+
+
+def share(value: float) -> str:
+    """Return a fraction in percent."""
+    if math.isnan(value):
+        return UNKNOWN
+    percent = 100 * value
+    if 0 < percent < 0.5:
+        return "<1 %"
+    return f"{percent:.0f} %"
+
+
+def count(number: float) -> str:
+    """Return a whole number with thin groups of thousands: 48 779."""
+    if math.isnan(number):
+        return UNKNOWN
+    return f"{number:,.0f}".replace(",", " ")
+
+
+def ranks(members: list[int], most: int = 8) -> str:
+    """Return rank numbers as runs, such as "0-3, 7"; a long list is cut and counted."""
+    runs: list[tuple[int, int]] = []
+    for rank in sorted(members):
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], rank)
+        else:
+            runs.append((rank, rank))
+    shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs[:most]]
+    left = sum(b - a + 1 for a, b in runs[most:])
+    return ", ".join(shown) + (f" and {left} more" if left else "")
+
+
+def _three(value: float) -> str:
+    size = abs(value)
+    if size < 9.995:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if size < 99.95 else f"{value:.0f}"

@@ -1,0 +1,1 @@
+"""Which algorithm runs where: plans written by people, or made from traces."""

@@ -1,0 +1,93 @@
+"""Where the lines of a compiled program are, so that the recorder can know a call site by them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from mpiprof.errors import UsageError
+from mpiprof.tune.plan import Plan
+
+ROW = re.compile(r"(\S.*?)\s+(\d+|-)\s+0x([0-9a-f]+)\b")
+SEGMENT = re.compile(r"\s*LOAD off\s+\S+\s+vaddr 0x([0-9a-f]+)")
+
+
+def located(plan: Plan, program: Path) -> Plan:
+    """Return a plan whose call sites know their offsets in a program; raises UsageError.
+
+    Offsets count from where the program is loaded, as the recorder's do.
+    """
+    wanted = [site for site in plan.sites if not site.partition(":")[0].endswith((".py", ".pyw"))]
+    if not wanted:
+        return plan
+    found: dict[str, list[tuple[int, int]]] = {site: [] for site in wanted}
+    lines: dict[str, set[int]] = {site: set() for site in wanted}
+    files: set[str] = set()
+    for file, line, first, last in _rows(program):
+        files.add(Path(file).name)
+        for site in wanted:
+            path, _, number = site.rpartition(":")
+            if _same(path, file):
+                lines[site].add(line)
+                if line == int(number):
+                    found[site].append((first, last))
+    for site in wanted:
+        if not found[site]:
+            raise UsageError(f"--switch {site}: {_missing(site, program, lines[site], files)}")
+    return replace(
+        plan,
+        rules=tuple(
+            replace(rule, ranges=tuple(found.get(rule.site or "", ()))) for rule in plan.rules
+        ),
+    )
+
+
+def _same(path: str, file: str) -> bool:
+    """Whether a path that a person wrote means a file that a compiler named."""
+    return file == path or file.endswith(f"/{path}") or path.endswith(f"/{file}")
+
+
+def _missing(site: str, program: Path, lines: set[int], files: set[str]) -> str:
+    if not files:
+        return f"{program} tells no lines: compile it with -g"
+    path, _, number = site.rpartition(":")
+    if not lines:
+        some = ", ".join(sorted(files)[:5])
+        return f"nothing in {program} comes from {path}; it was compiled from {some}"
+    near = sorted(sorted(lines, key=lambda n: abs(n - int(number)))[:3])
+    return f"{program} has no code of that line; the nearest: {', '.join(map(str, near))}"
+
+
+def _rows(program: Path) -> Iterator[tuple[str, int, int, int]]:
+    """Yield file, line, first and last offset of each run of code in a program."""
+    tool = shutil.which("objdump")
+    if tool is None:
+        raise UsageError("--switch FILE:LINE in a compiled program needs objdump: install binutils")
+    base: int | None = None
+    file, before = "", None
+    with subprocess.Popen(
+        [tool, "-w", "-p", "--dwarf=decodedline", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
+        for text in process.stdout:
+            segment = SEGMENT.match(text) if base is None else None
+            if segment:
+                base = int(segment[1], 16) & ~0xFFF
+                continue
+            row = ROW.match(text)
+            if row is None:
+                if re.search(r":(\[\+\+\])?$", text.rstrip()):
+                    file = re.sub(r":(\[\+\+\])?$", "", text.rstrip().removeprefix("CU: "))
+                continue
+            at = int(row[3], 16) - (base or 0)
+            if before is not None and at > before[2]:
+                yield *before, at - 1
+            before = None if row[2] == "-" else (file or row[1], int(row[2]), at)
