@@ -1,0 +1,1 @@
+"""Benchmarks: what the tool costs and how fast it reads."""

@@ -1,0 +1,153 @@
+"""Irregular allgathers (Träff et al. 2009, Section 3): six distributions, rings and the library.
+
+The pipelined ring runs at given block sizes and at the paper's own: formula (2) from the measured
+alpha and beta; there also with empty processes spread (Figure 3), and where nodes have several
+ranks in the order of nodes (Figure 1). Times are those of the last process, the least over the laps
+as in the paper, and their median. `communication` is what a process's port is busy with the bytes
+that it must move, on average; `idle` the rest of its time in the call (Figure 7). A ring must not
+mind a permuted communicator, nor one of all processes but the last with a type that is not
+contiguous (Section 3.5).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+
+from mpiprof.bench import plot
+from mpiprof.bench.calls import GAP_BYTES
+from mpiprof.bench.case import Case
+from mpiprof.bench.study import Report, Result, Setup, busy_ms, bytes_text, ratio
+from mpiprof.model.distributions import DISTRIBUTIONS
+from mpiprof.model.rounds import ring_block_size
+from mpiprof.model.schedule import Problem
+
+TITLE = "Irregular allgather"
+LAPS = 7
+SIZES = (64 << 10, 256 << 10, 1 << 20)
+BLOCKS = (8 << 10, 32 << 10)
+COLUMNS = (
+    "distribution",
+    "bytes",
+    "processes",
+    "communicator",
+    "algorithm",
+    "least ms",
+    "median ms",
+    "native / this",
+    "linear ring / this",
+    "communication ms",
+    "idle ms",
+)
+
+
+def contributions(distribution: str, size: int, total: int, unit: int = 1) -> tuple[int, ...]:
+    """Return m_i of a distribution whose sum is about `total`, multiples of a unit."""
+    alone = distribution in ("broadcast", "spike")
+    given = DISTRIBUTIONS[distribution](total if alone else total // size, size)
+    return tuple(m // unit * unit for m in given)
+
+
+def case_of(
+    distribution: str, total: int, size: int, choice: str, members: str, gaps: bool = False
+) -> Case:
+    """Return one case; the label of a choice names how it came by its block size."""
+    sizes = contributions(distribution, size, total, GAP_BYTES if gaps else 1)
+    choice, _, label = choice.partition("@")
+    labels = {
+        "distribution": distribution,
+        "bytes": total,
+        "processes": size,
+        "communicator": members + (", with gaps" if gaps else ""),
+        "algorithm": label or choice,
+    }
+    return Case(labels, "allgatherv", choice, Problem(size, counts=sizes), members, gaps)
+
+
+def choices(setup: Setup, sizes: Sequence[int], blocks: Sequence[int]) -> list[str]:
+    """Return native, the linear ring, and the pipelined one at each block size and at (2)."""
+    own = ring_block_size(sizes, setup.machine.alpha, setup.machine.beta)
+    wanted = ["native", "linear_ring"]
+    wanted += [f"pipelined_ring:block_size={b}" for b in blocks if b < max(sizes)]
+    best, label = f"pipelined_ring:block_size={own}", f"pipelined_ring (2): {own}"
+    wanted.append(f"{best}@{label}")
+    if setup.shared_nodes:
+        wanted.append(f"{best}:order=both@{label}, by node")
+    elif 0 < sizes.count(0) < len(sizes) - 1:
+        wanted.append(f"{best}:order=spread@{label}, spread")
+    return setup.choices("allgatherv", wanted)
+
+
+def cases(setup: Setup) -> list[Case]:
+    """Return all distributions, sizes and numbers of processes."""
+    options = setup.options
+    totals = options.sizes or (SIZES[-1:] if options.quick else SIZES)
+    blocks = options.blocks or (BLOCKS[:1] if options.quick else BLOCKS)
+    made = []
+    for size in options.processes or (setup.ranks,):
+        members = "world" if size == setup.ranks else str(size)
+        for distribution in DISTRIBUTIONS:
+            for total in totals:
+                sizes = contributions(distribution, size, total)
+                made += [
+                    case_of(distribution, total, size, choice, members)
+                    for choice in choices(setup, sizes, blocks)
+                ]
+    if not setup.simulated and not options.processes and setup.ranks > 2:
+        for members, size, gaps in (
+            ("permuted", setup.ranks, False),
+            ("partial", setup.ranks - 1, True),
+        ):
+            for distribution in ("broadcast", "geometric"):
+                sizes = contributions(distribution, size, totals[-1], GAP_BYTES)
+                made += [
+                    case_of(distribution, totals[-1], size, choice, members, gaps)
+                    for choice in choices(setup, sizes, ())
+                ]
+    return made
+
+
+def _group(result: Result) -> tuple[object, ...]:
+    labels = result.case.labels
+    return tuple(labels[c] for c in ("distribution", "bytes", "processes", "communicator"))
+
+
+def report(results: Sequence[Result], setup: Setup) -> Report:
+    """Return a line for each case, and a plot over the size for each distribution."""
+    rows = []
+    for _, several in groupby(results, _group):
+        group = list(several)
+        base = {r.case.labels["algorithm"]: r for r in group}
+        for r in group:
+            busy = busy_ms(r.case, setup.machine)
+            row = dict(r.case.labels) | {"least ms": r.least_ms, "median ms": r.median_ms}
+            for name, other in (("native", "native"), ("linear ring", "linear_ring")):
+                row[f"{name} / this"] = ratio(base[other], r)[0] if other in base else np.nan
+            row["communication ms"] = busy
+            row["idle ms"] = max(float(np.median(r.elapsed)) / 1e6 - busy, 0.0)
+            rows.append(row)
+    return Report(COLUMNS, rows, [], _plots(results))
+
+
+def _plots(results: Sequence[Result]) -> list[str]:
+    plots = []
+    over = "processes" if len({r.case.labels["processes"] for r in results}) > 2 else "bytes"
+    plain = [r for r in results if r.case.labels["communicator"] not in ("permuted", "partial")]
+    for distribution in DISTRIBUTIONS:
+        lines: dict[str, list[tuple[float, float]]] = {}
+        for r in plain:
+            labels = r.case.labels
+            if labels["distribution"] == distribution and not r.case.gaps:
+                name = re.sub(r": \d+", "", labels["algorithm"])  # a block size of its own
+                lines.setdefault(name, []).append((labels[over], r.least_ms))
+        series = [
+            plot.Series(name, *map(list, zip(*sorted(points), strict=True)))
+            for name, points in lines.items()
+        ]
+        if series:
+            across = plot.Axis(over, bytes_text if over == "bytes" else "{:.0f}".format)
+            plots.append(plot.lines(distribution, series, across, plot.Axis("ms", "{:g}".format)))
+    return plots

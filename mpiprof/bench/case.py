@@ -1,0 +1,55 @@
+"""One thing that a study measures: an operation, its sizes, and the algorithm that it runs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mpiprof.model.schedule import ORDERS, Problem
+
+LINE = "line"  # one message from the first to the last rank: what the network itself takes
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to measure.
+
+    labels: its columns in the table. choice: `native`, or an algorithm as in `run --switch`, with
+    its parameters behind colons. members: "world", "permuted", "partial" (all but the last),
+    "ends" (the first and the last), a number (so many of the first ranks), or "8+8" (two groups).
+    arrivals: MAX_IF and the time of a message; each rank comes up to so many messages late, by a
+    pattern that changes with the lap.
+    """
+
+    labels: dict[str, Any]
+    operation: str
+    choice: str
+    problem: Problem
+    members: str = "world"
+    gaps: bool = False
+    maxloc: bool = False
+    arrivals: tuple[int, int] = (1, 0)
+
+    @property
+    def name(self) -> str:
+        """The algorithm without its parameters."""
+        return self.choice.partition(":")[0]
+
+    def rule(self) -> str:
+        """Return the choice as the library reads it; empty: the library's own."""
+        if self.choice == "native" or self.operation == LINE:
+            return ""
+        p = parameters_of(self)
+        order = ORDERS.index(p.order)
+        return f"{self.operation} {self.name} 0 -1 {p.block_size} {order} {int(p.equal_blocks)}"
+
+
+def parameters_of(case: Case) -> Problem:
+    """Return a case's problem with the parameters of its choice."""
+    words = dict(w.split("=") for w in case.choice.split(":")[1:])
+    return replace(
+        case.problem,
+        block_size=int(words.get("block_size", 0)),
+        order=words.get("order", "ranks"),
+        equal_blocks=words.get("blocks") == "equal",
+    )

@@ -1,0 +1,376 @@
+"""A small cluster on one machine: network namespaces as nodes, a bridge as the switch.
+
+A token-bucket shaper on every port, both ways, gives each node one full-duplex port of a given
+rate: the single-port model of the papers. Needs root and iproute2. All names carry the cluster's
+own identity, all of it lives in namespaces, and what a killed run has left behind is taken down
+by the next one. Nodes share the machine's monotonic clock.
+
+What was learnt by measuring: the processor's cost is per packet, so packets are made as large as
+the rate allows (`_packet_bytes`); ranks that poll starve each other (wait.c); MPICH must be forced
+onto tcp; Open MPI's default protocol over tcp makes two-way traffic half duplex, an eager one not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from mpiprof import mpiexec
+from mpiprof.bench.cluster_mpi import FAVOURED, launcher_words, rank_environment
+from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.library import Mpi
+
+STATE = Path("/run/mpiprof")
+NETNS = Path("/run/netns")
+MTU = 1500
+QUEUE_BYTES = 64 << 20
+PACKETS_PER_SECOND = 8000  # of all nodes together, which two processors can carry
+SWITCH_PERCENT = 104  # so that the switch's shaper only delays where several senders meet
+UNITS = {"k": 10**3, "m": 10**6, "g": 10**9}
+MOST_NODES = 200
+# A race between PRRTE and the agent's exec; it harms nothing.
+HARMLESS = re.compile(rb"^.*plm:ssh: Warning: setpgid.*\n?", re.MULTILINE)
+
+# Hydra and PRRTE call it as they would call ssh: [-x ...] HOST WORDS..., which a shell joins.
+AGENT = """#!/bin/sh
+while :; do case $1 in -l|-p|-o) shift 2;; -*) shift;; *) break;; esac; done
+host=$1; shift
+exec {ip} netns exec {prefix}$host {unshare} --uts /bin/sh -c \\
+  "hostname $host; mount --bind {folder}/hosts /etc/hosts; mount -t tmpfs tmpfs /dev/shm; $*"
+"""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What `--cluster 16x100mbit[xPPN]` says: nodes, bit/s of a port, ranks on each node."""
+
+    nodes: int
+    rate: int
+    ppn: int = 1
+
+    @property
+    def ranks(self) -> int:
+        """Ranks in all."""
+        return self.nodes * self.ppn
+
+    def __str__(self) -> str:
+        per = f", {self.ppn} ranks on each" if self.ppn > 1 else ""
+        return f"{self.nodes} nodes at {self.rate / 1e6:g} Mbit/s{per}"
+
+
+def parse(text: str) -> Shape:
+    """Read a cluster's description; raises UsageError for another."""
+    match = re.fullmatch(r"(\d+)x(\d+(?:\.\d+)?)([kmg])bit(?:x(\d+))?", text.lower())
+    if match is None:
+        raise UsageError(f"--cluster {text}: write nodes x rate [x ranks on each], as 16x100mbit")
+    shape = Shape(int(match[1]), int(float(match[2]) * UNITS[match[3]]), int(match[4] or 1))
+    if not 2 <= shape.nodes <= MOST_NODES or shape.ppn < 1 or shape.rate < 10**5:
+        raise UsageError(
+            f"--cluster {text}: 2 to {MOST_NODES} nodes, 100kbit or more, 1 rank or more"
+        )
+    return shape
+
+
+def find_tool(name: str, package: str) -> str:
+    """Return a system tool's path; raises MpiprofError with the package that has it."""
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+    found = shutil.which(name, path=path)
+    if found is None:
+        raise MpiprofError(f"--cluster needs `{name}`: apt-get install {package}")
+    return found
+
+
+def _call(words: Sequence[str], text: str | None = None) -> None:
+    """Run a tool with this input; raises MpiprofError with what it says."""
+    done = subprocess.run(words, input=text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
+        raise MpiprofError(f"--cluster: `{' '.join(words)}` failed: {said[0]}")
+
+
+def _packet_bytes(shape: Shape) -> int:
+    """Return the largest packet: as many a second as the processors carry, and a ms at most."""
+    wanted = max(shape.rate // 8 * shape.nodes // PACKETS_PER_SECOND, shape.rate // 8000, 2 * MTU)
+    return min(wanted, 65536)
+
+
+class Cluster:
+    """An emulated cluster; a resource: `with Cluster(parse("16x100mbit")) as cluster`."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.names = [f"node{i:02d}" for i in range(shape.nodes)]
+        self.folder = Path()
+        self.prefix = ""
+        self._lock: IO[str] | None = None
+        self._ip = self._tc = self._unshare = ""
+
+    def __enter__(self) -> Cluster:
+        self._ip = find_tool("ip", "iproute2")
+        self._tc = find_tool("tc", "iproute2")
+        self._unshare = find_tool("unshare", "util-linux")
+        if os.geteuid() != 0:
+            raise MpiprofError("--cluster makes network namespaces, which only root may: use sudo")
+        self._claim()
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- up
+
+    def _claim(self) -> None:
+        """Take an identity of our own, and take down what killed runs have left."""
+        STATE.mkdir(mode=0o700, exist_ok=True)
+        with (STATE / "lock").open("w") as everybody:
+            fcntl.flock(everybody, fcntl.LOCK_EX)
+            alive = sweep(self._ip)
+            if alive:
+                print(
+                    f"mpiprof: {alive} other emulated cluster(s) are up on this machine: both will "
+                    "be slow",
+                    file=sys.stderr,
+                )
+            identity = secrets.token_hex(3)
+            self.prefix, self.folder = f"mpiprof-{identity}-", STATE / identity
+            self.folder.mkdir(mode=0o700)
+            self._lock = (self.folder / "lock").open("w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def _build(self) -> None:
+        addresses = {name: f"10.77.0.{i + 1}" for i, name in enumerate(self.names)}
+        addresses["head"] = "10.77.0.250"
+        hosts = "".join(f"{a} {name}\n" for name, a in addresses.items())
+        (self.folder / "hosts").write_text(f"127.0.0.1 localhost\n{hosts}")
+        (self.folder / "tmp").mkdir()
+        agent = self.folder / "agent"
+        agent.write_text(
+            AGENT.format(ip=self._ip, unshare=self._unshare, prefix=self.prefix, folder=self.folder)
+        )
+        agent.chmod(0o700)
+        try:
+            self._ip_batch(None, [f"netns add {self.prefix}{n}" for n in ["switch", *addresses]])
+        except MpiprofError as error:
+            raise MpiprofError(
+                f"network namespaces are not allowed here ({str(error).rpartition(': ')[2]}): in a "
+                "container start it with --privileged"
+            ) from None
+        self._in("switch", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6", check=False)
+        self._in(
+            "switch",
+            "for f in /proc/sys/net/bridge/*; do echo 0 >$f; done 2>/dev/null",
+            check=False,
+        )
+        bridge = "link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
+        self._ip_batch("switch", [bridge, f"link set br0 mtu {MTU} up"])
+        for number, name in enumerate(addresses):
+            self._node(number, name, addresses)
+
+    def _node(self, number: int, name: str, addresses: Mapping[str, str]) -> None:
+        packet = _packet_bytes(self.shape)
+        socket = max(8 * packet, 131072)
+        port = f"port{number}"
+        self._ip_batch(
+            None,
+            [
+                f"link add eth0 netns {self.prefix}{name} mtu {MTU} address {_hardware(number)} "
+                f"type veth peer name {port} netns {self.prefix}switch mtu {MTU}"
+            ],
+        )
+        self._ip_batch(
+            "switch",
+            [f"link set {port} gso_max_size 65536 txqueuelen 10000 master br0 up"],
+        )
+        settings = {
+            "tcp_slow_start_after_idle": "0",
+            "tcp_no_metrics_save": "1",
+            "tcp_rmem": f"4096 {socket} {socket}",
+            "tcp_wmem": f"4096 {socket} {socket}",
+        }
+        script = "".join(f"echo {v} >/proc/sys/net/ipv4/{k}; " for k, v in settings.items())
+        self._in(name, f"set -e; {script}")
+        self._in(name, "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6", check=False)
+        self._in(name, "echo reno >/proc/sys/net/ipv4/tcp_congestion_control", check=False)
+        own = addresses[name]
+        lines = [
+            "link set lo up",
+            f"link set eth0 gso_max_size {packet} txqueuelen 10000",
+            f"addr add {own}/24 dev eth0",
+            "link set eth0 up",
+            f"route replace 10.77.0.0/24 dev eth0 src {own} initcwnd 100 initrwnd 100 rto_min 10ms",
+        ]
+        lines += [
+            f"neigh replace {address} lladdr {_hardware(i)} dev eth0 nud permanent"
+            for i, address in enumerate(addresses.values())
+            if address != own
+        ]
+        self._ip_batch(name, lines)
+        if name != "head":
+            self._shape(name, "eth0", 100, packet)
+            self._shape("switch", port, SWITCH_PERCENT, packet)
+
+    def _shape(self, name: str, device: str, percent: int, packet: int) -> None:
+        rate = self.shape.rate * percent // 100
+        burst = (packet + packet // 16 + 2 * MTU) * percent // 100
+        words = f"qdisc add dev {device} root tbf rate {rate}bit burst {burst} limit {QUEUE_BYTES}"
+        _call([self._tc, "-n", self.prefix + name, *words.split()])
+
+    def _ip_batch(self, name: str | None, lines: Sequence[str]) -> None:
+        inside = ["-n", self.prefix + name] if name else []
+        _call([self._ip, *inside, "-batch", "-"], "\n".join(lines) + "\n")
+
+    def _in(self, name: str, script: str, check: bool = True) -> None:
+        words = [self._ip, "netns", "exec", self.prefix + name, "/bin/sh", "-c", script]
+        if check:
+            _call(words)
+        else:
+            subprocess.run(words, capture_output=True, check=False)
+
+    # ---- in use
+
+    def sent_bytes(self) -> list[int]:
+        """Return what each node has sent so far: the proof that messages cross the network."""
+        counts = []
+        for name in self.names:
+            words = [self._ip, "netns", "exec", self.prefix + name, "cat"]
+            words.append("/sys/class/net/eth0/statistics/tx_bytes")
+            done = subprocess.run(words, capture_output=True, text=True, check=True)
+            counts.append(int(done.stdout))
+        return counts
+
+    def words(self, mpi: Mpi, ranks: int, environment: Mapping[str, str]) -> list[str]:
+        """Return what comes before a program's own words; `environment` is for the ranks."""
+        launcher = mpiexec.find(mpi, os.environ)
+        hosts = self.names[: -(-ranks // self.shape.ppn)]
+        listed = ",".join(f"{name}:{self.shape.ppn}" for name in hosts)
+        enter = f'hostname head; mount --bind {self.folder}/hosts /etc/hosts; exec "$@"'
+        head = [self._ip, "netns", "exec", f"{self.prefix}head", self._unshare, "--uts"]
+        head += ["/bin/sh", "-c", enter, "sh", str(launcher.path)]
+        agent = str(self.folder / "agent")
+        head += launcher_words(launcher.abi, agent, listed)
+        inside = rank_environment(launcher.abi, environment, self.shape.ppn)
+        pairs = [f"{name}={value}" for name, value in inside.items()]
+        return [*head, "-n", str(ranks), "env", *pairs, *FAVOURED]
+
+    def run(
+        self, mpi: Mpi, ranks: int, command: Sequence[str], environment: Mapping[str, str]
+    ) -> int:
+        """Run a program on the cluster and return its exit code."""
+        if ranks > self.shape.ranks:
+            raise UsageError(f"{ranks} ranks on {self.shape}: there is room for {self.shape.ranks}")
+        process = subprocess.Popen(
+            [*self.words(mpi, ranks, environment), *command],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=dict(os.environ) | {"TMPDIR": str(self.folder / "tmp")},
+            start_new_session=True,
+        )
+        relay = threading.Thread(target=_relay, args=(process.stderr,), daemon=True)
+        relay.start()
+        try:
+            return process.wait()
+        finally:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(3)
+            process.kill()
+            relay.join(1)
+
+    # ---- down
+
+    def close(self) -> None:
+        """Take the cluster down, with whatever still runs on it."""
+        if self.prefix:
+            take_down(self._ip, self.folder.name)
+        if self._lock is not None:
+            self._lock.close()
+        self.prefix, self._lock = "", None
+
+
+def _hardware(number: int) -> str:
+    return f"02:77:00:00:00:{number:02x}"
+
+
+def _relay(source: IO[bytes] | None) -> None:
+    while source is not None and (part := os.read(source.fileno(), 65536)):
+        sys.stderr.write(HARMLESS.sub(b"", part).decode(errors="replace"))
+        sys.stderr.flush()
+
+
+def take_down(ip: str, identity: str) -> None:
+    """Remove one cluster's namespaces, after ending the processes that live in them."""
+    names = list(NETNS.glob(f"mpiprof-{identity}-*")) if NETNS.is_dir() else []
+    inside = {(s.st_dev, s.st_ino) for s in (path.stat() for path in names)}
+    for _ in range(50):
+        living = [pid for pid in _processes() if _namespace(pid) in inside]
+        for pid in living:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if not living:
+            break
+        time.sleep(0.05)
+    for path in names:
+        subprocess.run([ip, "netns", "del", path.name], capture_output=True, check=False)
+    shutil.rmtree(STATE / identity, ignore_errors=True)
+
+
+def sweep(ip: str) -> int:
+    """Take down the clusters whose makers are gone; return how many are in use."""
+    alive = 0
+    for folder in [path for path in STATE.iterdir() if path.is_dir()]:
+        with contextlib.suppress(FileNotFoundError), (folder / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                alive += 1
+                continue
+            take_down(ip, folder.name)
+    return alive
+
+
+def _processes() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def _namespace(pid: int) -> tuple[int, int] | None:
+    try:
+        found = Path(f"/proc/{pid}/ns/net").stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+@contextlib.contextmanager
+def endings_as_exceptions() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end this process as Ctrl-C does: what is up is taken down."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {
+        number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,79 @@
+"""How MPICH and Open MPI run on an emulated cluster: launcher options and the ranks' environment.
+
+MPICH must be forced onto tcp, else it goes around the network. Open MPI's default protocol over tcp
+makes two-way traffic half duplex, as a rendezvous' answer queues behind a whole message: an eager
+one does not. Ranks that poll starve each other, so that an empty poll is made to block (wait.c).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from mpiprof.errors import MpiprofError
+
+# Each rank has a session and so a scheduling group of its own, which this one favours.
+FAVOURED = ("/bin/sh", "-c", 'echo -10 >/proc/self/autogroup; exec "$@"', "sh")
+TCP = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
+
+
+def launcher_words(abi: str, agent: str, hosts: str) -> list[str]:
+    """Return an mpiexec's options; `agent` stands for ssh."""
+    if abi != "openmpi":
+        words = ["-launcher", "ssh", "-launcher-exec", agent, "-localhost", "head"]
+        return [*words, "-iface", "eth0", "-hosts", hosts]
+    words = ["--allow-run-as-root", "--host", hosts, "--map-by", "slot", "--bind-to", "none"]
+    for name, value in (
+        ("plm", "ssh"),
+        ("plm_ssh_agent", agent),
+        ("prte_if_include", "eth0"),
+        ("plm_ssh_no_tree_spawn", "1"),
+    ):
+        words += ["--prtemca", name, value]
+    for name, value in (
+        ("pml", "ob1"),
+        ("btl", "tcp,self,sm"),
+        ("btl_tcp_if_include", "eth0"),
+        ("mpi_yield_when_idle", "1"),
+        ("btl_tcp_eager_limit", "4194304"),
+        ("btl_tcp_rndv_eager_limit", "4194304"),
+        ("btl_tcp_max_send_size", "4194304"),
+    ):
+        words += ["--mca", name, value]
+    return words
+
+
+def rank_environment(abi: str, environment: Mapping[str, str], ppn: int) -> dict[str, str]:
+    """Return the environment of the ranks; what is preloaded already stays so."""
+    preload = [environment.get("LD_PRELOAD", ""), str(build_wait())]
+    more = {"LD_PRELOAD": ":".join(filter(None, preload))}
+    # Messages through shared memory wake nobody.
+    more["MPIPROF_WAIT_US"] = "200" if ppn > 1 else "500"
+    return dict(environment) | more | (TCP if abi != "openmpi" else {})
+
+
+def build_wait() -> Path:
+    """Return the library made from wait.c; compiled once, into the user's cache folder."""
+    source = Path(__file__).with_name("wait.c")
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    name = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    made = Path(home, "mpiprof", f"wait-{name}-{os.uname().machine}.so")
+    if made.is_file():
+        return made
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if compiler is None:
+        raise MpiprofError("--cluster needs a C compiler: apt-get install gcc libc6-dev")
+    made.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=made.parent) as folder:
+        part = Path(folder, made.name)
+        command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(part), str(source), "-ldl"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise MpiprofError(f"--cluster: {compiler} failed: {done.stderr.strip()[:200]}")
+        part.replace(made)
+    return made

@@ -1,0 +1,103 @@
+"""Impacts of imbalanced arrivals (Faraj et al. 2008, Section 6; Figures 6 to 10).
+
+All-to-all and broadcast algorithms, of 1 B and 64 KB. Before each call every process waits for the
+time of 0 to MAX_IF - 1 messages, at random: the same patterns for all algorithms. A pattern's time
+is the mean over processes of their time in the call; the interval is the 95 % one over patterns.
+The paper takes 32 patterns of 100 calls; here every call has a pattern of its own, and there are as
+many as the time limit allows, up to 32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from mpiprof.bench import plot
+from mpiprof.bench.case import Case
+from mpiprof.bench.study import Report, Result, Setup, bytes_text, mean_interval
+from mpiprof.model.schedule import Problem
+
+TITLE = "Impacts of imbalanced arrivals"
+LAPS = 32
+SIZES = (1, 64 << 10)
+MOST = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257)
+QUICK = (1, 9, 33)
+CHOICES = {
+    "alltoall": ("native", "simple", "bruck", "pair", "ring"),
+    "bcast": ("native", "flat_tree", "binomial", "scatter_allgather_ring"),
+}
+COLUMNS = ("operation", "bytes", "MAX_IF", "algorithm", "mean ms", "± ms", "fastest")
+
+
+def cases(setup: Setup) -> list[Case]:
+    """Return all operations, sizes, factors and algorithms."""
+    options = setup.options
+    made = []
+    for operation, wanted in CHOICES.items():
+        chosen = setup.choices(operation, wanted)
+        if setup.ranks & (setup.ranks - 1):
+            chosen = [c for c in chosen if c != "pair"]
+        for n in options.sizes or SIZES:
+            message = int(setup.machine.alpha + n * setup.machine.beta)
+            for most in QUICK if options.quick else MOST:
+                for choice in chosen:
+                    labels = {
+                        "operation": operation,
+                        "bytes": n,
+                        "MAX_IF": most,
+                        "algorithm": choice,
+                    }
+                    made.append(
+                        Case(
+                            labels,
+                            operation,
+                            choice,
+                            Problem(setup.ranks, n),
+                            arrivals=(most, message),
+                        )
+                    )
+    return made
+
+
+def report(results: Sequence[Result], setup: Setup) -> Report:
+    """Return a line for each case, and a plot over MAX_IF for each operation and size."""
+    rows = []
+    for _, several in groupby(
+        results, lambda r: tuple(r.case.labels[c] for c in ("operation", "bytes", "MAX_IF"))
+    ):
+        group = list(several)
+        fastest = min(group, key=lambda r: float(r.elapsed.mean()))
+        for r in group:
+            mean, half = mean_interval(r.elapsed / 1e6)
+            found = {"mean ms": mean, "± ms": half, "fastest": "*" if r is fastest else ""}
+            rows.append(dict(r.case.labels) | found)
+    plots = []
+    figures = {
+        ("alltoall", 0): "Figures 7 and 8",
+        ("bcast", 0): "Figures 9 and 10",
+    }
+    for operation in CHOICES:
+        for n in sorted({row["bytes"] for row in rows}):
+            lines = [
+                plot.Series(
+                    name,
+                    [row["MAX_IF"] for row in mine],
+                    [row["mean ms"] for row in mine],
+                    [row["mean ms"] - row["± ms"] for row in mine],
+                    [row["mean ms"] + row["± ms"] for row in mine],
+                )
+                for name in CHOICES[operation]
+                if (
+                    mine := [
+                        row
+                        for row in rows
+                        if (row["operation"], row["bytes"], row["algorithm"])
+                        == (operation, n, name)
+                    ]
+                )
+            ]
+            title = f"{operation} of {bytes_text(n)} ({figures[operation, 0]})"
+            across, up = plot.Axis("MAX_IF", "{:.0f}".format), plot.Axis("ms", "{:g}".format)
+            plots.append(plot.lines(title, lines, across, up))
+    note = f"{setup.laps} patterns; the paper: 32 patterns of 100 calls"
+    return Report(COLUMNS, rows, [note], plots)

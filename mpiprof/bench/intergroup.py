@@ -1,0 +1,156 @@
+"""Allgather between two groups (Kang et al. 2019, Section 5): settings 1 to 8.
+
+1 to 4 are regular (allgather), 5 to 8 irregular (allgatherv). The limit is the paper's formula (5),
+(M + 3 p k_A + 3 q k_B) / M: root gathering as in MPICH over an algorithm that reaches the bound M;
+7.0, 4.84, 4.21, 6.68, 7.0, 7.0, 4.84, 4.84 for groups of 25 to 7 where they are unequal. `over M`
+is how far a time is above M bytes at the measured beta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from mpiprof.bench import plot
+from mpiprof.bench.case import Case
+from mpiprof.bench.study import Report, Result, Setup, bytes_text, ratio
+from mpiprof.model.schedule import Problem
+
+TITLE = "Allgather between two groups"
+LAPS = 7
+SIZES = (8 << 10, 32 << 10, 128 << 10)
+CHOICES = ("native", "root_gathering_sequential", "root_gathering_concurrent", "kang")
+VARIANTS = ("kang_unsegmented", "kang_two_step")
+COLUMNS = (
+    "setting",
+    "groups",
+    "bytes",
+    "algorithm",
+    "least ms",
+    "median ms",
+    "native / this",
+    "root gathering / this",
+    "limit",
+    "paper's limit",
+    "over M",
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Shares of all processes in group A; how large a message of A and B is; how sizes vary."""
+
+    share: float
+    first: float
+    second: float
+    irregular: bool
+    rising: bool
+    limit: float
+
+
+EVEN, UNEVEN = 0.5, 25 / 32
+SETTINGS = {
+    1: Setting(EVEN, 1, 1, False, False, 7.0),
+    2: Setting(UNEVEN, 1, 1, False, False, 4.84),
+    3: Setting(UNEVEN, 1, 0.25, False, False, 4.21),
+    4: Setting(UNEVEN, 0.25, 1, False, False, 6.68),
+    5: Setting(EVEN, 1, 1, True, False, 7.0),
+    6: Setting(EVEN, 1, 1, True, True, 7.0),
+    7: Setting(UNEVEN, 1, 1, True, False, 4.84),
+    8: Setting(UNEVEN, 1, 1, True, True, 4.84),
+}
+
+
+def problem_of(number: int, processes: int, largest: int) -> Problem:
+    """Return a setting on so many processes, with messages of at most `largest` bytes."""
+    s = SETTINGS[number]
+    p = min(max(round(processes * s.share), 1), processes - 1)
+    q = processes - p
+    a, b = int(largest * s.first), int(largest * s.second)
+    if not s.irregular:
+        return Problem(p, a, remote_size=q, remote_bytes=b)
+    return Problem(
+        p, remote_size=q, counts=_sizes(p, a, s.rising), remote_counts=_sizes(q, b, s.rising)
+    )
+
+
+def _sizes(members: int, largest: int, rising: bool) -> tuple[int, ...]:
+    if not rising or members == 1:
+        return (largest,) * members
+    return tuple(largest * i // (members - 1) for i in range(members))
+
+
+def totals(problem: Problem) -> tuple[int, int]:
+    """Return the bytes of each group together."""
+    own = sum(problem.counts) or problem.bytes * problem.size
+    other = sum(problem.remote_counts) or problem.remote_bytes * problem.remote_size
+    return own, other
+
+
+def limit(problem: Problem) -> float:
+    """Return formula (5)."""
+    own, other = totals(problem)
+    return (max(own, other) + 3 * own + 3 * other) / max(own, other)
+
+
+def cases(setup: Setup) -> list[Case]:
+    """Return all settings, sizes and algorithms."""
+    options = setup.options
+    sizes = options.sizes or (SIZES[-1:] if options.quick else SIZES)
+    wanted = CHOICES + (VARIANTS if setup.simulated else ())
+    made = []
+    for size in options.processes or (setup.ranks,):
+        for number in SETTINGS:
+            for largest in sizes:
+                problem = problem_of(number, size, largest)
+                operation = "allgatherv" if SETTINGS[number].irregular else "allgather"
+                groups = f"{problem.size}+{problem.remote_size}"
+                for choice in setup.choices(operation, wanted, inter=True):
+                    labels = {
+                        "setting": number,
+                        "groups": groups,
+                        "bytes": largest,
+                        "algorithm": choice,
+                    }
+                    made.append(Case(labels, operation, choice, problem, groups))
+    return made
+
+
+def _group(result: Result) -> tuple[object, ...]:
+    return tuple(result.case.labels[c] for c in ("setting", "groups", "bytes"))
+
+
+def report(results: Sequence[Result], setup: Setup) -> Report:
+    """Return a line for each case, and the improvement over the size for each setting."""
+    rows = []
+    curves: dict[int, list[tuple[float, float]]] = {}
+    for _, several in groupby(results, _group):
+        group = list(several)
+        base = {r.case.choice: r for r in group}
+        for r in group:
+            row = dict(r.case.labels) | {"least ms": r.least_ms, "median ms": r.median_ms}
+            for name, other in (
+                ("native", "native"),
+                ("root gathering", "root_gathering_sequential"),
+            ):
+                row[f"{name} / this"] = ratio(base[other], r)[0] if other in base else np.nan
+            bound_ms = max(totals(r.case.problem)) * setup.machine.beta / 1e6
+            row["limit"] = limit(r.case.problem)
+            row["paper's limit"] = SETTINGS[row["setting"]].limit
+            row["over M"] = f"{r.median_ms / bound_ms - 1:+.0%}"
+            rows.append(row)
+            if r.case.choice == "kang":
+                against = "root gathering / this" if setup.simulated else "native / this"
+                curves.setdefault(row["setting"], []).append((row["bytes"], row[against]))
+    series = [
+        plot.Series(f"setting {n} (limit {SETTINGS[n].limit})", *map(list, zip(*c, strict=True)))
+        for n, c in curves.items()
+    ]
+    old = "root gathering" if setup.simulated else "native"
+    up = plot.Axis(f"{old} / kang", "{:g}".format, log=False)
+    across = plot.Axis("largest message of a process", bytes_text)
+    plots = [plot.lines("Improvement (Figure 6)", series, across, up)] if series else []
+    return Report(COLUMNS, rows, [], plots)

@@ -1,0 +1,20 @@
+"""What the command line asks a study for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for; empty means the study's own default."""
+
+    sizes: tuple[int, ...] = ()
+    blocks: tuple[int, ...] = ()
+    processes: tuple[int, ...] = ()
+    laps: int = 0
+    minutes: float = 15.0
+    quick: bool = False
+    output: Path | None = None
+    machine: Path | None = None

@@ -1,0 +1,123 @@
+"""How fast a trace is read: `python -m mpiprof.bench.reading [--events N] [--ranks P]`.
+
+Writes a synthetic trace to a temporary folder, reads it in a fresh process bound to one core,
+and prints events a second from log to per-call-site metrics, and that process's peak memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from mpiprof.bench.synthetic import PER_CHUNK, RECORD_TYPE, Synthetic, chunks, head_chunk
+from mpiprof.trace.types import CALL, Array
+
+# The loop body: five operations, three on all ranks and two on one half of them each.
+BODY = (
+    ("allreduce", "world", {"sent": 8, "received": 8}),
+    ("bcast", "world", {"sent": 4096, "received": 4096, "root": 0}),
+    ("alltoall", "half", {"sent": 65536, "received": 65536}),
+    ("barrier", "world", {"sent": 0, "received": 0}),
+    ("allreduce", "half", {"sent": 800, "received": 800}),
+)
+STEP_NS = 1_000_000
+
+
+def write(folder: Path, events: int, ranks: int) -> int:
+    """Write a trace of about so many events, a piece at a time; return how many there are."""
+    trace = Synthetic(ranks)
+    half = ranks // 2
+    trace.communicator("low", list(range(half)))
+    trace.communicator("high", list(range(half, ranks)))
+    loops = max(events // (ranks * len(BODY)), 1)
+    trace.ended_ns = (loops + 1) * STEP_NS * len(BODY)
+    piece = PER_CHUNK  # loops a piece: whole chunks, as the body's length divides them
+    for rank in range(ranks):
+        name = {"world": "world", "half": "low" if rank < half else "high"}
+        shapes = [
+            trace.shape(rank, operation, name[where], site=f"app.py:{10 + line}:loop", **more)
+            for line, (operation, where, more) in enumerate(BODY)
+        ]
+        random = np.random.default_rng(rank)
+        with (folder / f"rank-{rank:06d}.log").open("wb") as file:
+            file.write(head_chunk())
+            for first in range(0, loops, piece):
+                count = min(piece, loops - first)
+                records = _records(first, count, shapes, random)
+                file.write(chunks(records, rank, 0, first * len(BODY) // PER_CHUNK, window=False))
+        (folder / f"rank-{rank:06d}.tables").write_text(trace.tables(rank))
+    trace.write_meta(folder)
+    return loops * len(BODY) * ranks
+
+
+def _records(first: int, count: int, shapes: list[int], random: np.random.Generator) -> Array:
+    """Build the records of `count` loops of one rank."""
+    body = len(BODY)
+    step = np.arange(first * body, (first + count) * body)
+    records = np.zeros(count * body, RECORD_TYPE)
+    late = random.integers(0, 50_000, len(step))
+    records["enter_ns"] = (step + 1) * STEP_NS + late
+    records["exit_ns"] = (step + 1) * STEP_NS + 60_000 + late // 8
+    on = np.tile([[w == where for _, w, _ in BODY] for where in ("world", "half")], count)
+    records["sequence"] = np.where(
+        on[0],
+        np.cumsum(on[0]) - 1 + first * int(on[0, :body].sum()),
+        np.cumsum(on[1]) - 1 + first * int(on[1, :body].sum()),
+    )
+    records["shape"] = np.tile(shapes, count)
+    records["kind"] = CALL
+    return records
+
+
+def read(folder: Path, events: int) -> None:
+    """Read a trace on one core and print what it took."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    import mpiprof
+
+    begin, begin_cpu = time.perf_counter(), time.process_time()
+    trace = mpiprof.open(folder)
+    table = trace.callsites
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    measured = int((table["instances"] * table["size"]).sum())
+    if measured < events or trace.problems:
+        raise SystemExit(f"read {measured} of {events} events; {trace.problems}")
+    print(
+        f"{events:,} events, {trace.ranks} ranks: {seconds:.2f} s on one core, "
+        f"{events / seconds / 1e6:.1f} million events/s; "
+        f"{cpu:.2f} s of it computing ({events / cpu / 1e6:.1f} million/s), which is what counts "
+        f"on a busy machine; peak memory {peak:,.0f} MiB"
+    )
+
+
+def main() -> None:
+    """Write, then read in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--events", type=int, default=10_000_000)
+    parser.add_argument("--ranks", type=int, default=16)
+    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.read:
+        read(options.read, options.events)
+        return
+    with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as folder:
+        events = write(Path(folder), options.events, options.ranks)
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "mpiprof.bench.reading"),
+                *("--read", folder, "--events", str(events)),
+            ],
+            check=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

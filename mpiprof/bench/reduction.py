@@ -1,0 +1,132 @@
+"""Reductions (Rabenseifner and Träff 2004): protocols, sizes, numbers of processes, sum and maxloc.
+
+Below the table stands the map of the fastest of ours (Figure 4), with the library's time over its:
+above 1 ours is faster. With `--processes 2-32 --sizes 32K` it is Figure 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+
+from mpiprof.bench import plot
+from mpiprof.bench.case import Case
+from mpiprof.bench.study import Report, Result, Setup, bytes_text, ratio
+from mpiprof.model.catalogue import catalogue
+from mpiprof.model.schedule import Problem
+
+TITLE = "Reductions"
+LAPS = 7
+SIZES = (2 << 10, 32 << 10, 256 << 10, 1 << 20)
+OPERATIONS = ("allreduce", "reduce")
+UNITS = {"sum": 8, "maxloc": 12}
+COLUMNS = (
+    "operation",
+    "operand",
+    "processes",
+    "bytes",
+    "algorithm",
+    "least ms",
+    "median ms",
+    "native / this",
+    "fastest",
+)
+
+
+def numbers(ranks: int) -> tuple[int, ...]:
+    """Return a power of two, one less, and two between that binary blocks tell apart."""
+    top = 1 << ranks.bit_length() - 1
+    several = {ranks, top, top - 1, top * 3 // 4, top // 2 + 1}
+    return tuple(sorted((p for p in several if 2 <= p <= ranks), reverse=True))
+
+
+def case_of(operation: str, operand: str, size: int, total: int, choice: str, world: int) -> Case:
+    """Return one case on the first `size` processes."""
+    unit = UNITS[operand]
+    labels = {
+        "operation": operation,
+        "operand": operand,
+        "processes": size,
+        "bytes": total,
+        "algorithm": choice,
+    }
+    problem = Problem(size, max(total // unit, 1) * unit, unit=unit)
+    members = "world" if size == world else str(size)
+    return Case(labels, operation, choice, problem, members, maxloc=operand == "maxloc")
+
+
+def cases(setup: Setup) -> list[Case]:
+    """Return all operations, operands, sizes and numbers of processes."""
+    options = setup.options
+    totals = options.sizes or (SIZES[1::2] if options.quick else SIZES)
+    sizes = options.processes or ((setup.ranks,) if setup.simulated else numbers(setup.ranks))
+    made = []
+    for operation in OPERATIONS[:1] if options.quick else OPERATIONS:
+        wanted = ["native"] + [
+            a.name for a in catalogue() if a.operation == operation and not a.intercommunicator
+        ]
+        for operand in UNITS:
+            for size in sizes:
+                for total in totals:
+                    made += [
+                        case_of(operation, operand, size, total, choice, setup.ranks)
+                        for choice in setup.choices(operation, wanted)
+                    ]
+    return made
+
+
+def _group(result: Result) -> tuple[object, ...]:
+    return tuple(result.case.labels[c] for c in ("operation", "operand", "processes", "bytes"))
+
+
+def report(results: Sequence[Result], _: Setup) -> Report:
+    """Return a line for each case and the maps."""
+    rows = []
+    best: dict[tuple[str, str], dict[tuple[int, int], tuple[str, float]]] = {}
+    for key, several in groupby(results, _group):
+        group = list(several)
+        native = next((r for r in group if r.case.choice == "native"), None)
+        ours = [r for r in group if r is not native]
+        fastest = min(ours, key=lambda r: r.median_ms) if ours else None
+        for r in group:
+            row = dict(r.case.labels) | {"least ms": r.least_ms, "median ms": r.median_ms}
+            row["native / this"] = ratio(native, r)[0] if native else np.nan
+            row["fastest"] = "*" if r is fastest else ""
+            rows.append(row)
+        if fastest is not None:
+            operation, operand, size, total = key
+            gain = native.median_ms / fastest.median_ms if native else np.nan
+            cell = (fastest.case.choice, gain)
+            best.setdefault((str(operation), str(operand)), {})[int(str(size)), int(str(total))] = (
+                cell
+            )
+    notes, plots = [], []
+    for (operation, operand), cells in best.items():
+        title = f"{operation}, {operand}: the fastest of ours by processes and size"
+        notes.append(_map_text(title, cells))
+        plots.append(_map_plot(title, cells))
+    return Report(COLUMNS, rows, notes, plots)
+
+
+def _edges(cells: dict[tuple[int, int], tuple[str, float]]) -> tuple[list[int], list[int]]:
+    return sorted({p for p, _ in cells}), sorted({n for _, n in cells})
+
+
+def _map_text(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> str:
+    sizes, totals = _edges(cells)
+    lines = [title, "    p" + "".join(f"{bytes_text(n):>26}" for n in totals)]
+    for p in sizes:
+        line = f"{p:5}"
+        for n in totals:
+            name, gain = cells.get((p, n), ("", np.nan))
+            line += f"{name + ('' if np.isnan(gain) else f' {gain:.2f}'):>26}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _map_plot(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> str:
+    sizes, totals = _edges(cells)
+    rows = [(f"p = {p}", [cells.get((p, n), ("-", 0.0))[0] for n in totals]) for p in sizes]
+    return plot.map_of(title, [bytes_text(n) for n in totals], rows)

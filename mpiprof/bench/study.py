@@ -1,0 +1,299 @@
+"""What the studies of the papers share: their set-up, laps within a time limit, tables, files.
+
+A study is a module with TITLE, `cases(setup)` and `report(results, setup)`. The same cases are
+measured inside MPI or simulated; the report does not know which.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiprof.bench.case import LINE, Case, parameters_of
+from mpiprof.bench.options import Options
+from mpiprof.bench.timing import LEAD_NS, LEAD_RANK_NS, lateness_ns
+from mpiprof.errors import MpiprofError
+from mpiprof.model import catalogue, cost
+from mpiprof.model.machine import DEFAULT, Machine
+from mpiprof.model.simulate import lower_bound, port_bytes, simulate
+
+Values = NDArray[np.float64]
+Row = dict[str, Any]
+RESAMPLES = 1000
+LEAST_LAPS = 3
+NATIVE_GUESS = 4  # times the bound: what a library takes, before it has been measured
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Where a study runs: ranks, the machine's messages, the library; `simulated`: nowhere."""
+
+    ranks: int
+    options: Options
+    machine: Machine = DEFAULT
+    library: str = ""
+    shared_nodes: bool = False
+    simulated: bool = False
+    laps: int = 1
+
+    def choices(self, operation: str, wanted: Sequence[str], *, inter: bool = False) -> list[str]:
+        """Return those wished for that the catalogue has; native only where there is a library."""
+        known = {
+            a.name
+            for a in catalogue.catalogue()
+            if a.operation == operation and a.intercommunicator == inter
+        }
+        native = set() if self.simulated else {"native"}
+        return [w for w in wanted if w.partition(":")[0] in known | native]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A case's times in ns: last exit minus last arrival, and the members' mean, of each lap."""
+
+    case: Case
+    total: Values
+    elapsed: Values
+    spread: Values  # last minus first arrival: what the start was off, or a pattern imposed
+
+    @property
+    def median_ms(self) -> float:
+        """The median of the laps."""
+        return float(np.median(self.total)) / 1e6
+
+    @property
+    def least_ms(self) -> float:
+        """The least of the laps."""
+        return float(self.total.min()) / 1e6
+
+
+@dataclass
+class Report:
+    """A study's answer: a table, other text below it, and plots."""
+
+    columns: Sequence[str]
+    rows: list[Row]
+    notes: list[str] = field(default_factory=list)
+    plots: list[str] = field(default_factory=list)
+
+
+class Study(Protocol):
+    """A module of a study."""
+
+    TITLE: str
+
+    def cases(self, setup: Setup) -> list[Case]:
+        """Return what to measure."""
+
+    def report(self, results: Sequence[Result], setup: Setup) -> Report:
+        """Return what was found."""
+
+
+# ---- numbers
+
+
+def ratio(above: Result, below: Result) -> tuple[float, float, float]:
+    """Return the ratio of medians with its 95 % interval, by resampling laps of both together."""
+    value = float(np.median(above.total) / np.median(below.total))
+    laps = min(len(above.total), len(below.total))
+    if laps < 2:
+        return value, value, value
+    picks = np.random.default_rng(0).integers(0, laps, (RESAMPLES, laps))
+    ratios = np.median(above.total[picks], axis=1) / np.median(below.total[picks], axis=1)
+    low, high = np.percentile(ratios, (2.5, 97.5))
+    return value, float(low), float(high)
+
+
+def mean_interval(values: Values) -> tuple[float, float]:
+    """Return the mean and half of its 95 % confidence interval."""
+    if len(values) < 2:
+        return float(values.mean()), 0.0
+    from scipy import stats
+
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
+    return float(values.mean()), float(half)
+
+
+def bytes_text(number: float) -> str:
+    """Return a size as 64 KB, powers of 1024."""
+    for unit, scale in (("MB", 1 << 20), ("KB", 1 << 10)):
+        if number >= scale:
+            return f"{number / scale:.3g} {unit}"
+    return f"{number:.0f} B"
+
+
+def time_text(ns: float) -> str:
+    """Return a time in three digits."""
+    for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if abs(ns) >= scale:
+            return f"{ns / scale:.3g} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def span_text(seconds: float) -> str:
+    """Return how long something takes, for a person who waits."""
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(seconds, 1):.0f} s"
+
+
+# ---- how long it takes
+
+
+def guess_ns(case: Case, machine: Machine) -> float:
+    """Return what a case will take, about."""
+    problem = replace(parameters_of(case), alpha=machine.alpha, beta=machine.beta)
+    if case.operation == LINE:
+        return machine.alpha + problem.bytes * machine.beta
+    late = (case.arrivals[0] - 1) * case.arrivals[1] * 0.95
+    try:
+        if case.choice != "native":
+            c = cost.cost(case.operation, case.name, problem)
+            return late + c.time(machine.alpha, machine.beta, machine.gamma)
+    except MpiprofError:
+        pass
+    return late + NATIVE_GUESS * lower_bound(case.operation, problem, machine)
+
+
+def lap_seconds(cases: Iterable[Case], setup: Setup) -> float:
+    """Return what a lap of all cases takes, about, with what the agreement on a start takes."""
+    start = 1.5 * LEAD_NS + 2 * LEAD_RANK_NS * setup.ranks + 4 * setup.machine.alpha
+    return sum(guess_ns(case, setup.machine) + start for case in cases) / 1e9
+
+
+def laps_within(setup: Setup, wanted: int, lap_s: float) -> int:
+    """Return the laps: as asked for, else as many of the wanted as the time limit allows."""
+    if setup.options.laps:
+        return setup.options.laps
+    most = int(setup.options.minutes * 60 / lap_s) - 1  # one is not timed
+    return max(min(wanted, most), LEAST_LAPS)
+
+
+class Progress:
+    """A bar on standard error, where a person watches."""
+
+    def __init__(self, steps: int, shown: bool) -> None:
+        self.steps, self.done = steps, 0
+        self.shown = shown and (sys.stderr.isatty() or "MPIPROF_PROGRESS" in os.environ)
+        self.began = self.last = time.monotonic()
+
+    def step(self) -> None:
+        """One more case is done."""
+        self.done += 1
+        now = time.monotonic()
+        if not self.shown or (now - self.last < 0.5 and self.done < self.steps):
+            return
+        self.last = now
+        part = self.done / self.steps
+        left = (now - self.began) * (1 - part) / part
+        bar = "#" * int(30 * part)
+        end = "\r\033[K" if self.done == self.steps else ""
+        sys.stderr.write(f"\r[{bar:<30}] {part:4.0%}, {span_text(left)} left {end}")
+        sys.stderr.flush()
+
+
+# ---- simulation
+
+
+def simulated(cases: Sequence[Case], setup: Setup, step: Callable[[], None]) -> list[Result]:
+    """Return the results of all cases from the simulator; a message of a case's own T."""
+    results = []
+    for case in cases:
+        problem = replace(parameters_of(case), alpha=setup.machine.alpha, beta=setup.machine.beta)
+        inter = problem.remote_size > 0
+        found = [
+            a
+            for a in catalogue.catalogue()
+            if (a.operation, a.name, a.intercommunicator) == (case.operation, case.name, inter)
+        ]
+        size = problem.size + problem.remote_size
+        total, elapsed = [], []
+        if case.operation == LINE:
+            total = elapsed = [setup.machine.alpha + problem.bytes * setup.machine.beta]
+        for lap in range(setup.laps if found else 0):
+            late = np.array([lateness_ns(case, lap, rank) for rank in range(size)], np.float64)
+            try:
+                timing = simulate(found[0], problem, setup.machine, late)
+            except MpiprofError:  # does not apply to so many processes
+                break
+            total.append(timing.last)
+            elapsed.append(float((timing.finish - timing.arrivals).mean()))
+        step()
+        if total:
+            results.append(Result(case, np.array(total), np.array(elapsed), np.zeros(len(total))))
+    return results
+
+
+def busy_ms(case: Case, machine: Machine) -> float:
+    """Return the mean time that a member's port is busy: the bytes that it must move."""
+    moved = port_bytes(case.operation, case.problem)
+    return float(moved.mean()) * machine.beta / 1e6
+
+
+# ---- output
+
+
+def print_table(report: Report) -> None:
+    """Print a report's table and notes."""
+    cells = [[_cell(row.get(c, "")) for c in report.columns] for row in report.rows]
+    widths = [
+        max(len(c), *(len(line[i]) for line in cells)) if cells else len(c)
+        for i, c in enumerate(report.columns)
+    ]
+    numeric = [
+        all(isinstance(row.get(c, 0), int | float) for row in report.rows) for c in report.columns
+    ]
+    for line in [list(report.columns), *cells]:
+        shown = [
+            text.rjust(w) if right else text.ljust(w)
+            for text, w, right in zip(line, widths, numeric, strict=True)
+        ]
+        print("  ".join(shown).rstrip())
+    for note in report.notes:
+        print(f"\n{note}")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if np.isnan(value) else f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+    return str(value)
+
+
+def write(report: Report, title: str, output: Path) -> list[Path]:
+    """Write the table as CSV and the page; return what was written."""
+    stem = output.with_suffix("") if output.suffix in (".csv", ".html") else output
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    table, page = Path(f"{stem}.csv"), Path(f"{stem}.html")
+    with table.open("w", newline="") as file:
+        writer = csv.DictWriter(file, report.columns, extrasaction="ignore", restval="")
+        writer.writeheader()
+        writer.writerows(report.rows)
+    page.write_text(_page(report, title))
+    return [table, page]
+
+
+def _page(report: Report, title: str) -> str:
+    head = "".join(f"<th>{escape(c)}</th>" for c in report.columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(_cell(row.get(c, '')))}</td>" for c in report.columns)
+        for row in report.rows
+    )
+    notes = "".join(f"<pre>{escape(note)}</pre>" for note in report.notes)
+    style = (
+        "body{font:14px sans-serif;margin:2em;max-width:75em}td,th{padding:.15em .7em;text-align:"
+        "right;border-bottom:1px solid #ddd}table{border-collapse:collapse}"
+        "svg{margin:1em 1em 1em 0;font-size:12px}"
+    )
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{style}</style><h1>{escape(title)}</h1>{''.join(report.plots)}{notes}"
+        f"<table><tr>{head}</tr>{body}</table></html>\n"
+    )

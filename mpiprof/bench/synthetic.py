@@ -1,0 +1,352 @@
+"""Writes traces in the recorder's format from arrays, for tests and for the reading benchmark.
+
+Times are given on the joint clock (that of node 0) and written on each node's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpiprof.trace.types import CALL, COMPLETION, EXTENSION, START, Array, Int
+
+CHUNK, HEAD, RECORD = 65536, 64, 32
+PER_CHUNK = (CHUNK - HEAD) // RECORD
+MAGIC = 0x6863504D
+FIELDS = [
+    ["enter_ns", "<i8", 0],
+    ["exit_ns", "<i8", 8],
+    ["sequence", "<u4", 16],
+    ["shape", "<u4", 20],
+    ["outside_ns", "<u4", 24],
+    ["thread", "<u2", 28],
+    ["kind", "u1", 30],
+    ["choice", "u1", 31],
+]
+HEADER = [
+    ["magic", "<u4", 0],
+    ["rank", "<u4", 4],
+    ["thread", "<u4", 8],
+    ["window", "<u4", 12],
+    ["serial", "<u8", 16],
+    ["dropped", "<u8", 24],
+]
+RECORD_TYPE = np.dtype([(n, t) for n, t, _ in FIELDS])
+HEADER_TYPE = np.dtype([(n, t) for n, t, _ in HEADER])
+
+# A link of 10 us and 1 ns a byte: T(m) = 10000 + m ns, exactly.
+LINK = {
+    "alpha_ns": 10_000.0,
+    "beta_ns_per_byte": 1.0,
+    "sizes": [0, 1_000, 1_000_000],
+    "one_way_ns": [10_000.0, 11_000.0, 1_010_000.0],
+    "both_ways_ns": [10_000.0, 11_000.0, 1_010_000.0],
+}
+MACHINE = {
+    "source": "init",
+    "within": LINK,
+    "between": None,
+    "gamma_sum_ns_per_byte": 0.1,
+    "gamma_maxloc_ns_per_byte": 0.2,
+}
+
+
+def head_chunk() -> bytes:
+    """Chunk 0 of a log."""
+    line = json.dumps(
+        {
+            "format": "mpiprof log",
+            "version": 1,
+            "chunk_bytes": CHUNK,
+            "header_bytes": HEAD,
+            "record_bytes": RECORD,
+            "record": FIELDS,
+            "header": HEADER,
+            "kinds": ["empty", "call", "start", "completion", "extension", "summary"],
+        }
+    )
+    return (line.encode() + b"\n").ljust(CHUNK, b"\0")
+
+
+def chunks(records: Array, rank: int, thread: int, serial: int, window: bool) -> bytes:
+    """Return records as chunks from a serial number on; the last is the live window if `window`."""
+    count = max(-(-len(records) // PER_CHUNK), 1)
+    out = np.zeros((count, CHUNK), np.uint8)
+    headers = np.zeros(count, HEADER_TYPE)
+    headers["magic"], headers["rank"], headers["thread"] = MAGIC, rank, thread
+    headers["serial"] = serial + np.arange(count)
+    if window:
+        headers["window"][-1] = 1
+    out[:, : HEADER_TYPE.itemsize] = headers.view(np.uint8).reshape(count, -1)
+    padded = np.zeros(count * PER_CHUNK, RECORD_TYPE)
+    padded[: len(records)] = records
+    out[:, HEAD : HEAD + PER_CHUNK * RECORD] = padded.view(np.uint8).reshape(count, -1)
+    return out.tobytes()
+
+
+class Synthetic:
+    """A trace being made: communicators, sites, collectives; `write` puts it into a folder.
+
+    nodes: node of each rank; offsets: what a node's clock lacks to the joint one at time 0 (ns);
+    drifts: how fast that grows (ns per ns of the joint clock).
+    """
+
+    def __init__(
+        self,
+        ranks: int,
+        nodes: Sequence[int] | None = None,
+        offsets: Sequence[int] = (0,),
+        drifts: Sequence[float] = (0.0,),
+        machine: dict[str, Any] | None = MACHINE,
+    ) -> None:
+        self.ranks = ranks
+        self.nodes = list(nodes) if nodes is not None else [0] * ranks
+        self.offsets, self.drifts = list(offsets), list(drifts)
+        self.meta: dict[str, Any] = {
+            "format": "mpiprof trace",
+            "version": 1,
+            "mpiprof": "0.1.0",
+            "program": "synthetic.py",
+            "command": ["synthetic.py"],
+            "mpi": "Synthetic MPI 1.0",
+            "abi": "mpich",
+            "ranks": ranks,
+            "job": "5eed",
+            "started": "2026-01-01T00:00:00Z",
+            "record": "events",
+            "sample": 1,
+            "options": {},
+            "machine": machine,
+            "skipped": [],
+        }
+        self.lines: list[list[dict[str, Any]]] = [[] for _ in range(ranks)]
+        self.records: list[list[Array]] = [[] for _ in range(ranks)]
+        self.shapes: list[dict[str, int]] = [{} for _ in range(ranks)]
+        self.sites: list[dict[str, int]] = [{} for _ in range(ranks)]
+        self.members: dict[str, list[list[int]]] = {}
+        self.sequence: dict[str, int] = {}
+        self.started_ns, self.ended_ns = 1_000, 10**12
+        self.communicator("world", list(range(ranks)))
+
+    def local(self, rank: int, times: Any) -> Int:
+        """Joint times on the clock of a rank's node."""
+        node = self.nodes[rank]
+        t = np.asarray(times, np.int64)
+        local: Int = t - self.offsets[node] - np.rint(t * self.drifts[node]).astype(np.int64)
+        return local
+
+    def communicator(
+        self,
+        name: str,
+        members: list[int],
+        remote: list[int] | None = None,
+        how: str | None = None,
+        local: bool = False,
+        topology: dict[int, tuple[list[int], list[int]]] | None = None,
+    ) -> str:
+        """Make a communicator; topology: rank to its (sources, destinations)."""
+        groups = [members] if remote is None else [members, remote]
+        self.members[name] = groups
+        self.sequence[name] = 0
+        for side, group in enumerate(groups):
+            other = groups[1 - side] if remote is not None else None
+            for rank in group:
+                line: dict[str, Any] = {
+                    "rank": rank,
+                    "communicator": len(self.members) - 1,
+                    "identity": f"{abs(hash_text(name)):016x}",
+                    "parent": None,
+                    "how": how or ("world" if name == "world" else "split"),
+                    "local": local,
+                    "inter": remote is not None,
+                    "size": len(group),
+                    "members": None if local else _runs(group),
+                }
+                if other is not None:
+                    line["remote"] = _runs(other)
+                if topology is not None:
+                    line["sources"], line["destinations"] = topology[rank]
+                self.lines[rank].append(line)
+        return name
+
+    def site(self, rank: int, frame: str | dict[str, Any]) -> int:
+        """Id of a site: "app.py:12:step" or a frame."""
+        if isinstance(frame, str):
+            file, line, function = frame.split(":")
+            frame = {"file": file, "line": int(line), "function": function}
+        key = json.dumps(frame)
+        known = self.sites[rank]
+        if key not in known:
+            known[key] = len(known)
+            self.lines[rank].append({"rank": rank, "site": known[key], "frames": [frame]})
+        return known[key]
+
+    def shape(self, rank: int, operation: str, communicator: str, **more: Any) -> int:
+        """Id of a shape; more: site, root, sent, received, flags."""
+        key = json.dumps([operation, communicator, more])
+        known = self.shapes[rank]
+        if key not in known:
+            known[key] = len(known)
+            self.lines[rank].append(
+                {
+                    "rank": rank,
+                    "shape": known[key],
+                    "operation": operation,
+                    "communicator": list(self.members).index(communicator),
+                    "site": self.site(rank, more.get("site", "app.py:1:main")),
+                    "root": more.get("root"),
+                    "sent": more.get("sent"),
+                    "received": more.get("received"),
+                    "algorithm": "native",
+                    "flags": more.get("flags", []),
+                }
+            )
+        return known[key]
+
+    def add(
+        self, rank: int, shape: int, sequence: Any, enter: Any, exit_: Any, kind: int = CALL
+    ) -> None:
+        """Add records of one rank; times on the joint clock, exit 0 while open."""
+        enter, exit_ = np.atleast_1d(enter), np.atleast_1d(exit_)
+        records = np.zeros(len(enter), RECORD_TYPE)
+        records["enter_ns"] = self.local(rank, enter)
+        records["exit_ns"] = np.where(exit_ == 0, 0, self.local(rank, exit_))
+        records["sequence"], records["shape"], records["kind"] = sequence, shape, kind
+        self.records[rank].append(records)
+
+    def extension(self, rank: int, which: int, value: int) -> None:
+        """Add an extension of the record that is added next."""
+        records = np.zeros(1, RECORD_TYPE)
+        records["sequence"], records["exit_ns"], records["kind"] = which, value, EXTENSION
+        self.records[rank].append(records)
+
+    def collective(
+        self,
+        operation: str,
+        arrivals: Any,
+        exits: Any,
+        communicator: str = "world",
+        sent: Any = 8,
+        received: Any = 8,
+        root: Any = None,
+        site: Any = "app.py:1:main",
+        flags: Sequence[str] = (),
+        completions: Any = None,
+    ) -> None:
+        """Blocking or nonblocking instances: arrivals and exits are instances x members.
+
+        A value for sent, received, root or site may be a dict by world rank. completions: for
+        nonblocking operations (enter, exit) of the completing Wait. Arrival -1: absent.
+        """
+        arrivals, exits = np.atleast_2d(arrivals), np.atleast_2d(exits)
+        members = [r for group in self.members[communicator] for r in group]
+        first = self.sequence[communicator]
+        self.sequence[communicator] += len(arrivals)
+        numbers = first + np.arange(len(arrivals))
+        for i, rank in enumerate(members):
+            more = {
+                name: value.get(rank) if isinstance(value, dict) else value
+                for name, value in (
+                    ("sent", sent),
+                    ("received", received),
+                    ("root", root),
+                    ("site", site),
+                )
+            }
+            shape = self.shape(rank, operation, communicator, flags=list(flags), **more)
+            here = arrivals[:, i] >= 0
+            self.add(rank, shape, numbers[here], arrivals[here, i], exits[here, i])
+            if completions is not None:
+                enter, exit_ = (np.atleast_2d(c)[here, i] for c in completions)
+                done = exit_ > 0
+                self.add(rank, shape, numbers[here][done], enter[done], exit_[done], COMPLETION)
+
+    def start(
+        self, rank: int, shape: int, sequence: int, nth: int, enter: int, wait: tuple[int, int]
+    ) -> None:
+        """Add the nth start of a persistent operation of one rank, and its completing Wait."""
+        for kind, times in ((START, (enter, enter)), (COMPLETION, wait)):
+            self.extension(rank, 2, nth)
+            self.add(rank, shape, sequence, times[0], times[1], kind)
+
+    def clock(self, rank: int, reference: int, at: int, error: int, when: str = "init") -> None:
+        """Add a clock line of a node leader, exact, with the error it claims."""
+        local = int(self.local(rank, at))
+        self.lines[rank].append(
+            {
+                "rank": rank,
+                "clock": {
+                    "node": f"node-{self.nodes[rank]}",
+                    "reference": reference,
+                    "at_ns": local,
+                    "offset_ns": int(self.local(reference, at)) - local,
+                    "error_ns": error,
+                    "when": when,
+                },
+            }
+        )
+
+    def tables(self, rank: int, finished: bool = True) -> str:
+        """Return the text of a rank's tables."""
+        process = {
+            "host": f"n{self.nodes[rank]}",
+            "pid": 100 + rank,
+            "node": f"node-{self.nodes[rank]}",
+            "processors": [rank],
+            "started_ns": int(self.local(rank, self.started_ns)),
+            "started": "2026-01-01T00:00:00Z",
+            "size": self.ranks,
+            "abi": "mpich",
+            "mpi": "Synthetic MPI 1.0",
+        }
+        lines: list[dict[str, Any]] = [{"rank": rank, "process": process}, *self.lines[rank]]
+        if finished:
+            end = int(self.local(rank, self.ended_ns))
+            lines.append(
+                {
+                    "rank": rank,
+                    "end": {"at_ns": end, "reason": "finalize", "dropped": 0, "recorder_ns": 0},
+                }
+            )
+        return "".join(json.dumps(line) + "\n" for line in lines)
+
+    def write_meta(self, folder: Path) -> None:
+        """Write meta.json alone."""
+        (folder / "meta.json").write_text(json.dumps(self.meta))
+
+    def write(self, folder: Path, finished: bool | Sequence[int] = True) -> Path:
+        """Write the trace; finished: whether (or which ranks) reached MPI_Finalize."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.write_meta(folder)
+        for rank in range(self.ranks):
+            done = finished if isinstance(finished, bool) else rank in finished
+            (folder / f"rank-{rank:06d}.tables").write_text(self.tables(rank, done))
+            parts = self.records[rank]
+            records = np.concatenate(parts) if parts else np.zeros(0, RECORD_TYPE)
+            (folder / f"rank-{rank:06d}.log").write_bytes(
+                head_chunk() + chunks(records, rank, 0, 0, window=True)
+            )
+        return folder
+
+
+def _runs(ranks: list[int]) -> list[list[int]]:
+    """Return ranks as (first, last, step) runs, as the recorder does."""
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank, 1])
+    return runs
+
+
+def hash_text(text: str) -> int:
+    """Return a stable number for a name."""
+    value = 14695981039346656037
+    for byte in text.encode():
+        value = (value ^ byte) * 1099511628211 % (1 << 64)
+    return value

@@ -1,0 +1,234 @@
+"""Times of single collectives: cases in turn, lap after lap, all ranks from an agreed time on.
+
+Runs inside MPI with our library preloaded, which switches the algorithm from call to call
+(`mpiprof_study_choose`). A lap runs every case once, so that drift hits all alike, in an order of
+its own. Before each call the ranks agree on a start; the time of an instance is its last exit minus
+its last arrival. The first lap is not timed: it connects the ranks, and checks that every result is
+right.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiprof.bench.calls import CALLS, Call, check, mpi4py
+from mpiprof.bench.case import Case
+from mpiprof.bench.clock import Clock
+from mpiprof.errors import MpiprofError
+
+Int = NDArray[np.int64]
+LEAD_NS = 10_000_000
+LEAD_RANK_NS = 300_000
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What was measured of a case: ns on the joint clock, laps x members."""
+
+    case: Case
+    arrivals: Int
+    exits: Int
+
+    @property
+    def total_ns(self) -> Int:
+        """Last exit minus last arrival, of each lap."""
+        total: Int = self.exits.max(axis=1) - self.arrivals.max(axis=1)
+        return total
+
+    @property
+    def elapsed_ns(self) -> NDArray[np.float64]:
+        """The mean over the members of the time in the call, of each lap."""
+        elapsed: NDArray[np.float64] = (self.exits - self.arrivals).mean(axis=1)
+        return elapsed
+
+
+@dataclass
+class Ranks:
+    """The communicators, the clock and the library's switch, on this rank."""
+
+    world: Any
+    choose: Callable[[str], int]
+    clock: Clock
+    made: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rank(self) -> int:
+        """Own rank in the world."""
+        return int(self.world.rank)
+
+    def communicator(self, members: str) -> Any:
+        """Return the communicator of a case, None where this rank is not in it."""
+        if members not in self.made:
+            self.made[members] = self._make(members)
+        return self.made[members]
+
+    def _make(self, members: str) -> Any:
+        world, null = self.world, mpi4py().COMM_NULL
+        if members == "world":
+            return world.Dup()
+        if members == "permuted":
+            order = np.random.default_rng(1).permutation(world.size)
+            return world.Split(0, int(order[world.rank]))
+        if "+" in members:
+            first, second = map(int, members.split("+"))
+            if first + second > world.size:
+                raise MpiprofError(f"{members} ranks wanted, {world.size} there")
+            side = 0 if world.rank < first else 1 if world.rank < first + second else None
+            local = world.Split(mpi4py().UNDEFINED if side is None else side, world.rank)
+            if side is None:
+                return None
+            return local.Create_intercomm(0, world, first if side == 0 else 0, 7)
+        if members == "ends":
+            inside = world.rank in (0, world.size - 1)
+        else:
+            inside = world.rank < (world.size - 1 if members == "partial" else int(members))
+        part = world.Split(0 if inside else mpi4py().UNDEFINED, world.rank)
+        return None if part == null else part
+
+
+def begin() -> Ranks:
+    """Enter MPI; raises MpiprofError where our library isn't preloaded."""
+    world = mpi4py().COMM_WORLD
+    function = getattr(ctypes.CDLL(None), "mpiprof_study_choose", None)
+    if function is None:
+        raise MpiprofError("mpiprof's library is not preloaded, so no algorithm can be chosen")
+    function.argtypes = [ctypes.c_char_p]
+
+    def choose(rule: str) -> int:
+        """Return how many calls have run on our algorithms since the choice before."""
+        switched = int(function(rule.encode()))
+        if switched < 0:
+            raise MpiprofError(f"this MPI library can't be switched to {rule or 'its own'}")
+        return switched
+
+    return Ranks(world, choose, Clock(world))
+
+
+# ---- laps
+
+
+def lateness_ns(case: Case, lap: int, rank: int) -> int:
+    """Return how late a rank comes in a lap: the same for all cases of one MAX_IF."""
+    most, unit = case.arrivals
+    if most <= 1 or not unit:
+        return 0
+    return int(np.random.default_rng((17, lap, most)).integers(0, most, rank + 1)[rank]) * unit
+
+
+def once(ranks: Ranks, case: Case, call: Call | None, late_ns: int) -> tuple[int, int]:
+    """Run one case once: this rank's arrival and exit, 0 where it takes no part."""
+    ranks.world.Barrier()
+    lead = LEAD_NS + LEAD_RANK_NS * ranks.world.size
+    mine = np.array([ranks.clock.now() + lead], np.int64)
+    agreed = np.zeros(1, np.int64)
+    ranks.world.Allreduce(mine, agreed, mpi4py().MAX)
+    ranks.choose(case.rule())  # on all ranks alike
+    if call is None:
+        ranks.choose("")
+        return 0, 0
+    ranks.clock.wait_until(int(agreed[0]) + late_ns)
+    arrival = ranks.clock.now()
+    call.run()
+    exit_ = ranks.clock.now()
+    call.switched += ranks.choose("")
+    return arrival, exit_
+
+
+def call_of(ranks: Ranks, case: Case) -> Call | None:
+    """Prepare a case on this rank, None where it takes no part; all ranks come here."""
+    comm = ranks.communicator(case.members)
+    return None if comm is None else CALLS[case.operation](case, comm)
+
+
+def first_lap(ranks: Ranks, cases: Sequence[Case], step: Callable[[], None]) -> list[Case]:
+    """Run every case once, untimed; return those that run as they should.
+
+    Left out is what the library does in place of an algorithm that does not apply.
+    """
+    run = np.zeros(len(cases), np.int64)
+    for i, case in enumerate(cases):
+        call = call_of(ranks, case)
+        once(ranks, case, call, 0)
+        if call is not None:
+            check(case, call)
+            run[i] = call.switched > 0 or not case.rule()
+        step()
+    everybody = np.zeros_like(run)
+    ranks.world.Allreduce(run, everybody, mpi4py().MAX)
+    return [case for case, right in zip(cases, everybody, strict=True) if right]
+
+
+def lap_of(ranks: Ranks, cases: Sequence[Case], lap: int, step: Callable[[], None]) -> Int:
+    """Run every case once; returns this rank's arrivals and exits, cases x 2.
+
+    In another order each time: what a case leaves behind in the network counts in the next one.
+    """
+    ranks.clock.synchronise()
+    times = np.zeros((len(cases), 2), np.int64)
+    for i in np.random.default_rng(lap).permutation(len(cases)):
+        call = call_of(ranks, cases[i])
+        times[i] = once(ranks, cases[i], call, lateness_ns(cases[i], lap, ranks.rank))
+        step()
+    return times
+
+
+def measure(
+    ranks: Ranks, cases: Sequence[Case], laps: int, step: Callable[[], None]
+) -> list[Sample]:
+    """Run all laps; rank 0 returns the samples, the others nothing."""
+    own = np.stack([lap_of(ranks, cases, lap, step) for lap in range(laps)])
+    everybody = np.zeros((ranks.world.size, *own.shape), np.int64) if ranks.rank == 0 else None
+    ranks.world.Gather(own, everybody, 0)
+    if everybody is None:
+        return []
+    samples = []
+    for i, case in enumerate(cases):
+        members = everybody[:, 0, i, 0] > 0
+        times = everybody[members, :, i, :]
+        samples.append(Sample(case, times[:, :, 0].T, times[:, :, 1].T))
+    return samples
+
+
+def message_model(ranks: Ranks) -> tuple[float, float]:
+    """Return alpha (ns) and beta (ns a byte) while all ranks shift messages around a ring."""
+    world, mpi = ranks.world, mpi4py()
+    sizes, buffer = (1, 65536, 262144), np.zeros(262144, np.uint8)
+    into = np.zeros_like(buffer)
+    right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
+    medians = []
+    for n, repetitions in zip(sizes, (9, 5, 5), strict=True):
+        times = []
+        for _ in range(repetitions):
+            world.Barrier()
+            began = time.monotonic_ns()
+            world.Sendrecv([buffer, n, mpi.BYTE], right, 0, [into, n, mpi.BYTE], left, 0)
+            times.append(time.monotonic_ns() - began)
+        medians.append(float(np.median(times[1:])))
+    mine = np.array([medians[0], (medians[2] - medians[1]) / (sizes[2] - sizes[1])])
+    every = np.zeros((world.size, 2))
+    world.Allgather(mine, every)
+    alpha, beta = np.median(every, axis=0)
+    return max(float(alpha), 100.0), max(float(beta), 1e-3)
+
+
+def shared_nodes(ranks: Ranks) -> bool:
+    """Whether some of several nodes have more than one rank."""
+    world, mpi = ranks.world, mpi4py()
+    mine = world.Split_type(mpi.COMM_TYPE_SHARED)
+    most = int(world.allreduce(mine.size, mpi.MAX))
+    mine.Free()
+    return 1 < most < int(world.size)
+
+
+def abort_on_error(error: BaseException) -> None:
+    """End all ranks when one fails, after saying why: the others would wait for ever."""
+    print(f"mpiprof: {error}", file=sys.stderr, flush=True)
+    mpi4py().COMM_WORLD.Abort(getattr(error, "exit_code", 1))

@@ -1,0 +1,225 @@
+"""Show the algorithms there are, draw what they do, and predict what they cost.
+
+  python -m mpiprof algorithms [OPERATION [NAME]] [--json]
+  python -m mpiprof algorithms OPERATION NAME -p 8 --draw [-o FILE.html]
+  python -m mpiprof algorithms OPERATION [NAME] -p 5772 --bytes 64K --simulate
+
+--bytes is the message of a bcast, the vector of a reduction, and a rank's block in all others (to
+each other rank in an alltoall); with a distribution its base. Sizes may end in K, M or G, times end
+in ns, us, ms or s. --arrivals 0,0,5ms is a list by rank, --arrivals 7=5ms one rank's; all others
+arrive at 0. With -q the operation is one of an inter-communicator, and the arrivals of the remote
+group follow. Predictions know no contention but for the ports of processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mpiprof.commands.quantities import arrivals, parameters, size
+from mpiprof.commands.run import positive
+from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.invocation import invocation
+
+if TYPE_CHECKING:
+    from mpiprof.model.catalogue import Algorithm
+    from mpiprof.model.machine import Machine
+    from mpiprof.model.setting import Setting
+    from mpiprof.model.simulate import Timing
+
+TEXT_LIMIT, PAGE_LIMIT = 64, 512
+SETTING = ("processes", "draw", "simulate")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this verb."""
+    add = parser.add_argument
+    add("operation", nargs="?", metavar="OPERATION", help="such as allgatherv")
+    add("name", nargs="?", metavar="NAME", help="such as pipelined_ring")
+    add("--json", action="store_true", help="as data, for programs")
+    add("--draw", action="store_true", help="a space-time diagram")
+    add("--simulate", action="store_true", help="predicted times, the fastest first")
+    add("-p", dest="processes", type=positive, metavar="P", help="the number of processes")
+    add("-q", dest="remote", type=positive, default=0, metavar="Q", help="the remote group's")
+    add("--bytes", type=size, default=65536, metavar="SIZE", help="how much data (64K)")
+    add("--root", type=int, default=0, metavar="R", help="the root's rank (0)")
+    add(
+        "--distribution",
+        default="regular",
+        metavar="D",
+        help="of v-forms: regular, broadcast, spike, half_full, decreasing or geometric",
+    )
+    add("--arrivals", default="0", metavar="LIST", help="when processes arrive")
+    add(
+        "--parameters",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an algorithm's own, such as block_size=64K,order=spread",
+    )
+    add("--machine", type=Path, metavar="FILE", help="alpha, beta, gamma as calibrate found them")
+    add("--per-node", type=positive, default=1, metavar="N", help="N processes a node (1)")
+    add("--node-port", action="store_true", help="a node's processes share one port")
+    add("-o", dest="output", type=Path, metavar="FILE.html", help="draw into a file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the catalogue, a diagram or predictions."""
+    from mpiprof.model import setting
+    from mpiprof.reports import catalogue
+
+    chosen = setting.algorithms(args.operation or "")
+    if args.name:
+        chosen = setting.named(args.operation, args.name)
+    if args.draw or args.output:
+        draw(args)
+    elif args.simulate or args.processes:
+        simulate(args)
+    elif args.json:
+        print(json.dumps([setting.row_of(a) for a in chosen], indent=1, ensure_ascii=False))
+    else:
+        operation = args.operation or "allgatherv"
+        print(catalogue.listing([setting.row_of(a) for a in chosen]))
+        print(f"\nnext: {invocation()} algorithms {operation} -p 64 --bytes 64K --simulate")
+    return 0
+
+
+def asked(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:
+    """Return the setting that the options describe, the arrivals and the nodes."""
+    from mpiprof.model import machine
+    from mpiprof.model.setting import Setting
+
+    if args.operation is None:
+        raise UsageError("name an operation: `algorithms allgatherv -p 64 --simulate`")
+    if args.processes is None:
+        raise UsageError("give the number of processes with -p")
+    found = machine.read(args.machine) if args.machine else machine.DEFAULT
+    if args.node_port:
+        found = machine.with_node_port(found)
+    if args.machine is None and args.per_node > 1:
+        found = machine.with_memory(found)
+    nodes = [i // args.per_node for i in range(args.processes)]
+    behind = nodes[-1] + 1
+    nodes += [behind + i // args.per_node for i in range(args.remote)]
+    made = Setting(
+        args.processes,
+        args.remote,
+        args.bytes,
+        args.root,
+        args.distribution,
+        tuple(nodes) if args.per_node > 1 else (),
+        found,
+    )
+    return made, arrivals(args.arrivals, args.processes + args.remote), nodes
+
+
+def simulate(args: argparse.Namespace) -> None:
+    """Print predictions for all algorithms, or the one that is named."""
+    from mpiprof.commands.progress import working
+    from mpiprof.model import setting
+    from mpiprof.model.simulate import lower_bound
+    from mpiprof.reports import catalogue
+
+    made, begin, nodes = asked(args)
+    groups = bool(args.remote)
+    if args.name:
+        algorithms = [setting.algorithm(args.operation, args.name, groups=groups)]
+    else:
+        found = setting.algorithms(args.operation)
+        algorithms = [a for a in found if a.intercommunicator == groups]
+    if not algorithms:
+        other = "with -q" if not groups else "without -q"
+        raise UsageError(f"{args.operation} has algorithms {other} only")
+    problem = setting.problem(args.operation, made)
+    rows, left_out = [], []
+    for a in algorithms:
+        with working(f"simulating {a.name}"):
+            timing = attempt(args, a, made, begin, nodes, trace=False)
+        if isinstance(timing, str):
+            left_out.append((a.name, timing))
+        else:
+            rows.append((a.name, float(timing.finish.max()), timing.last))
+    rows.sort(key=lambda row: row[1])
+    bound = lower_bound(args.operation, problem, made.machine, begin)
+    result = catalogue.Prediction(rows, left_out, bound, max(begin))
+    if args.json:
+        print(json.dumps(catalogue.as_data(result), indent=1))
+        return
+    print(
+        f"{catalogue.title(args.operation, '', vars(args))}\n  {of_machine(args, made.machine)}\n"
+    )
+    print(catalogue.predictions(result))
+    if rows:
+        size = min(8, args.processes)
+        command = f"{invocation()} algorithms {args.operation} {rows[0][0]} -p {size}"
+        print(f"\nnext: {command}{f' -q {min(4, args.remote)}' * groups} --draw")
+
+
+def attempt(
+    args: argparse.Namespace,
+    a: Algorithm,
+    made: Setting,
+    begin: list[float],
+    nodes: list[int],
+    *,
+    trace: bool,
+) -> Timing | str:
+    """Return an algorithm's times, or why it doesn't apply."""
+    from mpiprof.model import setting
+    from mpiprof.model.simulate import simulate
+    from mpiprof.model.traffic import applies
+
+    problem = setting.problem(a.operation, made)
+    given = parameters(args.parameters)
+    if not args.name:  # of all algorithms: to those that have them
+        given = setting.parameters_for(a, given)
+    problem = setting.with_parameters(a, problem, given)
+    if not applies(a, problem):
+        return f"needs {a.restrictions or 'another problem'}"
+    return simulate(a, problem, made.machine, begin, nodes, trace=trace)
+
+
+def draw(args: argparse.Namespace) -> None:
+    """Print a diagram, or write it into a file."""
+    from mpiprof.model import draw, setting
+    from mpiprof.reports import catalogue
+    from mpiprof.reports.table import terminal_width
+
+    made, begin, nodes = asked(args)
+    if args.name is None:
+        raise UsageError(f"name an algorithm to draw; `algorithms {args.operation}` lists them")
+    count, limit = len(nodes), PAGE_LIMIT if args.output else TEXT_LIMIT
+    if count > limit:
+        hint = "" if args.output else "; with -o FILE.html up to " + str(PAGE_LIMIT)
+        raise UsageError(f"-p {count} is too many to draw: at most {limit}{hint}")
+    a = setting.algorithm(args.operation, args.name, groups=bool(args.remote))
+    timing = attempt(args, a, made, begin, nodes, trace=True)
+    if isinstance(timing, str):
+        raise UsageError(f"{args.operation} {args.name} {timing}")
+    names = draw.names_of(args.processes, args.remote)
+    title = catalogue.title(args.operation, args.name, vars(args))
+    machine = of_machine(args, made.machine)
+    times = catalogue.times(timing.finish.max(), timing.last)
+    if args.output is None:
+        print(f"{title}\n  {machine}\n  {times}\n")
+        print(draw.text(timing, names, terminal_width()))
+        groups = f" -q {args.remote}" * bool(args.remote)
+        command = f"{invocation()} algorithms {args.operation} -p {args.processes}{groups}"
+        print(f"\nnext: {command} --simulate")
+        return
+    page = draw.page(timing, names, title, [machine, times, f"Cost: {a.cost}. Source: {a.source}."])
+    try:
+        args.output.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise MpiprofError(f"{args.output} can't be written: {error.strerror}") from None
+    print(f"{args.output}: {title}; {times}\nnext: open it in a browser")
+
+
+def of_machine(args: argparse.Namespace, machine: Machine) -> str:
+    """Return what is assumed of the machine."""
+    from mpiprof.reports import catalogue
+
+    origin = f"from {args.machine}" if args.machine else "assumed: measure yours with calibrate"
+    return catalogue.machine(vars(machine), origin, args.per_node)

@@ -1,0 +1,239 @@
+"""Repeat a study of the papers: on these ranks, an emulated cluster, or simulated.
+
+  mpiexec -n 16 python -m mpiprof bench allgatherv       on the ranks of a job
+  python -m mpiprof bench allgatherv -n 4                starts the mpiexec that fits by itself
+  python -m mpiprof bench cases --cluster 16x100mbit     16 network namespaces as nodes, their
+                                                         ports at 100 Mbit/s (needs root, iproute2)
+  python -m mpiprof bench intergroup --simulate 64       from the simulator, up to 65536 processes
+
+Prints a table; -o NAME writes NAME.csv and NAME.html. How long it takes is said before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from mpiprof import launch, library
+from mpiprof.bench.options import Options
+from mpiprof.errors import UsageError
+from mpiprof.invocation import invocation
+from mpiprof.launch import Program
+from mpiprof.library import Mpi
+
+STUDIES = {
+    "allgatherv": "irregular allgathers: six distributions, rings against the library",
+    "intergroup": "allgather between two groups: root gathering against Kang's algorithms",
+    "reduction": "reduce and allreduce: which protocol for which size and number of processes",
+    "impact": "what imbalanced arrivals do to all-to-all and broadcast algorithms",
+    "cases": "what must hold on an emulated cluster, asked and measured",
+}
+UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+READY = "MPIPROF_STUDY_FOLDER"
+PLACE = "MPIPROF_STUDY_PLACE"
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    """Convert 1,64K,1M to bytes."""
+    found = []
+    for word in text.split(","):
+        match = re.fullmatch(r"(\d+)([kmg]?)b?", word.strip().lower())
+        if match is None or int(match[1]) == 0:
+            raise argparse.ArgumentTypeError(f"{word!r} is no size: write 64K or 1M")
+        found.append(int(match[1]) * UNITS[match[2]])
+    return tuple(found)
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Convert 4,8-10 to 4, 8, 9, 10."""
+    found: list[int] = []
+    for word in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", word.strip())
+        if match is None or int(match[1]) < 2:
+            raise argparse.ArgumentTypeError(f"{word!r}: write numbers from 2 on, as 4,8 or 2-32")
+        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return tuple(found)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this verb."""
+    add = parser.add_argument
+    studies = "; ".join(f"{name}: {what}" for name, what in STUDIES.items())
+    add("study", choices=tuple(STUDIES), metavar="STUDY", help=studies)
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("-n", dest="ranks", type=int, metavar="N", help="start N ranks here")
+    place.add_argument("--cluster", metavar="16x100mbit", help="emulate nodes x rate [x ranks]")
+    place.add_argument("--simulate", type=int, metavar="P", help="simulate P processes")
+    add("--machine", type=Path, metavar="FILE", help="to simulate: what `calibrate -o` measured")
+    add("--sizes", type=sizes, default=(), metavar="64K,1M", help="sizes in place of the usual")
+    add("--blocks", type=sizes, default=(), metavar="8K,32K", help="block sizes of pipelines")
+    add("--processes", type=numbers, default=(), metavar="2-32", help="sweep over the processes")
+    add("--repetitions", type=int, default=0, metavar="N", help="laps, whatever they take")
+    add("--minutes", type=float, default=15, help="do no more laps than take so long (15)")
+    add("--quick", action="store_true", help="fewer sizes and laps")
+    add("-o", dest="output", type=Path, metavar="NAME", help="write NAME.csv and NAME.html")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Start what the options ask for, or take part."""
+    options = checked_options(args)
+    environment = dict(os.environ)
+    if args.simulate is not None:
+        from mpiprof.bench.running import run_simulated
+
+        if not 2 <= args.simulate <= 65536:
+            raise UsageError(f"--simulate {args.simulate}: 2 to 65536 processes")
+        run_simulated(args.study, options, args.simulate)
+        print(f"next: {invocation()} bench {args.study} --cluster 16x100mbit")
+        return 0
+    if launch.rank_in(environment) is not None:
+        if args.ranks is not None or args.cluster:
+            raise UsageError("-n and --cluster start ranks themselves: leave out this mpiexec")
+        return take_part(args, options)
+    mpi = this_mpi(environment)
+    if args.cluster:
+        return on_cluster(args, mpi)
+    if args.ranks is None:
+        raise UsageError(
+            f"say where to run: `mpiexec -n 8 {invocation()} bench {args.study}`, -n 8, "
+            "--cluster 16x100mbit or --simulate 64"
+        )
+    return on_this_machine(args, mpi, environment)
+
+
+def checked_options(args: argparse.Namespace) -> Options:
+    """Return the study's options; raises UsageError before anything starts."""
+    if args.output is not None and args.output.is_dir():
+        raise UsageError(f"-o {args.output} is a folder: name the files, as {args.output}/result")
+    if args.machine is not None and args.simulate is None:
+        raise UsageError("--machine is for --simulate: elsewhere the machine is measured")
+    if args.repetitions < 0 or args.minutes <= 0:
+        raise UsageError("--repetitions and --minutes are numbers above 0")
+    return Options(
+        args.sizes,
+        args.blocks,
+        args.processes,
+        args.repetitions,
+        args.minutes,
+        args.quick,
+        args.output,
+        args.machine,
+    )
+
+
+def this_mpi(environment: Mapping[str, str]) -> Mpi:
+    """Return the MPI of this Python's mpi4py."""
+    found = library.mpi_of_python(library.this_interpreter(), environment)
+    if found is None:
+        raise UsageError(
+            f"the studies call MPI through mpi4py, which {sys.executable} lacks: "
+            f"`{sys.executable} -m pip install mpi4py mpich`"
+        )
+    return found
+
+
+# ---- starting ranks
+
+
+def words_of(args: argparse.Namespace) -> list[str]:
+    """Return the command line of one rank."""
+    words = [sys.executable, *launch.python_flags(), "-m", "mpiprof", "bench", args.study]
+    words += ["--minutes", str(args.minutes), "--repetitions", str(args.repetitions)]
+    for option in ("sizes", "blocks", "processes"):
+        if getattr(args, option):
+            words += [f"--{option}", ",".join(map(str, getattr(args, option)))]
+    if args.quick:
+        words.append("--quick")
+    if args.output is not None:
+        words += ["-o", str(args.output.absolute())]
+    return words
+
+
+def prepared(words: Sequence[str], mpi: Mpi, folder: Path) -> dict[str, str]:
+    """Return what a rank's environment must have beyond ours: the library put before its MPI."""
+    program = Program("bench", tuple(words), tuple(words), None, Path(sys.executable))
+    options = launch.Options(folder, record="summary", python_sites="never", quiet=True)
+    full = launch.recorder_environment(program, mpi, options, os.environ)
+    changed = {name: value for name, value in full.items() if os.environ.get(name) != value}
+    return changed | {READY: str(folder)}
+
+
+def on_cluster(args: argparse.Namespace, mpi: Mpi) -> int:
+    """Run the study on an emulated cluster, which is taken down whatever happens."""
+    from mpiprof.bench import cluster
+
+    shape = cluster.parse(args.cluster)
+    words = words_of(args)
+    with cluster.endings_as_exceptions(), trace_folder() as folder:
+        environment = prepared(words, mpi, folder) | {PLACE: f"{shape}, {mpi.family}"}
+        if sys.stderr.isatty():
+            environment["MPIPROF_PROGRESS"] = "1"
+        with cluster.Cluster(shape) as made:
+            print(f"emulated cluster of {shape}, {mpi.family}", flush=True)
+            return made.run(mpi, shape.ranks, words, environment)
+
+
+def on_this_machine(args: argparse.Namespace, mpi: Mpi, environment: Mapping[str, str]) -> int:
+    """Run the study on ranks of this machine."""
+    from mpiprof import mpiexec
+    from mpiprof.bench.cluster import endings_as_exceptions
+
+    if args.ranks < 2:
+        raise UsageError(f"-n {args.ranks}: a study needs two ranks or more")
+    words = words_of(args)
+    with endings_as_exceptions(), trace_folder() as folder:
+        inside = prepared(words, mpi, folder) | {PLACE: f"one machine, {mpi.family}"}
+        if sys.stderr.isatty():
+            inside["MPIPROF_PROGRESS"] = "1"
+        start = mpiexec.find(mpi, environment).words(args.ranks, environment)
+        pairs = [f"{name}={value}" for name, value in inside.items()]
+        return subprocess.run([*start, "env", *pairs, *words], check=False).returncode
+
+
+@contextlib.contextmanager
+def trace_folder() -> Iterator[Path]:
+    """Make a folder for what the recorder writes meanwhile; nobody reads it."""
+    with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as name:
+        yield Path(name, "trace")
+
+
+# ---- one rank
+
+
+def take_part(args: argparse.Namespace, options: Options) -> int:
+    """Be a rank of the study; begun by a bare mpiexec, first get the library put before MPI."""
+    mpi = this_mpi(os.environ)
+    if READY not in os.environ:
+        job = launch.job_in(os.environ) or f"{os.getuid()}-{os.getppid()}"
+        folder = Path(tempfile.gettempdir(), "mpiprof-bench-" + re.sub("[^A-Za-z0-9.]", "-", job))
+        words = words_of(args)
+        full = dict(os.environ) | prepared(words, mpi, folder)
+        if launch.job_in(os.environ) is None:  # ranks of other nodes have other parents
+            full["MPIPROF_BASE"] = full.pop("MPIPROF_TRACE")
+        launch.become(words, full | {READY: "remove"})
+    from mpiprof.bench.running import run_ranks
+
+    run_ranks(args.study, options, mpi.abi)
+    return leave(os.environ[READY] == "remove")
+
+
+def leave(remove: bool) -> int:
+    """End MPI; rank 0 removes the trace where nobody else does."""
+    from mpi4py import MPI
+
+    first = MPI.COMM_WORLD.rank == 0
+    maps = Path("/proc/self/maps").read_text().splitlines() if remove and first else []
+    MPI.Finalize()
+    for line in maps:
+        path = Path(line.partition("/")[1] + line.partition("/")[2])
+        if path.parent.name.startswith("mpiprof-bench-") and path.parent.is_dir():
+            shutil.rmtree(path.parent, ignore_errors=True)
+    return 0

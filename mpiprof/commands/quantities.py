@@ -1,0 +1,69 @@
+"""Sizes and times as a person types them: 64K, 1.5M, 200us, 5ms."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+
+from mpiprof.errors import UsageError
+
+SIZES = {"": 1, "B": 1, "K": 2**10, "KB": 2**10, "M": 2**20, "MB": 2**20, "G": 2**30, "GB": 2**30}
+TIMES = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Zµ]*)")
+
+
+def size(text: str) -> int:
+    """Convert an option's value to bytes; K, M and G are powers of 1024."""
+    found = NUMBER.fullmatch(text.strip())
+    if found and found[2].upper() in SIZES:
+        value = float(found[1]) * SIZES[found[2].upper()]
+        if value.is_integer():
+            return int(value)
+    raise argparse.ArgumentTypeError(f"{text!r} is no size, such as 100, 64K or 1.5M")
+
+
+def duration(text: str) -> float:
+    """Convert an option's value to ns; 0 needs no unit."""
+    found = NUMBER.fullmatch(text.strip())
+    if found and (found[2] in TIMES or float(found[1]) == 0 == len(found[2])):
+        return float(found[1]) * TIMES.get(found[2], 0.0)
+    raise argparse.ArgumentTypeError(f"{text!r} is no time, such as 200us, 5ms or 1s")
+
+
+def arrivals(text: str, size: int) -> list[float]:
+    """Return the arrival of each of so many processes, in ns.
+
+    A list by rank; those that it leaves out, in the end or as "..", arrive at 0. RANK=TIME is one
+    rank's.
+    """
+    result = [0.0] * size
+    words = [word.strip() for word in text.split(",")]
+    if words[-1] in ("..", "...", "…"):
+        words.pop()
+    for i, word in enumerate(words):
+        rank, equals, time = word.rpartition("=")
+        place = int(rank) if rank.strip().isdecimal() else i
+        if (equals and not rank.strip().isdecimal()) or place >= size:
+            raise UsageError(f"--arrivals {word}: there are the ranks 0 to {size - 1}")
+        try:
+            result[place] = duration(time)
+        except argparse.ArgumentTypeError as error:
+            raise UsageError(f"--arrivals: {error}") from None
+    return result
+
+
+def parameters(words: Sequence[str]) -> dict[str, str | int]:
+    """Return NAME=VALUE pairs, separated by commas or colons; sizes as numbers."""
+    found: dict[str, str | int] = {}
+    for word in re.split("[,:]", ",".join(words)) if words else []:
+        name, equals, value = word.strip().partition("=")
+        if not equals or not value:
+            raise UsageError(f"--parameters {word}: give NAME=VALUE, such as block_size=64K")
+        try:
+            found[name] = size(value) if value[:1].isdigit() else value
+        except argparse.ArgumentTypeError as error:
+            raise UsageError(f"--parameters {name}: {error}") from None
+        if found[name] == 0 or (name == "block_size" and not isinstance(found[name], int)):
+            raise UsageError(f"--parameters {word}: give a size above 0, such as 64K")
+    return found

@@ -1,0 +1,180 @@
+"""Show per call site how processes arrive, who is late, and what the waiting costs.
+
+  python -m mpiprof report [TRACE] [options]
+
+Without TRACE: the newest in this folder. --fail-on takes columns of the JSON, compared with
+numbers and joined by `and`, such as "worst_factor>50 and wait_ns>1e9"; when a call site meets it,
+the exit code is 3.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.commands.run import positive
+from mpiprof.errors import TraceError, UsageError
+from mpiprof.invocation import invocation
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
+
+THRESHOLD_MET = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this verb."""
+    add = parser.add_argument
+    add("trace", nargs="?", type=Path, metavar="TRACE", help="a trace folder")
+    add("--by", choices=("callsite", "routine"), default="callsite", help="routine: Tables 2 and 3")
+    add("--sort", metavar="COLUMN", default="total_wait_ns", help="a column of the JSON")
+    add("--top", type=positive, default=20, metavar="N", help="at most N rows (20)")
+    add("--site", metavar="PATTERN", help="one call site over its instances, such as app.py:12")
+    add("--json", action="store_true", help="as data, for programs")
+    add("--fail-on", metavar="EXPR", help="exit with 3 when a call site meets it")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a report; returns 3 when a call site meets --fail-on."""
+    from mpiprof.reports import condition
+
+    terms = condition.parse(args.fail_on) if args.fail_on else []
+    check_column(args.sort)
+    import mpiprof
+    from mpiprof.commands.folders import chosen
+    from mpiprof.commands.progress import working
+    from mpiprof.reports import json
+
+    name = shlex.quote(str(args.trace)) if args.trace else ""
+    trace = mpiprof.open(chosen(args.trace))
+    with working("reading the trace"):
+        if trace.record == "summary" and args.sort == "total_wait_ns":
+            args.sort = "total_elapsed_ns"
+        callsites = sort(trace.callsites, args.sort)
+    if not len(callsites) and trace.logs.cut:
+        why = next((line for line in trace.problems if ".log" in line), "its logs are cut off")
+        raise TraceError(f"{trace.path}: no call in it can be read ({why}); record it again")
+    if args.site:
+        callsites = matching(callsites, args.site)
+    if args.json:
+        print(json.text(json.report(trace, callsites)))
+    elif args.site:
+        print(one_site(trace, callsites, args.top, name))
+    elif args.by == "routine":
+        print(by_routine(trace, name))
+    else:
+        print(by_callsite(trace, callsites, args.top, args.sort, name))
+    rows = json.report(trace, callsites)["callsites"] if terms else []
+    met = [row for row in rows if condition.holds(terms, row)]
+    if met:
+        first = f"{met[0]['operation']} at {_place(met[0])}"
+        many = f"{len(met)} call site" + "s" * (len(met) > 1)
+        print(
+            f"mpiprof: --fail-on {args.fail_on!r} is met by {many}, first {first}",
+            file=sys.stderr,
+        )
+        return THRESHOLD_MET
+    return 0
+
+
+def _place(row: dict[str, Any]) -> str:
+    from mpiprof.reports.places import places
+
+    return places(row["sites"])
+
+
+def check_column(name: str) -> None:
+    """Raise UsageError when --sort names no column."""
+    from mpiprof.reports.json import NUMBERS, TEXTS, TOTALS
+
+    known = TOTALS + NUMBERS + TEXTS
+    if name not in known:
+        raise UsageError(f"--sort {name}: no such column; columns: {', '.join(known)}")
+
+
+def sort(callsites: Any, column: str) -> Any:
+    """Return call sites by a column, numbers largest first, texts in their order."""
+    return callsites.sort_values(
+        column, ascending=column in ("operation", "algorithm"), kind="stable", na_position="last"
+    )
+
+
+def matching(callsites: Any, pattern: str) -> Any:
+    """Return the call sites that a pattern names; raises UsageError when none."""
+    from mpiprof.reports.places import matches, places
+
+    rows = callsites.to_dict("records")
+    found = [matches(row["operation"], row["sites"], pattern) for row in rows]
+    if not any(found):
+        some = ", ".join(places(row["sites"]) for row in rows[:3])
+        raise UsageError(f"--site {pattern}: no such call site; there are {some or 'none'}")
+    return callsites[found]
+
+
+def by_callsite(trace: Trace, callsites: Any, top: int, column: str, name: str) -> str:
+    """Return the whole report, call site by call site."""
+    from mpiprof.reports import text, wording
+    from mpiprof.reports.table import paragraph
+
+    parts = [text.facts(trace)]
+    if not len(callsites):
+        parts.append("No collective operation was recorded.")
+    else:
+        left = f", the first {top} of {len(callsites)}" if len(callsites) > top else ""
+        key = {"total_wait_ns": "waiting time", "total_elapsed_ns": "time"}.get(column, column)
+        table = text.callsite_table(callsites.head(top))
+        parts.append(f"Call sites by {key}{left}\n{table}\n{paragraph(text.legend(table))}")
+        if trace.record == "events":
+            parts.append(f"Imbalance factors, means over instances\n{text.factor_table(callsites)}")
+        figure = text.distribution_table(trace) if trace.record == "events" else ""
+        if figure:
+            parts.append(f"Worst-case factors ω/T: share of instances\n{figure}")
+        found = wording.findings(callsites, text.total_time(trace))
+        if found:
+            lines = [paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(found, 1)]
+            parts.append("What costs most\n" + "\n".join(lines))
+    parts.append(text.suggestion(name, callsites))
+    return "\n\n".join(parts)
+
+
+def by_routine(trace: Trace, name: str) -> str:
+    """Return counts, message sizes and times of each routine."""
+    from mpiprof.reports import text
+
+    parts = [text.facts(trace)]
+    if len(trace.callsites):
+        parts.append(
+            f"Routines; times are per rank\n{text.routine_table(trace, trace.callsites)}\n"
+            "  * sizes differ: the average; a range: call sites of different (average) sizes"
+        )
+    parts.append(f"next: {invocation()} report {name}".rstrip() + "   (the call sites)")
+    return "\n\n".join(parts)
+
+
+def one_site(trace: Trace, callsites: Any, top: int, name: str) -> str:
+    """Return the first of some call sites over its instances."""
+    from mpiprof.reports import site, text, wording
+    from mpiprof.reports.table import paragraph
+
+    row = callsites.iloc[0].to_dict()
+    callsite = int(row["callsite"])
+    parts = [site.title(row)]
+    if len(callsites) > 1:
+        parts[0] += f"\n  (the first of {len(callsites)} call sites that match)"
+    if row["total_wait_ns"] > 0:
+        parts.append(paragraph(wording.sentence(row, text.total_time(trace)), 0))
+    if trace.record == "summary":
+        parts.append(
+            f"{text.callsite_table(callsites.head(1))}\n  recorded as summary: no instances"
+        )
+    else:
+        instances = trace.instances[trace.instances["callsite"] == callsite]
+        arrivals, exits = trace.matrix(callsite)
+        ranks = trace.derive("matrix_ranks", callsite).tolist()
+        parts.append(f"Over its instances\n{site.instance_table(instances, top)}")
+        parts.append(f"Its ranks\n{site.rank_table(arrivals, exits, ranks, top)}")
+    parts.append(f"next: {invocation()} report {name}".rstrip() + "   (all call sites)")
+    return "\n\n".join(parts)

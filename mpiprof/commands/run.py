@@ -1,0 +1,241 @@
+"""Run an MPI program and record its collectives.
+
+  mpiexec -n 8 python -m mpiprof run [options] app.py [args]
+  mpiexec -n 8 python -m mpiprof run [options] -m package.module [args]
+  mpiexec -n 8 python -m mpiprof run [options] -- ./binary [args]
+  python -m mpiprof run -n 8 [options] app.py [args]     starts the mpiexec that fits by itself
+
+With --switch it runs collectives on other algorithms than its MPI library would, with the same
+results: SPEC is a list, separated by commas, of
+
+  operation=algorithm[:parameter=value...]   such as allgatherv=pipelined_ring:block_size=64K
+  app.py:88=algorithm                        a call site, as the communicator's rank 0 sees it
+  PLAN.json                                  [{"operation": "alltoall", "algorithm": "ring",
+                                             "bytes": {"from": 1024}, "call_sites": ["app.py:88"]}]
+
+or random:SEED, a testing aid. `native` is the library's own. Call sites go before operations; among
+equals what is named first wins. `allgather=kang` means inter-communicators and leaves others alone.
+
+The program is not changed, its output is not touched, and its exit code is its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from mpiprof import launch, library
+from mpiprof.errors import UsageError
+from mpiprof.launch import Options, Program
+from mpiprof.library import Mpi
+
+
+def named(text: str) -> Path:
+    """Convert an option's value to a path; an empty one would mean this folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("an empty name")
+    return Path(text)
+
+
+def positive(text: str) -> int:
+    """Convert an option's value to a number above 0."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return value
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this verb."""
+    add = parser.add_argument
+    add("-n", dest="ranks", type=positive, metavar="N", help="start N ranks with mpiexec")
+    add("-m", dest="module", action="store_true", help="run a module, as `python -m` does")
+    add("-o", dest="folder", type=named, metavar="DIR", help="the trace folder itself")
+    add(
+        "--record",
+        choices=("events", "summary", "off"),
+        default="events",
+        help="events: every call (default); summary: counts and times of call sites; off: nothing",
+    )
+    add(
+        "--sample",
+        type=positive,
+        default=1,
+        metavar="K",
+        help="record one instance in K, the same ones on all ranks",
+    )
+    add("--stack", type=positive, default=1, metavar="N", help="record N frames a call site")
+    add(
+        "--skip-package",
+        action="append",
+        default=[],
+        metavar="P",
+        help="a Python package whose frames are no call sites, such as your own MPI layer",
+    )
+    add("--machine", type=Path, metavar="FILE", help="the machine as `calibrate -o FILE` found it")
+    add(
+        "--partial",
+        action="store_true",
+        help="when some processes of the job run bare: send no messages of our own",
+    )
+    add(
+        "--python-sites",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="Python call sites: auto leaves them out beside other Python threads",
+    )
+    add("--switch", metavar="SPEC", help="run collectives on other algorithms; see above")
+    add("--mpi", choices=library.ABIS, help="the program's MPI, where nothing else shows it")
+    add("-q", dest="quiet", action="store_true", help="say nothing at the end")
+    # Set by `run -n` for its ranks: the folder is named and checked already.
+    add("--named", action="store_true", help=argparse.SUPPRESS)
+    add("program", nargs=argparse.REMAINDER, help="the program and its arguments")
+
+
+def run(args: argparse.Namespace) -> NoReturn:
+    """Become the program, or the mpiexec that starts it; this never returns, but for errors."""
+    words = program_words(args)
+    if not words:
+        raise UsageError("name a program to run: `python -m mpiprof run app.py`")
+    program = launch.find_program(words, module=args.module)
+    if args.folder is not None and args.folder.exists() and not args.folder.is_dir():
+        raise UsageError(f"{args.folder} is not a folder: name a new one with -o")
+    if args.machine is not None:
+        check_machine(args.machine)
+    environment = dict(os.environ)
+    options = options_of(args, program)
+    if args.ranks is not None:
+        start_ranks(args, program, environment)
+    if args.record == "off":
+        launch.become(program.argv, environment)
+    mpi = launch.find_mpi(program, args.mpi, environment)
+    if args.folder is not None and not args.named:
+        launch.check_folder(args.folder, environment)
+    prepared = launch.recorder_environment(program, mpi, options, environment)
+    warn_of_mixture(program, mpi, environment)
+    launch.become(program.argv, prepared)
+
+
+def check_machine(path: Path) -> None:
+    """Raise UsageError unless a file is what `calibrate` writes, as far as can be seen at once."""
+    if not path.is_file():
+        raise UsageError(
+            f"{path}: no such file; `mpiexec -n 4 python -m mpiprof calibrate -o {path}` makes it"
+        )
+    model_of(path)
+
+
+def options_of(args: argparse.Namespace, program: Program) -> Options:
+    """Return the recorder's options from the command line's; raises UsageError."""
+    switch = None if args.switch is None else switch_of(args, program)
+    return Options(
+        folder=args.folder,
+        record=args.record,
+        sample=args.sample,
+        stack=args.stack,
+        skip_packages=tuple(args.skip_package),
+        machine=args.machine,
+        partial=args.partial,
+        python_sites=args.python_sites,
+        quiet=args.quiet,
+        mpi=args.mpi,
+        switch=switch,
+        switch_model=model_of(args.machine) if switch is not None else None,
+    )
+
+
+def switch_of(args: argparse.Namespace, program: Program) -> str:
+    """Return what the recorder shall switch, as checked text."""
+    from mpiprof.tune import plan  # reads the catalogue: only where it is asked for
+
+    if args.record == "off":
+        raise UsageError("--switch needs the recorder: use --record summary in place of off")
+    if args.partial:
+        raise UsageError("--switch needs messages of its own, and --partial forbids them")
+    found = plan.read(args.switch)
+    if found.sites and program.file is not None and str(program.file) == program.argv[0]:
+        from mpiprof.tune import lines
+
+        found = lines.located(found, program.file)
+    return found.text()
+
+
+def model_of(machine: Path | None) -> str | None:
+    """Return alpha and beta in ns, from which some algorithms compute their block size."""
+    if machine is None:
+        return None
+    try:
+        table = json.loads(machine.read_text())
+        link = table.get("between") or table["within"]
+        return f"{float(link['alpha_ns'])} {float(link['beta_ns_per_byte'])}"
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        raise UsageError(
+            f"{machine} is no machine table: `mpiexec -n 4 python -m mpiprof calibrate "
+            f"-o {machine}` makes one"
+        ) from None
+
+
+def start_ranks(
+    args: argparse.Namespace, program: Program, environment: dict[str, str]
+) -> NoReturn:
+    """Become an mpiexec whose ranks are `run` without -n.
+
+    Each rank sets its own environment, so that nothing is preloaded into mpiexec itself.
+    """
+    from mpiprof import mpiexec
+
+    under = next((name for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK") if name in environment), "")
+    if under:
+        raise UsageError(f"-n under a launcher ({under} is set): leave out -n, or its mpiexec")
+    mpi = launch.find_mpi(program, args.mpi, environment)
+    launcher = mpiexec.find(mpi, environment)
+    if args.record != "off":
+        library.our_library(mpi)
+    folder = args.folder
+    if folder is None:
+        folder = Path(launch.dated_name(program))
+    elif args.record != "off":
+        launch.check_folder(folder, {})
+    words = [*launcher.words(args.ranks, environment), sys.executable, *launch.python_flags()]
+    words += ["-m", "mpiprof", "run", "--named", "-o", str(folder.absolute())]
+    words += ["--record", args.record, "--sample", str(args.sample), "--stack", str(args.stack)]
+    words += ["--python-sites", args.python_sites]
+    for package in args.skip_package:
+        words += ["--skip-package", package]
+    if args.machine is not None:
+        words += ["--machine", str(args.machine.absolute())]
+    if args.mpi is not None:
+        words += ["--mpi", args.mpi]
+    if args.switch is not None:
+        from mpiprof.tune import plan
+
+        words += ["--switch", plan.absolute(args.switch)]
+    for wanted, option in ((args.partial, "--partial"), (args.quiet, "-q"), (args.module, "-m")):
+        if wanted:
+            words.append(option)
+    launch.become([*words, "--", *program_words(args)], environment)
+
+
+def program_words(args: argparse.Namespace) -> list[str]:
+    """Return the program and its arguments without the separator."""
+    words: list[str] = args.program
+    return words[1:] if words[:1] == ["--"] else words
+
+
+def warn_of_mixture(program: Program, mpi: Mpi, environment: dict[str, str]) -> None:
+    """Say so when the launcher is another MPI's: each process will be a job of its own."""
+    launcher = library.mpi_of_launcher(environment)
+    if launcher in (None, mpi.abi) or mpi.abi == "mpiabi" or launch.rank_in(environment):
+        return
+    print(
+        f"mpiprof: {program.name} uses {mpi.family} ({mpi.reason}), but its launcher is "
+        f"{library.FAMILIES[str(launcher)]}'s: its processes may not find each other",
+        file=sys.stderr,
+    )

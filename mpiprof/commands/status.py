@@ -1,0 +1,44 @@
+"""Show where every rank of a running, hung or killed job is, and who has not arrived.
+
+  python -m mpiprof status [TRACE]
+
+Without TRACE: the newest in this folder. In --json, since_ns counts from the start of the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from mpiprof.invocation import invocation
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this verb."""
+    parser.add_argument("trace", nargs="?", type=Path, metavar="TRACE", help="a trace folder")
+    parser.add_argument("--json", action="store_true", help="as data, for programs")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the state of a job."""
+    import mpiprof
+    from mpiprof.commands.folders import chosen
+    from mpiprof.commands.progress import working
+    from mpiprof.reports import json, positions, status
+
+    trace = mpiprof.open(chosen(args.trace))
+    with working("reading the ends of the logs"):
+        found, pending = positions.find(trace)
+    if args.json:
+        print(json.text(status.as_json(trace, found, pending)))
+        return 0
+    print(status.text(trace, found, pending))
+    if trace.record == "summary":
+        print("Recorded as summary: calls are not logged, only who has ended.\n")
+    stuck = any(one.missing for one in pending) and status.is_running(trace, found)
+    verb = "status" if stuck else "report"
+    hint = "   (again: do the same ranks still lack?)" if stuck else ""
+    name = shlex.quote(str(args.trace)) if args.trace else ""
+    print(f"next: {invocation()} {verb} {name}".rstrip() + hint)
+    return 0
