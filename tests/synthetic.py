@@ -1,0 +1,7 @@
+"""Synthetic traces for the tests; the writer itself is the benchmark's."""
+
+from __future__ import annotations
+
+from mpiprof.bench.synthetic import LINK, MACHINE, RECORD_TYPE, Synthetic, chunks, head_chunk
+
+__all__ = ["LINK", "MACHINE", "RECORD_TYPE", "Synthetic", "chunks", "head_chunk"]

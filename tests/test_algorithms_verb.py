@@ -1,0 +1,177 @@
+"""The verb `algorithms`: the catalogue, diagrams, predictions, and what is said to wrong words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mpiprof.__main__ import main
+from mpiprof.commands.quantities import arrivals, duration, size
+from mpiprof.model.schedule import catalogue
+
+FIELDS = ["operation", "name", "intercommunicator", "restrictions", "cost", "parameters", "source"]
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Return what `algorithms` prints."""
+    assert main(["algorithms", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_catalogue_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys)
+    for a in catalogue():
+        assert f"  {a.name} " in text
+        assert f"from {a.source.split()[0]}" in text
+    assert text.index("alltoall\n") < text.index("allgather on inter-communicators\n")
+    assert text.splitlines()[-1].startswith("next: ")
+
+
+def test_one_operation_and_one_algorithm(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "alltoall")
+    assert "bruck" in text
+    assert "needs a power of two of processes" in text
+    assert "chain" not in text
+    text = said(capsys, "allgatherv", "pipelined_ring")
+    assert "block_size=BYTES" in text
+    assert "linear_ring" not in text
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(said(capsys, "--json"))
+    assert [list(row) for row in rows] == [FIELDS] * len(catalogue())
+    assert all(row["name"] != "native" for row in rows)
+    rows = json.loads(said(capsys, "allgather", "--json"))
+    assert {row["operation"] for row in rows} == {"allgather"}
+    assert {row["intercommunicator"] for row in rows} == {True, False}
+
+
+def test_predictions(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [
+        "allgatherv",
+        "-p",
+        "64",
+        "--bytes",
+        "64K",
+        "--distribution",
+        "broadcast",
+        "--simulate",
+    ]
+    lines = said(capsys, *words).splitlines()
+    assert lines[0] == "allgatherv on 64 processes, 64.0 KB as base of broadcast"
+    assert "alpha 2.00 µs, beta 0.1 ns/B" in lines[1]
+    assert "assumed" in lines[1]
+    names = [line.split()[0] for line in lines[4:6]]
+    assert names == ["pipelined_ring", "linear_ring"]
+    # (p-1)(alpha + m beta), and alpha + m beta
+    assert lines[5].split()[1:3] == ["539", "µs"]
+    assert lines[6].split()[:4] == ["lower", "bound", "8.55", "µs"]
+
+
+def test_predictions_as_data(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [
+        "alltoall",
+        "-p",
+        "6",
+        "--bytes",
+        "1000",
+        "--simulate",
+        "--json",
+        "--arrivals",
+        "3=1ms",
+    ]
+    data = json.loads(said(capsys, *words))
+    times = [row["end_ns"] for row in data["algorithms"]]
+    assert times == sorted(times)
+    assert min(times) >= data["lower_bound_ns"] == 1e6 + 2000 + 500
+    assert data["last_arrival_ns"] == 1e6
+    assert {row["name"] for row in data["not_applicable"]} == {
+        "pair",
+        "pair_one_barrier",
+        "pair_light_barrier",
+    }
+
+
+def test_a_measured_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = {
+        "within": {"alpha_ns": 200.0, "beta_ns_per_byte": 0.1},
+        "between": {"alpha_ns": 50_000.0, "beta_ns_per_byte": 80.0},
+        "gamma_sum_ns_per_byte": 0.3,
+    }
+    path = tmp_path / "machine.json"
+    path.write_text(json.dumps(table))
+    words = ["bcast", "flat_tree", "-p", "3", "--bytes", "1K", "--simulate", "--machine", str(path)]
+    text = said(capsys, *words)
+    assert f"alpha 50.0 µs, beta 80 ns/B; gamma 0.3 ns/B (from {path})" in text
+    assert "264 µs" in text  # 2 (50 + 81.92)
+    text = said(capsys, *words, "--per-node", "2")
+    assert "alpha 200 ns, beta 0.1 ns/B within; 2 processes a node" in text
+
+
+def test_parameters_change_the_outcome(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bcast", "chain", "-p", "4", "--bytes", "64K", "--simulate", "--json", "--parameters"]
+    ends = [
+        json.loads(said(capsys, *words, f"block_size={block}"))["algorithms"][0]["end_ns"]
+        for block in ("64K", "32K")
+    ]
+    assert ends == [pytest.approx(3 * (2000 + 6553.6)), pytest.approx(4 * (2000 + 3276.8))]
+
+
+def test_diagrams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "alltoall", "ring", "-p", "4", "--draw", "--arrivals", "0,0,50us,..")
+    assert "after the last arrival" in text
+    assert "→3" in text
+    assert "r1" in said(capsys, "allgather", "kang", "-p", "3", "-q", "2", "--draw")
+    page = tmp_path / "ring.html"
+    assert str(page) in said(capsys, "alltoall", "ring", "-p", "4", "--draw", "-o", str(page))
+    assert page.read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("alltoal", "no operation 'alltoal': nearest alltoall"),
+        ("alltoall rnig --draw -p 4", "no alltoall algorithm 'rnig': nearest ring"),
+        ("barrier zzz", "there are linear, dissemination, tournament"),
+        ("alltoall --simulate", "give the number of processes with -p"),
+        ("--simulate -p 4", "name an operation"),
+        ("alltoall --draw -p 4", "name an algorithm to draw"),
+        ("alltoall ring --draw -p 65", "at most 64; with -o FILE.html up to 512"),
+        ("alltoall pair --draw -p 6", "needs a power of two of processes"),
+        ("allgather kang --draw -p 6", "give the remote group's size with -q"),
+        ("alltoall ring --draw -p 6 -q 2", "leave out -q"),
+        ("bcast --simulate -p 6 -q 2", "without -q only"),
+        ("bcast --simulate -p 4 --root 4", "--root 4: there are the ranks 0 to 3"),
+        ("bcast --simulate -p 4 --bytes 4X", "'4X' is no size"),
+        ("bcast --simulate -p 4 --arrivals 0,5", "'5' is no time"),
+        ("bcast --simulate -p 2 --arrivals 0,0,1s", "there are the ranks 0 to 1"),
+        ("bcast --simulate -p 4 --distribution spike", "bcast is regular"),
+        ("allgatherv --simulate -p 4 --distribution spice", "nearest spike"),
+        ("bcast chain --simulate -p 4 --parameters blocksize=4", "nearest block_size"),
+        ("allgatherv pipelined_ring --draw -p 4 --parameters order=spred", "nearest spread"),
+        ("bcast chain --draw -p 4 --parameters block_size", "give NAME=VALUE"),
+        ("bcast --simulate -p 4 --parameters order=spread", "no parameter of bcast 'order'"),
+        ("bcast --simulate -p 4 --machine no-such.json", "no-such.json: no such file"),
+    ],
+)
+def test_wrong_words(words: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["algorithms", *words.split()]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert len(printed.err.splitlines()) == 1
+    assert expected in printed.err
+
+
+def test_quantities() -> None:
+    assert [size(text) for text in ("0", "100", "64K", "1.5M", "2GB")] == [
+        0,
+        100,
+        65536,
+        3 << 19,
+        1 << 31,
+    ]
+    assert [duration(text) for text in ("0", "5ns", "1.5us", "2ms", "1s")] == [0, 5, 1500, 2e6, 1e9]
+    assert arrivals("0,1us,..", 4) == [0, 1000, 0, 0]
+    assert arrivals("3=2us", 4) == [0, 0, 0, 2000]

@@ -1,0 +1,182 @@
+"""Proofs of allgather and allgatherv on inter-communicators, and their bytes against the bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from mpiprof.model.intergroup import (
+    SETTINGS,
+    Setting,
+    algorithm_1_bound,
+    algorithm_1_bytes,
+    algorithm_2_bound,
+    concurrent_root_gathering_bytes,
+    improvement_limit,
+    least_bytes,
+    root_gathering_bytes,
+    unsegmented_bytes,
+)
+from mpiprof.model.schedule import SEND, Algorithm, Problem, Schedule, catalogue, find
+from mpiprof.model.verify import Proof, verify
+
+GROUPS = [(p, q) for p in range(1, 10) for q in range(1, 10)]
+UNEQUAL = [(25, 7), (7, 25)]
+
+
+def named(operation: str) -> list[Algorithm]:
+    return [a for a in catalogue() if a.operation == operation and a.intercommunicator]
+
+
+def name_of(algorithm: Algorithm) -> str:
+    return algorithm.name
+
+
+def allgather(name: str, p: int, q: int, k_a: int, k_b: int) -> Proof:
+    algorithm = find("allgather", name, intercommunicator=True)
+    return verify(algorithm, Problem(p, k_a, remote_size=q, remote_bytes=k_b))
+
+
+def allgatherv(name: str, a: Sequence[int], b: Sequence[int], *, first: bool = True) -> Proof:
+    algorithm = find("allgatherv", name, intercommunicator=True)
+    problem = Problem(
+        len(a),
+        remote_size=len(b),
+        counts=tuple(a),
+        remote_counts=tuple(b),
+        first_group=first,
+    )
+    return verify(algorithm, problem)
+
+
+@pytest.mark.parametrize("algorithm", named("allgather"), ids=name_of)
+def test_equal_messages(algorithm: Algorithm) -> None:
+    for i, (p, q) in enumerate([*GROUPS, *UNEQUAL]):
+        for k_a, k_b in ((0, 5), (1, 1), (20, 13), (2, 11)):
+            problem = Problem(
+                p, k_a, remote_size=q, remote_bytes=k_b, first_group=(i + k_a) % 2 == 0
+            )
+            assert not verify(algorithm, problem).conflicts
+
+
+@pytest.mark.parametrize("algorithm", named("allgatherv"), ids=name_of)
+def test_irregular_messages(algorithm: Algorithm) -> None:
+    random = np.random.default_rng(7)
+    for i, (p, q) in enumerate([*GROUPS, *UNEQUAL]):
+        for most in (1, 3, 50, 1000 if i % 9 == 0 else 4):
+            a, b = (
+                (random.integers(0, most + 1, n) * random.integers(0, 2, n)).tolist()
+                for n in (p, q)
+            )
+            assert not allgatherv(algorithm.name, a, b, first=i % 2 == 0).conflicts
+    one, none = [0, 0, 100, 0, 0], [0, 0, 0]
+    for a, b in ((one, none), (none, one), (one, one), (none, none), ([7] * 5, one[:3])):
+        allgatherv(algorithm.name, a, b)
+
+
+def test_only_who_cuts_or_gathers_own_data_needs_to_know_their_counts() -> None:
+    needing = {a.name for a in named("allgatherv") if a.needs_counts}
+    assert needing == {"root_gathering_sequential", "root_gathering_concurrent", "kang"}
+    assert not any(a.needs_counts for a in named("allgather"))
+
+
+# ---- bytes
+
+
+def test_algorithm_1_takes_what_the_paper_says() -> None:
+    for p, q, k_a, k_b in ((6, 2, 8, 9), (8, 8, 5, 5), (9, 3, 4, 90), (2, 8, 12, 7), (16, 4, 1, 4)):
+        proof = allgather("kang", p, q, k_a, k_b)
+        assert proof.volume == algorithm_1_bytes(p, q, k_a, k_b)
+        assert proof.volume <= algorithm_1_bound(p, q, k_a, k_b)
+        assert proof.span == max(p, q) // min(p, q) + max(p, q) - 1
+
+
+def test_algorithm_1_keeps_theorem_1_where_groups_do_not_divide() -> None:
+    for p, q in ((25, 7), (8, 3), (9, 4), (7, 5), (3, 8)):
+        for k_a, k_b in ((420, 420), (1680, 420), (420, 1680)):
+            proof = allgather("kang", p, q, k_a, k_b)
+            assert proof.volume >= least_bytes([k_a] * p, [k_b] * q)
+            # Shares of Algorithm 2, for which Theorem 3 counts the larger message; whole bytes.
+            assert proof.volume <= algorithm_2_bound([k_a] * p, [k_b] * q) + p + q
+            if (p > q) == (k_b >= k_a):
+                assert proof.volume <= algorithm_1_bound(p, q, k_a, k_b) + p + q
+
+
+def test_unsegmented_messages_cost_what_the_paper_says() -> None:
+    for p, q, k_a, k_b in ((6, 2, 8, 9), (8, 8, 5, 5), (16, 2, 1, 100)):
+        proof = allgather("kang_unsegmented", p, q, k_a, k_b)
+        assert proof.volume == unsegmented_bytes(p, q, k_a, k_b)
+        segmented = allgather("kang_two_step", p, q, k_a, 8 * k_b)
+        assert segmented.volume == algorithm_1_bytes(p, q, k_a, 8 * k_b)
+    # "Not bounded by any multiple" of the least time.
+    assert unsegmented_bytes(1000, 2, 1, 1000) > 100 * least_bytes([1] * 1000, [1000] * 2)
+
+
+def test_root_gathering_takes_what_the_paper_says() -> None:
+    for p in (4, 8, 16, 32):
+        for k in (64, 640):
+            lost = 3 * k  # broadcasts send 2 (1 - 1/p) and not 2 times all
+            one, both = (
+                allgather(f"root_gathering_{how}", p, p, k, k).volume
+                for how in ("sequential", "concurrent")
+            )
+            assert root_gathering_bytes(p, p, k, k) - 2 * lost <= one
+            assert one <= root_gathering_bytes(p, p, k, k)
+            assert concurrent_root_gathering_bytes(p, p, k, k) - lost <= both
+            assert both <= concurrent_root_gathering_bytes(p, p, k, k)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: f"setting{s.number}")
+def test_settings(setting: Setting) -> None:
+    a, b = setting.messages(64, 4000)
+    assert improvement_limit(sum(a), sum(b)) == pytest.approx(setting.limit, abs=0.006)
+    if setting.operation == "allgather":
+        proof = allgather("kang", len(a), len(b), a[0], b[0])
+        old = allgather("root_gathering_sequential", len(a), len(b), a[0], b[0])
+    else:
+        proof = allgatherv("kang", a, b)
+        old = allgatherv("root_gathering_sequential", a, b)
+        # Rounds that tie both directions lose 1 % at most.
+        assert proof.volume <= 1.01 * algorithm_2_bound(a, b)
+    assert least_bytes(a, b) <= proof.volume <= 1.1 * least_bytes(a, b)
+    # In setting 6 the roots have the shortest messages and gather more than (2) says.
+    assert 0.9 * setting.limit <= old.volume / proof.volume <= 1.02 * setting.limit
+
+
+def test_algorithm_2_keeps_near_theorem_3_with_any_messages() -> None:
+    random = np.random.default_rng(11)
+    for _ in range(60):
+        p, q = random.integers(1, 21, 2).tolist()
+        a, b = (np.exp(random.normal(6, 1.5, n)).astype(int).tolist() for n in (p, q))
+        proof = allgatherv("kang", a, b)
+        # Shares of whole bytes: up to one byte more for each step of a ring.
+        assert proof.volume <= 1.2 * algorithm_2_bound(a, b) + p + q
+        assert proof.volume >= least_bytes(a, b)
+
+
+def test_one_direction_alone_keeps_theorem_3() -> None:
+    random = np.random.default_rng(12)
+    for _ in range(60):
+        p, q = random.integers(1, 21, 2).tolist()
+        a = np.exp(random.normal(6, 1.5, p)).astype(int).tolist()
+        proof = allgatherv("kang", a, [0] * q)
+        assert proof.volume <= algorithm_2_bound(a, []) + q
+
+
+def test_senders_with_several_receivers_come_first_and_last() -> None:
+    # Shares of 10: a1 ends at b0 and begins b1, a3 goes on to b2.
+    counts = (7, 5, 3, 9, 6)
+    problem = Problem(5, remote_size=3, counts=counts, remote_counts=(0,) * 3)
+    algorithm = find("allgatherv", "kang", intercommunicator=True)
+    turns = {}
+    for rank in range(5):
+        with Schedule(algorithm, problem, rank) as schedule:
+            rows = schedule.steps(0, schedule.rounds)
+            turns[rank] = [(r[0], r[2], r[5]) for r in rows.tolist() if r[1] == SEND]
+    assert turns[1] == [(0, 0, 3), (2, 1, 2)]
+    assert turns[0] == [(1, 0, 7)]
+    assert turns[2] == [(1, 1, 3)]
+    assert turns[3] == [(0, 1, 5), (1, 2, 4)]
+    assert turns[4] == [(0, 2, 6)]

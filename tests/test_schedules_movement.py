@@ -1,0 +1,350 @@
+"""The proofs of broadcast, allgather, gather, scatter and barrier, and the formulas they obey."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Iterator
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mpiprof.model import rounds
+from mpiprof.model.cost import cost
+from mpiprof.model.schedule import (
+    ORDERS,
+    RECEIVE,
+    SEND,
+    Algorithm,
+    Problem,
+    Schedule,
+    catalogue,
+    find,
+)
+from mpiprof.model.verify import BrokenScheduleError, verify
+
+OPERATIONS = (
+    "bcast",
+    "allgather",
+    "allgatherv",
+    "gather",
+    "gatherv",
+    "scatter",
+    "scatterv",
+    "barrier",
+)
+ROOTED = ("bcast", "gather", "gatherv", "scatter", "scatterv")
+SIZES = [*range(1, 34), 64, 100, 128]
+MOVEMENT = [a for a in catalogue() if a.operation in OPERATIONS and not a.intercommunicator]
+RING = find("allgatherv", "pipelined_ring")
+
+every_algorithm = pytest.mark.parametrize(
+    "algorithm", MOVEMENT, ids=lambda a: f"{a.operation}-{a.name}"
+)
+
+
+def applies(algorithm: Algorithm, size: int) -> bool:
+    if "power of two" in algorithm.restrictions:
+        return rounds.is_power_of_two(size)
+    return "even" not in algorithm.restrictions or size % 2 == 0
+
+
+def roots(algorithm: Algorithm, size: int) -> list[int]:
+    if algorithm.operation not in ROOTED:
+        return [0]
+    return list(range(size)) if size < 9 else [0, size // 2 + 1, size - 1]
+
+
+def irregular(size: int, seed: int) -> tuple[int, ...]:
+    """Random counts, many of them zero; at times all, or all but one."""
+    dice = random.Random(1000 * size + seed)
+    full = dice.choice([0.0, 0.2, 0.5, 1.0])
+    counts = [dice.randint(1, 9) if dice.random() < full else 0 for _ in range(size)]
+    counts[dice.randrange(size)] = dice.choice([0, 1, 40])
+    return tuple(counts)
+
+
+def problems(algorithm: Algorithm, size: int) -> Iterator[Problem]:
+    small, messages = size < 18, sorted({0, 1, size - 1, size, 1000 if size < 18 else size})
+    blocks = (7, 64) if "block_size" in algorithm.parameters else (0,)
+    for root in roots(algorithm, size):
+        if algorithm.operation == "barrier":
+            yield Problem(size)
+        elif algorithm.operation.endswith("v"):
+            for seed in range(4 if small else 1):
+                counts = irregular(size, seed + root)
+                yield Problem(size, root=root, counts=counts, block_size=blocks[0] // 3)
+        else:
+            for m in messages if size < 34 and root in (0, size - 1) else (size,):
+                # As many blocks as in a shorter message.
+                yield Problem(size, m, root, block_size=blocks[m == 1000] if any(blocks) else 0)
+
+
+@every_algorithm
+def test_every_rank_ends_with_the_right_data(algorithm: Algorithm) -> None:
+    for size in SIZES:
+        if not applies(algorithm, size):
+            continue
+        for problem in problems(algorithm, size):
+            verify(algorithm, problem)
+            if size < 14 and algorithm.operation not in ("bcast", "barrier"):
+                verify(algorithm, problem, in_place=True)
+
+
+# ---- cost
+
+
+def cost_problem(algorithm: Algorithm, size: int) -> Problem:
+    """Make a problem whose parts and blocks come out even."""
+    root = size - 1 if algorithm.operation in ROOTED else 0
+    counts = (
+        tuple(2 + 2 * (i * 7 % 5) for i in range(size)) if algorithm.operation[-1] == "v" else ()
+    )
+    if algorithm.operation == "barrier":
+        return Problem(size)
+    m = 8 * size if algorithm.operation == "bcast" else 3
+    block = size if algorithm.operation == "bcast" else 2
+    return Problem(size, m, root, counts=counts, block_size=block if algorithm.parameters else 0)
+
+
+def catalogue_cost(algorithm: Algorithm, p: Problem, alpha: int, beta: int) -> float:
+    """Evaluate the catalogue's text of the cost."""
+    counts = p.counts or (p.bytes,)
+    text = algorithm.cost.split(", ")[0].replace("ceil(lg p)", "q").replace("lg p", "q")
+    values = {
+        "(b - min b_i)": f"({rounds.ring_rounds(counts, p.block_size or 1)})",
+        "max m_i": str(max(counts)),
+        "(m - m_root)": str(sum(counts) - counts[p.root % len(counts)]),
+    }
+    for words, value in values.items():
+        text = text.replace(words, value)
+    text = re.sub(r"(?<=[\w)]) ?(?=\()|(?<=[\w)]) (?=[a-zA-Z])", "*", text)
+    names = {"p": p.size, "m": p.bytes, "q": rounds.doublings(p.size), "B": p.block_size}
+    names |= {"n": -(-p.bytes // p.block_size) if p.block_size else 0}
+    return float(eval(text, {"alpha": alpha, "beta": beta, **names}))
+
+
+@every_algorithm
+def test_cost(algorithm: Algorithm) -> None:
+    """The proof measures what the formula says, and the catalogue's text says the same."""
+    for size in SIZES[1:]:
+        if not applies(algorithm, size):
+            continue
+        problem = cost_problem(algorithm, size)
+        proof = verify(algorithm, problem)
+        formula = cost(algorithm.operation, algorithm.name, problem)
+        assert (proof.span, proof.volume) == (formula.startups, formula.volume), size
+        for alpha, beta in ((1, 0), (0, 1)):
+            assert catalogue_cost(algorithm, problem, alpha, beta) == pytest.approx(
+                formula.time(alpha, beta)
+            )
+        at_once = algorithm.name in ("linear", "flat_tree") and algorithm.operation != "barrier"
+        assert proof.conflicts == (at_once and size > 2)
+        if at_once:
+            assert proof.rounds == 1
+
+
+def test_without_more_than_one_process_nothing_is_sent() -> None:
+    for algorithm in (a for a in MOVEMENT if applies(a, 1)):
+        proof = verify(algorithm, Problem(1, 8, counts=(8,)))
+        assert (proof.rounds, proof.span) == (0, 0)
+
+
+# ---- the pipelined ring
+
+
+def test_figure_3() -> None:
+    counts = (3, 3, 3, 0, 0, 0)
+    clustered = verify(RING, Problem(6, counts=counts, block_size=1))
+    spread = verify(RING, Problem(6, counts=counts, block_size=1, order="spread"))
+    assert clustered.span == 11 == rounds.ring_rounds(counts, 1)
+    assert spread.span == 9 == rounds.spread_ring_rounds(counts, 1)
+
+
+def longest(problem: Problem) -> int:
+    most = 0
+    for rank in range(problem.size):
+        with Schedule(RING, problem, rank) as schedule:
+            most = max(most, schedule.rounds)
+    return most
+
+
+@pytest.mark.parametrize("size", [2, 3, 5, 8, 13, 32])
+def test_ring_takes_b_less_the_fewest_rounds(size: int) -> None:
+    for seed in range(8):
+        counts = tuple(max(1, n) for n in irregular(size, seed))
+        for block in (1, 2, 7):
+            problem = Problem(size, counts=counts, block_size=block)
+            proof = verify(RING, problem)
+            assert proof.span == longest(problem) == rounds.ring_rounds(counts, block)
+            assert proof.conflicts == 0
+
+
+def test_ring_rounds_with_empty_processes() -> None:
+    dice = random.Random(5)
+    for _ in range(400):
+        size = dice.randint(2, 12)
+        counts = tuple(dice.choice([0, 0, 0, 1, 2, 3, 7]) for _ in range(size))
+        nodes = tuple(dice.randrange(4) for _ in range(size)) if dice.random() < 0.7 else ()
+        order, block = dice.choice(ORDERS), dice.choice([1, 2, 3])
+        equal = dice.random() < 0.5
+        problem = Problem(
+            size, counts=counts, nodes=nodes, order=order, block_size=block, equal_blocks=equal
+        )
+        proof = verify(RING, problem, in_place=dice.random() < 0.5)
+        ring = rounds.ring_order(counts, order, nodes)
+        assert proof.span == rounds.skipping_ring_rounds([counts[r] for r in ring], block)
+        if any(counts):
+            assert proof.span == longest(problem) <= rounds.ring_rounds(counts, block)
+        blocks = rounds.blocks_of(counts, block)
+        empty = int(np.count_nonzero(blocks == 0))
+        if order == "spread" and empty < size:
+            distance = -(-empty // (size - empty))
+            if np.all((blocks == 0) | (blocks > distance)):
+                assert proof.span == rounds.spread_ring_rounds(counts, block)
+
+
+def test_ring_goes_through_each_node_once() -> None:
+    """Figure 1: one process of a node receives from another, one sends to another and has data."""
+    nodes = (0, 1, 1, 2, 1, 0, 1, 2, 3)
+    counts = (4, 0, 2, 0, 3, 0, 0, 0, 1)
+    for order in ("nodes", "both"):
+        problem = Problem(9, counts=counts, nodes=nodes, order=order, block_size=1)
+        ring = rounds.ring_order(counts, order, nodes)
+        borders = [(a, b) for a, b in pairwise([*ring, ring[0]]) if nodes[a] != nodes[b]]
+        assert len(borders) == len({nodes[a] for a, _ in borders}) == 4
+        assert all(counts[a] or nodes[a] == 2 for a, _ in borders)
+        for rank in range(9):
+            with Schedule(RING, problem, rank) as schedule:
+                steps = schedule.steps(0, schedule.rounds)
+            place = ring.index(rank)
+            assert set(steps[steps[:, 1] == SEND, 2]) <= {ring[(place + 1) % 9]}
+            assert set(steps[steps[:, 1] == RECEIVE, 2]) <= {ring[place - 1]}
+
+
+def sent_lengths(problem: Problem, rank: int) -> NDArray[np.int64]:
+    with Schedule(RING, problem, rank) as schedule:
+        steps = schedule.steps(0, schedule.rounds)
+    lengths: NDArray[np.int64] = steps[steps[:, 1] == SEND, 5]
+    return lengths
+
+
+def test_block_size_of_the_three_cases() -> None:
+    linear = Problem(6, counts=(5000,) * 6, alpha=50_000.0, beta=10.0)
+    assert sent_lengths(linear, 0).tolist() == [5000] * 5
+    chain = Problem(6, counts=(0, 1 << 20, 0, 0, 0, 0), alpha=50_000.0, beta=10.0)
+    best = int((2**20 * 50_000 / 10 / 4) ** 0.5)
+    assert sent_lengths(chain, 1).max() == best == rounds.ring_block_size(chain.counts, 5e4, 10.0)
+    mixed = Problem(6, counts=(0, 1 << 20, 0, 1 << 16, 0, 0), alpha=50_000.0, beta=10.0)
+    total, empty = 2**20 + 2**16, 4
+    formula = (total * 50_000 / 10 / ((6 + empty) / 2 - 1 + empty // 2)) ** 0.5
+    assert sent_lengths(mixed, 1).max() == int(formula)
+    assert sent_lengths(Problem(6, counts=mixed.counts), 1).max() == rounds.UNMEASURED
+    given = Problem(6, counts=mixed.counts, block_size=4096, alpha=50_000.0, beta=10.0)
+    assert sent_lengths(given, 1).max() == 4096
+
+
+def test_equal_blocks() -> None:
+    counts = (10, 0, 3)
+    last_short = sent_lengths(Problem(3, counts=counts, block_size=4), 0)
+    equal = sent_lengths(Problem(3, counts=counts, block_size=4, equal_blocks=True), 0)
+    assert last_short[:3].tolist() == [2, 4, 4]
+    assert equal[:3].tolist() == [3, 3, 4]
+
+
+def test_long_rings_are_quick() -> None:
+    counts = np.zeros(65536, np.int64)
+    counts[7] = 1 << 30
+    problem = Problem(65536, counts=tuple(counts.tolist()), block_size=32768, order="both")
+    begin = time.perf_counter()
+    with Schedule(RING, problem, 5000) as schedule:
+        assert schedule.rounds >= 32768
+        assert len(schedule.steps(0, schedule.rounds)) == 2 * 32768
+        assert rounds.skipping_ring_rounds(np.roll(counts, -8), 32768) == 32768 + 65534
+    assert time.perf_counter() - begin < 5
+
+
+# ---- the circulant broadcast
+
+
+def test_circulant_takes_the_fewest_rounds() -> None:
+    algorithm = find("bcast", "circulant")
+    for size in range(2, 130):
+        for blocks in (1, 2, rounds.doublings(size) + 1) if size < 66 else (8,):
+            proof = verify(algorithm, Problem(size, blocks, size // 3, block_size=1))
+            assert proof.span == proof.rounds == rounds.broadcast_rounds(size, blocks)
+            assert proof.conflicts == 0
+
+
+@pytest.mark.parametrize("size", [257, 5772, 65535, 65536, 100_003])
+def test_circulant_on_many_processes(size: int) -> None:
+    """Each block arrives once, is there before it is sent, and both sides agree on it."""
+    algorithm, blocks = find("bcast", "circulant"), 40
+    problem = Problem(size, blocks, block_size=1)
+    dice = random.Random(size)
+
+    def steps(rank: int) -> NDArray[np.int64]:
+        with Schedule(algorithm, problem, rank) as schedule:
+            return schedule.steps(0, schedule.rounds)
+
+    for rank in [0, 1, size - 1, *(dice.randrange(size) for _ in range(20))]:
+        rows = steps(rank)
+        received = rows[rows[:, 1] == RECEIVE]
+        arrival = {int(row[4]): int(row[0]) for row in received}
+        assert len(received) == len(arrival) == (blocks if rank else 0)
+        for row in rows[rows[:, 1] == SEND]:
+            assert arrival.get(int(row[4]), -1 if rank == 0 else size) < row[0]
+        for row in dice.sample(received.tolist(), min(5, len(received))):
+            sent = steps(row[2])
+            mine = (sent[:, 0] == row[0]) & (sent[:, 1] == SEND)
+            assert sent[mine][:, [2, 4, 5]].tolist() == [[rank, row[4], row[5]]]
+
+
+# ---- broken on purpose
+
+
+def test_a_barrier_that_somebody_leaves_early_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Schedule.steps
+
+    def steps(self: Schedule, first: int, last: int) -> NDArray[np.int64]:
+        rows = honest(self, first, last)
+        kept: NDArray[np.int64] = rows[rows[:, 0] != 1]
+        return kept
+
+    monkeypatch.setattr(Schedule, "steps", steps)
+    with pytest.raises(BrokenScheduleError, match=r"leaves before rank \d has entered \(rank 0"):
+        verify(find("barrier", "dissemination"), Problem(8))
+
+
+@pytest.mark.parametrize("name", ["circulant", "chain", "binomial"])
+def test_a_broadcast_of_the_wrong_block_is_named(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = Schedule.steps
+
+    def steps(self: Schedule, first: int, last: int) -> NDArray[np.int64]:
+        rows = honest(self, first, last)
+        if self.rank == 0:
+            at = np.flatnonzero(rows[:, 1] == SEND)[0]
+            rows[at, 4] += 1 if rows[at, 4] < 2 else -1
+            rows[at, 5] = min(rows[at, 5], 1)
+        return rows
+
+    monkeypatch.setattr(Schedule, "steps", steps)
+    with pytest.raises(BrokenScheduleError, match="rank"):
+        verify(find("bcast", name), Problem(5, 4, block_size=1))
+
+
+def test_orders_agree_on_all_ranks() -> None:
+    for order, seed in product(ORDERS, range(20)):
+        counts, nodes = irregular(17, seed), tuple(i * i % 5 for i in range(17))
+        ring = rounds.ring_order(counts, order, nodes)
+        assert sorted(ring) == list(range(17))
+        problem = Problem(17, counts=counts, nodes=nodes, order=order, block_size=3)
+        for place, rank in enumerate(ring):
+            with Schedule(RING, problem, rank) as schedule:
+                rows = schedule.steps(0, schedule.rounds)
+            assert set(rows[rows[:, 1] == SEND, 2]) <= {ring[(place + 1) % 17]}
