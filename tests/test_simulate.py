@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -160,10 +162,11 @@ def test_all_ways_agree_and_none_beats_the_bound(a: Algorithm) -> None:
                     assert (found.finish == ring.finish).all()
 
 
+@pytest.mark.parametrize("base", [2, 300])
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 @pytest.mark.parametrize("order", ["ranks", "spread"])
-def test_longer_rings_agree_too(distribution: str, order: str) -> None:
-    counts = DISTRIBUTIONS[distribution](300, 41)
+def test_longer_rings_agree_too(distribution: str, order: str, base: int) -> None:
+    counts = DISTRIBUTIONS[distribution](base, 41)
     for block in (0, 64, 1000):
         problem = Problem(41, counts=counts, order=order, block_size=block, alpha=ALPHA, beta=BETA)
         for name in ("linear_ring", "pipelined_ring"):
@@ -179,6 +182,19 @@ def test_65536_processes() -> None:
     timing = simulate(find("allgatherv", "linear_ring"), Problem(size, counts=counts), MACHINE)
     # The largest block is under way all the time.
     assert timing.finish.max() == pytest.approx((size - 1) * message(max(counts)), rel=1e-9)
+
+
+def test_a_ring_takes_no_more_memory_than_its_blocks() -> None:
+    """Where every second process has no data and the others one block, most messages wait."""
+    size = 4096
+    problem = Problem(size, counts=DISTRIBUTIONS["half_full"](64, size), alpha=ALPHA, beta=BETA)
+    tracemalloc.start()
+    timing = simulate(find("allgatherv", "pipelined_ring"), problem, MACHINE)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 400 * size
+    # A block leaves each process in every other round.
+    assert timing.finish.max() == (size - 1) * message(128)
 
 
 def test_1024_processes_that_arrive_at_random() -> None:

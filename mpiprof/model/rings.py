@@ -2,8 +2,10 @@
 
 The same model as in simulate.py, computed without asking 65536 schedules for 65536 rounds each. All
 blocks of a ring are strung up in one list (allgatherv.c): a process sends the block with the number
-newest - k as its k-th message, in round k + late. A round's messages thus are the list, shifted by
-one: durations are looked up in a shifted view, and "no message" takes minus infinity.
+newest - k as its k-th message, as soon as it has it. A round's messages thus are the list, shifted
+by one for those who have something to send: durations are looked up in a shifted view, and "no
+message" takes minus infinity. Only processes without data of their own ever leave one out. Memory
+is that of the list and of a few numbers a process.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.model.machine import Machine, Numbers, Times
-from mpiprof.model.rounds import blocks_of, ring_block_size, ring_order
+from mpiprof.model.rounds import blocks_of, ring_block_size, ring_order, skipping_ring_rounds
 from mpiprof.model.schedule import Algorithm, Problem
 
 RINGS = (("allgather", "ring"), ("allgatherv", "linear_ring"), ("allgatherv", "pipelined_ring"))
@@ -23,23 +25,16 @@ NOTHING = -np.inf
 
 @dataclass(frozen=True)
 class _Ring:
-    """`order` is the rank by position; `first` each position's first block, and the end."""
+    """`order` is the rank by position; `first` each position's first block, and the end.
+
+    `rounds`: all of them; `skips`: processes without data have to wait for some.
+    """
 
     order: Numbers
     first: Numbers
     lengths: Numbers
-
-
-@dataclass(frozen=True)
-class _Events:
-    """By round: from then on a position's messages come `late` rounds after their number.
-
-    A negative `late`: it has no message until its next event.
-    """
-
-    rounds: Numbers
-    positions: Numbers
-    late: Numbers
+    rounds: int
+    skips: bool
 
 
 def applies(algorithm: Algorithm, problem: Problem, machine: Machine, nodes: Numbers) -> bool:
@@ -54,15 +49,9 @@ def finish(
 ) -> Times:
     """Return when each process ends a ring."""
     ring = _ring(algorithm, problem)
-    blocks = np.diff(ring.first)
-    after = np.roll(blocks, -1)
-    counts = ring.first[-1] - after
-    late = _delays(blocks, counts)
-    if algorithm.name != "pipelined_ring":
-        late = _Events(*np.zeros((3, 0), np.int64))
     between = nodes[ring.order] != nodes[np.roll(ring.order, -1)]
     result = np.empty(problem.size)
-    result[ring.order] = _run(ring, counts, late, machine, between, begin[ring.order])
+    result[ring.order] = _run(ring, machine, between, begin[ring.order])
     return result
 
 
@@ -70,19 +59,25 @@ def _ring(algorithm: Algorithm, problem: Problem) -> _Ring:
     sizes = np.array(problem.counts or [problem.bytes] * problem.size, np.int64)
     if algorithm.name != "pipelined_ring":
         number = np.arange(len(sizes) + 1)
-        return _Ring(number[:-1], number, sizes)
+        return _Ring(number[:-1], number, sizes, len(sizes) - 1, skips=False)
     block = _block_size(problem, sizes)
     order = np.array(ring_order(sizes.tolist(), problem.order, problem.nodes), np.int64)
-    blocks = blocks_of(sizes, block)[order]
-    first = np.concatenate([[0], np.cumsum(blocks)])
-    owner = np.repeat(np.arange(len(order)), blocks)
-    place = np.arange(first[-1]) - first[owner]
-    mine, parts = sizes[order][owner], blocks[owner]
+    sizes = sizes[order]
+    blocks = blocks_of(sizes, block)
     if problem.equal_blocks:
-        lengths = mine // parts + (place < mine % parts)
+        parts = np.maximum(blocks, 1)
+        longer = sizes % parts
+        pair, times = (sizes // parts + 1, sizes // parts), (longer, blocks - longer)
     else:
-        lengths = np.minimum(block, mine - place * block)
-    return _Ring(order, first, lengths)
+        last = np.minimum(blocks, 1)
+        pair, times = (
+            (np.full_like(sizes, block), sizes - (blocks - 1) * block),
+            (blocks - last, last),
+        )
+    lengths = np.repeat(np.stack(pair, 1).reshape(-1), np.stack(times, 1).reshape(-1))
+    first = np.concatenate([[0], np.cumsum(blocks)])
+    rounds = skipping_ring_rounds(blocks, 1)
+    return _Ring(order, first, lengths, rounds, skips=not blocks.all())
 
 
 def _block_size(problem: Problem, sizes: Numbers) -> int:
@@ -91,97 +86,54 @@ def _block_size(problem: Problem, sizes: Numbers) -> int:
     return ring_block_size(sizes, problem.alpha, problem.beta)
 
 
-def _delays(blocks: Numbers, counts: Numbers) -> _Events:
-    """Return where processes without data delay the messages of others.
+def _durations(
+    ring: _Ring, machine: Machine, between: NDArray[np.bool_]
+) -> tuple[Times, NDArray[np.intp]]:
+    """Return what the blocks take, in the order they are sent, and where each position begins.
 
-    Of message k of a process, `late` is the largest of h - (the blocks of the last h processes) for
-    all h whose blocks are not more than k: with S the prefix sums of 1 - blocks, a step to an
-    earlier, smaller S at each such h.
+    The list twice, as nobody sends more than all of it, for either kind of link that there is.
     """
-    size = len(blocks)
-    twice = np.concatenate([blocks, blocks])
-    sums = np.concatenate([[0], np.cumsum(1 - twice)])
-    total = np.concatenate([[0], np.cumsum(twice)])
-    smaller = _previous_smaller(sums)
-    # Of a run of processes without data only its far end counts: all of it is before one message.
-    filled = np.concatenate([[0], np.where(twice > 0, np.arange(1, 2 * size + 1), 0)])
-    run_begin = np.maximum.accumulate(filled)
-    position = np.arange(size)
-    end = position + size + 1
-    at, late = end.copy(), np.zeros(size, np.int64)
-    found: list[NDArray[np.int64]] = []
-    while len(position):
-        before = smaller[at]
-        limit = end - (size - 2)
-        ok = before >= limit
-        ok &= total[end] - total[np.maximum(before, 0)] < counts[position]
-        position, end, before, late, limit = (x[ok] for x in (position, end, before, late, limit))
-        at = np.maximum(run_begin[before], limit)
-        fresh = sums[end] - sums[at]
-        number = total[end] - total[at]
-        stops = number + late
-        found.append(np.stack([stops, position, np.full(len(at), -1)]))
-        found.append(np.stack([number + fresh, position, fresh]))
-        late = fresh
-    events = np.concatenate([np.zeros((3, 0), np.int64), *found], axis=1)
-    # At the same round a stop comes before the start that ends it.
-    return _Events(*events[:, np.lexsort((events[2], events[0]))])
-
-
-def _previous_smaller(values: Numbers) -> Numbers:
-    """Return for each place the nearest place before it with a smaller value, else -1."""
-    result = np.full(len(values), -1, np.int64)
-    stack: list[tuple[int, int]] = []
-    for i, value in enumerate(values.tolist()):
-        while stack and stack[-1][0] >= value:
-            stack.pop()
-        result[i] = stack[-1][1] if stack else -1
-        stack.append((value, i))
-    return result
-
-
-def _run(
-    ring: _Ring,
-    counts: Numbers,
-    events: _Events,
-    machine: Machine,
-    between: NDArray[np.bool_],
-    now: Times,
-) -> Times:
-    """Go through the rounds; `now` is by position."""
-    total, size = len(ring.lengths), len(now)
-    if not total:
-        return now
-    tables = []
-    for far in (True, False):
-        takes = machine.times(ring.lengths, np.full(total, far))
+    parts: list[Times] = []
+    look = np.zeros(len(between), np.intp)
+    for far in np.unique(between).tolist():
+        takes = machine.times(ring.lengths, np.full(len(ring.lengths), far))
         takes[ring.lengths == 0] = NOTHING
-        tables.append(takes)
-    late = np.zeros(size, np.int64)
-    resting = np.zeros(size, bool)
-    rounds = int((counts + (events.late.max() if len(events.late) else 0)).max())
-    # The list as often as the last round looks back, for either kind of link; from table[rounds]
-    # on, `look` is where a process finds its first message.
-    copies = -(-rounds // total) + 1
-    table = np.concatenate([np.zeros(rounds), *(np.tile(t, copies) for t in tables)])
-    look = ring.first[1:] - 1 + (copies - 1) * total + np.where(between, 0, copies * total)
-    at, due = 0, events.rounds.tolist()
-    ends = np.sort(counts)
-    takes, end = np.empty(size), np.empty(size)
-    for r in range(rounds):
-        while at < len(due) and due[at] == r:
-            who, value = events.positions[at], events.late[at]
-            resting[who] = value < 0
-            if value >= 0:
-                look[who] += value - late[who]
-                late[who] = value
-            at += 1
-        # look - r, without a subtraction a process
-        np.take(table[rounds - r :], look, out=takes, mode="clip")
-        if at:
-            takes[resting] = NOTHING
-        if r >= ends[0]:
-            takes[r - late >= counts] = NOTHING
+        newest = len(takes) - ring.first[1:]
+        look = np.where(between == far, newest + len(parts) * len(takes), look)
+        parts += [takes[::-1]] * 2
+    return np.concatenate(parts), look
+
+
+def _run(ring: _Ring, machine: Machine, between: NDArray[np.bool_], now: Times) -> Times:
+    """Go through the rounds; `now` is by position."""
+    if not len(ring.lengths):
+        return now
+    stock = np.diff(ring.first)  # the blocks that each has got and not sent yet
+    counts = ring.first[-1] - np.roll(stock, -1)
+    table, look = _durations(ring, machine, between)
+    stop, least = look + counts, int(counts.min())
+    idle, active = np.zeros((2, len(now)), bool)
+    takes, end = np.empty((2, len(now)))
+    for r in range(ring.rounds):
+        if ring.skips:
+            np.take(table, look, out=takes, mode="clip")
+            np.equal(stock, 0, out=idle)
+            if r >= least:
+                idle |= look >= stop
+            if idle.any():
+                np.logical_not(idle, out=active)
+                look += active
+                stock -= active
+                stock[1:] += active[:-1]
+                stock[0] += active[-1]
+            else:
+                look += 1
+        else:
+            # look + r, without an addition a process
+            np.take(table[r:], look, out=takes, mode="clip")
+            if r >= least:
+                np.less_equal(counts, r, out=idle)
+        np.copyto(takes, NOTHING, where=idle)
         _ready(now, end)
         end += takes
         np.maximum(now, end, out=now)
