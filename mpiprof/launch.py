@@ -25,6 +25,7 @@ from mpiprof.library import Mpi
 
 NAME_LENGTH = 180  # of a program's name within a folder's, which can have 255 bytes
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
+SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,10 @@ class Options:
     mpi: str | None = None
     switch: str | None = None
     switch_model: str | None = None
+    auto: bool = False
+    explain: bool = False
+    reproducible: bool = False
+    plan_out: Path | None = None
 
 
 def python_flags() -> list[str]:
@@ -191,6 +196,16 @@ def rank_in(environment: Mapping[str, str]) -> int | None:
     return None
 
 
+def ranks_in(environment: Mapping[str, str]) -> int | None:
+    """Return how many ranks this process's launcher has started, None where it doesn't say."""
+    if rank_in(environment) is None:
+        return None
+    for name in SIZE_VARIABLES:
+        if environment.get(name, "").isdigit():
+            return int(environment[name])
+    return None
+
+
 def job_in(environment: Mapping[str, str]) -> str | None:
     """Return what all processes of this job, and of no other, find in their environment."""
     if "PMIX_NAMESPACE" in environment:
@@ -260,6 +275,7 @@ def recorder_environment(
     ours = str(library.our_library(mpi))
     before = [word for word in re.split("[ :]", environment.get("LD_PRELOAD", "")) if word]
     left = {"TRACE", "MACHINE", "PARTIAL", "QUIET", "SWITCH", "SWITCH_MODEL"}
+    left |= {"AUTO", "EXPLAIN", "REPRODUCIBLE", "PLAN_OUT"}
     result = {
         name: value
         for name, value in environment.items()
@@ -285,10 +301,11 @@ def recorder_environment(
         result["MPIPROF_TRACE"] = str(Path.cwd() / partial_name(program, environment))
     if options.machine is not None:
         result["MPIPROF_MACHINE"] = str(options.machine.absolute())
-    if options.partial:
-        result["MPIPROF_PARTIAL"] = "1"
-    if options.quiet:
-        result["MPIPROF_QUIET"] = "1"
+    for name in ("partial", "quiet", "auto", "explain", "reproducible"):
+        if getattr(options, name):
+            result[f"MPIPROF_{name.upper()}"] = "1"
+    if options.plan_out is not None:
+        result["MPIPROF_PLAN_OUT"] = str(options.plan_out.absolute())
     if options.switch is not None:
         result["MPIPROF_SWITCH"] = options.switch
     if options.switch_model is not None:

@@ -11,7 +11,7 @@ from test_imports import modules_after
 
 from mpiprof.errors import UsageError
 from mpiprof.tune import lines, plan
-from mpiprof.tune.plan import Rule
+from mpiprof.tune.rules import Rule
 
 
 def written(folder: Path, data: object) -> Path:

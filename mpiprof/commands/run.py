@@ -12,9 +12,12 @@ results: SPEC is a list, separated by commas, of
   app.py:88=algorithm                        a call site, as the communicator's rank 0 sees it
   PLAN.json                                  [{"operation": "alltoall", "algorithm": "ring",
                                              "bytes": {"from": 1024}, "call_sites": ["app.py:88"]}]
+  auto                                       the program finds its own while it runs; behind the
+                                             others it starts from them
 
 or random:SEED, a testing aid. `native` is the library's own. Call sites go before operations; among
 equals what is named first wins. `allgather=kang` means inter-communicators and leaves others alone.
+What of a plan does not fit here is said and left out.
 
 The program is not changed, its output is not touched, and its exit code is its own.
 """
@@ -25,13 +28,18 @@ import argparse
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from mpiprof import launch, library
+from mpiprof.commands import switching
 from mpiprof.errors import UsageError
 from mpiprof.launch import Options, Program
 from mpiprof.library import Mpi
+
+if TYPE_CHECKING:
+    from mpiprof.tune.plan import Plan
 
 
 def named(text: str) -> Path:
@@ -91,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="Python call sites: auto leaves them out beside other Python threads",
     )
-    add("--switch", metavar="SPEC", help="run collectives on other algorithms; see above")
+    switching.add_arguments(parser)
     add("--mpi", choices=library.ABIS, help="the program's MPI, where nothing else shows it")
     add("-q", dest="quiet", action="store_true", help="say nothing at the end")
     # Set by `run -n` for its ranks: the folder is named and checked already.
@@ -110,14 +118,18 @@ def run(args: argparse.Namespace) -> NoReturn:
     if args.machine is not None:
         check_machine(args.machine)
     environment = dict(os.environ)
-    options = options_of(args, program)
+    options = options_of(args)
+    plan = switching.plan_of(args, program, environment)
     if args.ranks is not None:
-        start_ranks(args, program, environment)
+        start_ranks(args, program, plan, environment)
     if args.record == "off":
         launch.become(program.argv, environment)
     mpi = launch.find_mpi(program, args.mpi, environment)
     if args.folder is not None and not args.named:
         launch.check_folder(args.folder, environment)
+    if plan is not None:
+        plan = switching.fitted(args, plan, mpi, environment)
+        options = with_plan(args, options, plan)
     prepared = launch.recorder_environment(program, mpi, options, environment)
     warn_of_mixture(program, mpi, environment)
     launch.become(program.argv, prepared)
@@ -132,9 +144,8 @@ def check_machine(path: Path) -> None:
     model_of(path)
 
 
-def options_of(args: argparse.Namespace, program: Program) -> Options:
-    """Return the recorder's options from the command line's; raises UsageError."""
-    switch = None if args.switch is None else switch_of(args, program)
+def options_of(args: argparse.Namespace) -> Options:
+    """Return the recorder's options from the command line's."""
     return Options(
         folder=args.folder,
         record=args.record,
@@ -146,25 +157,20 @@ def options_of(args: argparse.Namespace, program: Program) -> Options:
         python_sites=args.python_sites,
         quiet=args.quiet,
         mpi=args.mpi,
-        switch=switch,
-        switch_model=model_of(args.machine) if switch is not None else None,
     )
 
 
-def switch_of(args: argparse.Namespace, program: Program) -> str:
-    """Return what the recorder shall switch, as checked text."""
-    from mpiprof.tune import plan  # reads the catalogue: only where it is asked for
-
-    if args.record == "off":
-        raise UsageError("--switch needs the recorder: use --record summary in place of off")
-    if args.partial:
-        raise UsageError("--switch needs messages of its own, and --partial forbids them")
-    found = plan.read(args.switch)
-    if found.sites and program.file is not None and str(program.file) == program.argv[0]:
-        from mpiprof.tune import lines
-
-        found = lines.located(found, program.file)
-    return found.text()
+def with_plan(args: argparse.Namespace, options: Options, plan: Plan) -> Options:
+    """Return options with what the recorder shall switch, as checked text; raises UsageError."""
+    return replace(
+        options,
+        switch=plan.text() or None,
+        switch_model=model_of(args.machine),
+        auto=plan.auto,
+        explain=args.explain,
+        reproducible=args.reproducible,
+        plan_out=args.plan_out,
+    )
 
 
 def model_of(machine: Path | None) -> str | None:
@@ -183,7 +189,7 @@ def model_of(machine: Path | None) -> str | None:
 
 
 def start_ranks(
-    args: argparse.Namespace, program: Program, environment: dict[str, str]
+    args: argparse.Namespace, program: Program, plan: Plan | None, environment: dict[str, str]
 ) -> NoReturn:
     """Become an mpiexec whose ranks are `run` without -n.
 
@@ -198,6 +204,8 @@ def start_ranks(
     launcher = mpiexec.find(mpi, environment)
     if args.record != "off":
         library.our_library(mpi)
+    if plan is not None:
+        switching.fitted(args, plan, mpi, environment).text()
     folder = args.folder
     if folder is None:
         folder = Path(launch.dated_name(program))
@@ -213,10 +221,7 @@ def start_ranks(
         words += ["--machine", str(args.machine.absolute())]
     if args.mpi is not None:
         words += ["--mpi", args.mpi]
-    if args.switch is not None:
-        from mpiprof.tune import plan
-
-        words += ["--switch", plan.absolute(args.switch)]
+    words += switching.words(args)
     for wanted, option in ((args.partial, "--partial"), (args.quiet, "-q"), (args.module, "-m")):
         if wanted:
             words.append(option)

@@ -99,6 +99,17 @@ def find(operation: str, name: str, *, intercommunicator: bool = False) -> Algor
     return named[name]
 
 
+def applies(algorithm: Algorithm, size: int) -> bool:
+    """Return whether an algorithm can run on so many processes (and as many remote ones)."""
+    remote = size if algorithm.intercommunicator else 0
+    numbers = (ctypes.c_int64 * 10)(size, remote, 0, 8, 8 * (remote > 0), 8, 0, 0, 1, 0)
+    counts = (ctypes.c_int64 * size)(*[8] * size)
+    handle = library().schedule_open(algorithm.index, 0, numbers, counts, counts, None, 1.0, 1.0)
+    if handle:
+        library().schedule_close(handle)
+    return bool(handle)
+
+
 def parameters_of(algorithm: Algorithm) -> dict[str, tuple[str, ...]]:
     """Return the parameters that an algorithm has, each with its values; none: a size in bytes."""
     found: dict[str, tuple[str, ...]] = {}

@@ -10,16 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from mpiprof.errors import UsageError
-from mpiprof.tune.plan import Plan
+from mpiprof.tune.plan import Plan, tolerance
 
 ROW = re.compile(r"(\S.*?)\s+(\d+|-)\s+0x([0-9a-f]+)\b")
 SEGMENT = re.compile(r"\s*LOAD off\s+\S+\s+vaddr 0x([0-9a-f]+)")
 
 
-def located(plan: Plan, program: Path) -> Plan:
+def located(plan: Plan, program: Path, *, strict: bool = True) -> Plan:
     """Return a plan whose call sites know their offsets in a program; raises UsageError.
 
-    Offsets count from where the program is loaded, as the recorder's do.
+    Offsets count from where the program is loaded, as the recorder's do. Not strict: entries of
+    files that name other lines become remarks.
     """
     wanted = [site for site in plan.sites if not site.partition(":")[0].endswith((".py", ".pyw"))]
     if not wanted:
@@ -35,15 +36,19 @@ def located(plan: Plan, program: Path) -> Plan:
                 lines[site].add(line)
                 if line == int(number):
                     found[site].append((first, last))
-    for site in wanted:
-        if not found[site]:
-            raise UsageError(f"--switch {site}: {_missing(site, program, lines[site], files)}")
-    return replace(
-        plan,
-        rules=tuple(
-            replace(rule, ranges=tuple(found.get(rule.site or "", ()))) for rule in plan.rules
-        ),
-    )
+    remarks = list(plan.remarks)
+    kept = []
+    for rule in plan.rules:
+        site = rule.site or ""
+        if site not in found:
+            kept.append(rule)
+        elif found[site]:
+            kept.append(replace(rule, ranges=tuple(found[site])))
+        else:
+            with tolerance(remarks if rule.file and not strict else None):
+                text = _missing(site, program, lines[site], files)
+                raise UsageError(f"{rule.where}{f': {site}' if rule.file else ''}: {text}")
+    return replace(plan, rules=tuple(kept), remarks=tuple(remarks))
 
 
 def _same(path: str, file: str) -> bool:

@@ -6,53 +6,60 @@ not wait for numpy. What the recorder gets is a text in its environment (core/ru
     operation=algorithm[:parameter=value...]    all calls of an operation
     app.py:88=algorithm[:parameter=value...]    a call site, as the communicator's rank 0 sees it
     PLAN.json                                   a list of entries, see `entry_rules`
+    auto                                        the program finds its own, from these on if given
     random:SEED                                 for tests: a valid algorithm at every call
+
+What does not fit in a file is said and left out, the rest is used; on the command line it is an
+error, and so it is in files where they are read strictly.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import UsageError
-from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
+from mpiprof.tune.rules import (
+    NATIVE,
+    Measured,
+    Rule,
+    bytes_of,
+    line_of,
+    nearest,
+    operation_of,
+    rule_of,
+    site_of,
+)
 
-NATIVE = "native"
+AUTO = "auto"
 UNSIZED = ("alltoallv", "barrier", "gatherv", "scatterv")  # where no member knows all sizes
-KEYS = ("operation", "size", "bytes", "call_sites", "algorithm", "parameters", "why")
-UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-MOST_BYTES = 1 << 40
+KEYS = ("operation", "size", "bytes", "call_sites", "algorithm", "parameters", "why", "measured")
+ORIGIN = ("how", "mpi", "hosts", "date")
 MOST_TEXT = 100_000  # the system's limit for one variable is 131072
-SITE = re.compile(r"[^:]+:[1-9][0-9]*")
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One wish; no operation: whatever its call site calls. Ranges hold both of their ends."""
-
-    algorithm: str
-    operation: str | None = None
-    site: str | None = None
-    parameters: tuple[tuple[str, str], ...] = ()
-    first_byte: int = 0
-    last_byte: int | None = None
-    sizes: tuple[tuple[int, int], ...] = ()
-    ranges: tuple[tuple[int, int], ...] = ()
-    why: str = ""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The rules of a specification in their order, or the seed of a random choice."""
+    """The rules of a specification in their order, or the seed of a random choice.
+
+    `auto`: the program goes on from these by itself. `remarks`: what was left out of files, and
+    why, one line each.
+    """
 
     rules: tuple[Rule, ...] = ()
     seed: int | None = None
+    auto: bool = False
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The plan files that rules come from."""
+        return tuple(dict.fromkeys(rule.file for rule in self.rules if rule.file))
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -63,7 +70,7 @@ class Plan:
         """Return what the recorder reads; raises UsageError when there is too much of it."""
         if self.seed is not None:
             return f"random {self.seed}"
-        found = "".join(_line(rule) for rule in self.rules)
+        found = "".join(line_of(rule) for rule in self.rules)
         if len(os.fsencode(found)) > MOST_TEXT:
             raise UsageError(
                 f"--switch: {len(self.rules)} rules are too many to hand over: leave out some"
@@ -71,39 +78,62 @@ class Plan:
         return found
 
 
-def read(specification: str) -> Plan:
-    """Return the plan that --switch names; raises UsageError for the first mistake in it."""
-    if os.path.isfile(specification):  # noqa: PTH113 - Path's fails where it's too long a name
-        return Plan(tuple(file_rules(Path(specification))))
+def read(specification: str, *, strict: bool = True) -> Plan:
+    """Return the plan that --switch names; raises UsageError for the first mistake in it.
+
+    Not strict: what does not fit in a file becomes a remark.
+    """
     rules: list[Rule] = []
+    remarks: list[str] | None = None if strict else []
+    auto = False
     for item in _items(specification):
         if item.startswith("random:"):
             if item != specification:
                 raise UsageError(f"--switch {item}: goes with nothing else")
             return Plan(seed=_seed(item))
-        if "=" in item:
+        if item == AUTO:
+            auto = True
+        elif "=" in item and not _is_file(item):
             rules.append(_item_rule(item))
         else:
-            rules += file_rules(Path(item))
-    return Plan(tuple(rules))
+            rules += file_rules(Path(item), remarks)
+    return Plan(tuple(rules), None, auto, tuple(remarks or ()))
+
+
+@contextmanager
+def tolerance(remarks: list[str] | None) -> Iterator[None]:
+    """Turn a UsageError into a remark on what is left out, where there is a list for them."""
+    try:
+        yield
+    except UsageError as error:
+        if remarks is None:
+            raise
+        remarks.append(f"{error} (left out)")
 
 
 def absolute(specification: str) -> str:
     """Return a specification with the full paths of its files, for a process elsewhere."""
-    if os.path.isfile(specification):  # noqa: PTH113 - Path's fails where it's too long a name
-        return str(Path(specification).absolute())
-    items = _items(specification)
     return ",".join(
-        i if "=" in i or i.startswith("random:") else str(Path(i).absolute()) for i in items
+        item
+        if not _is_file(item) and ("=" in item or item == AUTO or item.startswith("random:"))
+        else str(Path(item).absolute())
+        for item in _items(specification)
     )
 
 
+def _is_file(item: str) -> bool:
+    # Only a name with a folder can stand for a file called auto.
+    return item != AUTO and os.path.isfile(item)  # noqa: PTH113 - Path's fails on too long a name
+
+
 def _items(specification: str) -> list[str]:
+    if _is_file(specification):
+        return [specification]  # a file's name may have commas
     items = [item.strip() for item in specification.split(",")]
     if not all(items):
         raise UsageError(
             f"--switch {specification!r}: empty; give operation=algorithm, such as alltoall=ring, "
-            "app.py:88=ring, or PLAN.json"
+            "app.py:88=ring, PLAN.json, or auto"
         )
     return items
 
@@ -118,6 +148,8 @@ def _seed(item: str) -> int:
 def _item_rule(item: str) -> Rule:
     what, _, how = item.partition("=")
     algorithm, *words = how.split(":")
+    if algorithm == NATIVE and words and "=" not in words[0]:
+        algorithm = f"{NATIVE}:{words.pop(0)}"
     where = f"--switch {item}"
     given: dict[str, Any] = {}
     for word in words:
@@ -128,52 +160,70 @@ def _item_rule(item: str) -> Rule:
             raise UsageError(f"{where}: {name} is given twice")
         given[name] = value
     if ":" in what:
-        return _rule(where, None, _site(where, what), algorithm, given)
-    return _rule(where, _operation(where, what), None, algorithm, given)
+        return rule_of(where, None, site_of(where, what), algorithm, given)
+    return rule_of(where, operation_of(where, what), None, algorithm, given)
 
 
 # ---- plan files
 
 
-def file_rules(path: Path) -> Iterator[Rule]:
-    """Yield the rules of a plan file; raises UsageError with the file and the entry."""
+def file_rules(path: Path, remarks: list[str] | None) -> list[Rule]:
+    """Return the rules of a plan file.
+
+    What does not fit becomes a remark that names the file and the entry; without a list for them,
+    and where there is no such file, it raises UsageError.
+    """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
     except OSError as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else error.strerror
         hint = "" if path.suffix == ".json" else ", nor operation=algorithm"
         raise UsageError(f"--switch {path}: {reason}{hint} (seen from {Path.cwd()})") from None
+    rules: list[Rule] = []
+    with tolerance(remarks):
+        for number, entry in enumerate(_entries(path, content), 1):
+            with tolerance(remarks):
+                found = entry_rules(f"{path}, entry {number}", entry)
+                rules += [replace(rule, file=str(path), entry=number) for rule in found]
+    return rules
+
+
+def _entries(path: Path, content: bytes) -> list[Any]:
+    try:
+        data = json.loads(content.decode("utf-8"))
     except UnicodeDecodeError:
         raise UsageError(f"{path}: is no text, so no plan") from None
     except json.JSONDecodeError as error:
         raise UsageError(
             f"{path}, line {error.lineno}, column {error.colno}: no JSON: {error.msg}"
         ) from None
+    except (RecursionError, ValueError) as error:  # nested too deep, a number of too many digits
+        raise UsageError(f"{path}: can't be read as JSON: {error}") from None
     if not isinstance(data, list):
         raise UsageError(f"{path}: a plan is a list of entries, this is {_kind(data)}")
-    for number, entry in enumerate(data, 1):
-        yield from entry_rules(f"{path}, entry {number}", entry)
+    return data
 
 
 def entry_rules(where: str, entry: Any) -> list[Rule]:
     """Return the rules of one entry, one a call site.
 
     An entry is {"operation", "size": communicator sizes, "bytes": {"from", "to"}, "call_sites",
-    "algorithm", "parameters", "why"}; "algorithm" and one of "operation" and "call_sites" must be
-    there. Bytes are those of a block in alltoall, allgather, gather, scatter and
-    reduce_scatter_block (of both groups' on an inter-communicator), of the vector or message in
-    bcast, reduce and allreduce, and of all counts together in allgatherv and reduce_scatter.
+    "algorithm", "parameters", "why", "measured": {"how", "mpi", "hosts", "date"}}; "algorithm" and
+    one of "operation" and "call_sites" must be there. Bytes are those of a block in alltoall,
+    allgather, gather, scatter and reduce_scatter_block (of both groups' on an inter-communicator),
+    of the vector or message in bcast, reduce and allreduce, and of all counts together in
+    allgatherv and reduce_scatter.
     """
     if not isinstance(entry, dict):
         raise UsageError(f"{where}: is {_kind(entry)}, not {{operation, algorithm, ...}}")
     for name in entry:
         if name not in KEYS:
-            raise UsageError(f"{where}: no key {name!r} in a plan; {_nearest(name, KEYS)}")
+            raise UsageError(f"{where}: no key {name!r} in a plan; {nearest(name, KEYS)}")
     if "algorithm" not in entry:
         raise UsageError(f"{where}: names no algorithm")
     operation = entry.get("operation")
     if operation is not None:
-        operation = _operation(where, _text(where, "operation", operation))
+        operation = operation_of(where, _text(where, "operation", operation))
     sites = entry.get("call_sites") or []
     if not isinstance(sites, list):
         raise UsageError(f"{where}: call_sites is {_kind(sites)}, not a list such as ['app.py:88']")
@@ -182,7 +232,9 @@ def entry_rules(where: str, entry: Any) -> list[Rule]:
     parameters = entry.get("parameters") or {}
     if not isinstance(parameters, dict):
         raise UsageError(f"{where}: parameters is {_kind(parameters)}, not {{name: value}}")
-    rule = _rule(where, operation, None, _text(where, "algorithm", entry["algorithm"]), parameters)
+    rule = rule_of(
+        where, operation, None, _text(where, "algorithm", entry["algorithm"]), parameters
+    )
     first, last = _bytes_range(where, operation, entry.get("bytes"))
     rule = replace(
         rule,
@@ -190,10 +242,23 @@ def entry_rules(where: str, entry: Any) -> list[Rule]:
         last_byte=last,
         sizes=_sizes(where, entry.get("size")),
         why=_text(where, "why", entry.get("why") or ""),
+        measured=_measured(where, entry.get("measured")),
     )
     if not sites:
         return [rule]
-    return [replace(rule, site=_site(where, _text(where, "a call site", s))) for s in sites]
+    return [replace(rule, site=site_of(where, _text(where, "a call site", s))) for s in sites]
+
+
+def _measured(where: str, given: Any) -> Measured:
+    if given is None:
+        return Measured()
+    if not isinstance(given, dict) or not given.keys() <= set(ORIGIN):
+        raise UsageError(f"{where}: measured is not {{{', '.join(ORIGIN)}}}")
+    hosts = given.get("hosts") or []
+    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+        raise UsageError(f"{where}: hosts is not a list of names")
+    how, mpi, date = (_text(where, n, given.get(n) or "") for n in ("how", "mpi", "date"))
+    return Measured(how, mpi, tuple(hosts), date)
 
 
 def _text(where: str, name: str, value: Any) -> str:
@@ -216,26 +281,11 @@ def _bytes_range(where: str, operation: str | None, given: Any) -> tuple[int, in
         raise UsageError(
             f"{where}: no choice can depend on the bytes of {operation}, as no member knows all"
         )
-    first = 0 if given.get("from") is None else _bytes(where, "bytes from", given["from"])
-    last = None if given.get("to") is None else _bytes(where, "bytes to", given["to"])
+    first = 0 if given.get("from") is None else bytes_of(where, "bytes from", given["from"])
+    last = None if given.get("to") is None else bytes_of(where, "bytes to", given["to"])
     if last is not None and last < first:
         raise UsageError(f"{where}: bytes from {first} to {last}: the range is empty")
     return first, last
-
-
-def _bytes(where: str, name: str, value: Any, least: int = 0) -> int:
-    found = -1
-    if isinstance(value, int) and not isinstance(value, bool):
-        found = value
-    elif isinstance(value, str):
-        parts = re.fullmatch(r"([0-9]+)([kmg]?)(?:i?b)?", value.strip().lower())
-        if parts:
-            found = int(parts[1]) * UNITS[parts[2]]
-    if not least <= found <= MOST_BYTES:
-        raise UsageError(
-            f"{where}: {name}={value}: a number of bytes from {least} to 2^40, such as 65536 or 64K"
-        )
-    return found
 
 
 def _sizes(where: str, given: Any) -> tuple[tuple[int, int], ...]:
@@ -251,95 +301,3 @@ def _sizes(where: str, given: Any) -> tuple[tuple[int, int], ...]:
             raise UsageError(f"{where}: size {ends[0]} to {ends[1]}: no communicator has it")
         found.append((ends[0], ends[1]))
     return tuple(found)
-
-
-# ---- names and values
-
-
-def _operation(where: str, name: str) -> str:
-    known = list(dict.fromkeys(a.operation for a in catalogue()))
-    if name in known:
-        return name
-    blocking = name.removeprefix("i").removesuffix("_init")
-    if blocking != name and blocking in known:
-        raise UsageError(f"{where}: {name} is not switched, only the blocking {blocking} is")
-    raise UsageError(f"{where}: no operation {name!r} to switch; {_nearest(name, known)}")
-
-
-def _site(where: str, text: str) -> str:
-    if SITE.fullmatch(text) is None or any(ord(c) < 32 for c in text):
-        raise UsageError(f"{where}: {text!r} is no call site, a file and a line such as app.py:88")
-    return text.removeprefix("./")
-
-
-def _rule(
-    where: str,
-    operation: str | None,
-    site: str | None,
-    algorithm: str,
-    parameters: Mapping[str, Any],
-) -> Rule:
-    possible = [a for a in catalogue() if operation in (a.operation, None)]
-    found = [a for a in possible if a.name == algorithm]
-    if algorithm != NATIVE and not found:
-        known = list(dict.fromkeys([*(a.name for a in possible), NATIVE]))
-        of = f" for {operation}" if operation else ""
-        raise UsageError(f"{where}: no algorithm {algorithm!r}{of}; {_nearest(algorithm, known)}")
-    checked = tuple(_parameter(where, algorithm, found, n, v) for n, v in parameters.items())
-    return Rule(algorithm, operation, site, checked)
-
-
-def _parameter(
-    where: str, algorithm: str, found: Sequence[Algorithm], name: str, value: Any
-) -> tuple[str, str]:
-    known: dict[str, tuple[str, ...]] = {}
-    for one in found:
-        known |= parameters_of(one)
-    if name not in known:
-        if not known:
-            raise UsageError(f"{where}: {algorithm} has no parameters, so no {name!r}")
-        raise UsageError(f"{where}: {algorithm} has no {name!r}; {_nearest(name, known)}")
-    values = known[name]
-    if not values:
-        return name, str(_bytes(where, name, value, least=1))
-    if value not in values:
-        raise UsageError(f"{where}: {name}={value}: it is one of {', '.join(values)}")
-    return name, str(value)
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    names = list(known)
-    close = difflib.get_close_matches(word, names, 3, 0.6)
-    if len(close) == 1:
-        return f"did you mean {close[0]}?"
-    return f"the nearest: {', '.join(close)}" if close else f"there are: {', '.join(names)}"
-
-
-# ---- for the recorder
-
-
-def _line(rule: Rule) -> str:
-    """Return one line of MPIPROF_SWITCH; see core/rules.c."""
-    given = dict(rule.parameters)
-    orders = {name: i for i, name in enumerate(("ranks", "spread", "nodes", "both"))}
-    words = [
-        rule.operation or "*",
-        rule.algorithm,
-        rule.first_byte,
-        -1 if rule.last_byte is None else rule.last_byte,
-        given.get("block_size", 0),
-        orders[given.get("order", "ranks")],
-        int(given.get("blocks") == "equal"),
-        _ranges(rule.sizes),
-        "*" if rule.site is None else _word(rule.site),
-        _ranges(rule.ranges),
-    ]
-    return " ".join(map(str, words)) + ";"
-
-
-def _ranges(ranges: tuple[tuple[int, int], ...]) -> str:
-    return ",".join(f"{first}-{last}" for first, last in ranges) or "*"
-
-
-def _word(text: str) -> str:
-    return "".join(f"%{ord(c):02x}" if c in " ;%*" else c for c in text)

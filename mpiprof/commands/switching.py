@@ -1,0 +1,148 @@
+"""What `run` does about --switch: reads and checks it, and says what of its plans does not fit."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mpiprof import elf, launch, library
+from mpiprof.errors import UsageError
+from mpiprof.launch import Program
+from mpiprof.library import Mpi
+
+if TYPE_CHECKING:
+    from mpiprof.tune.plan import Plan
+
+ONLY_AUTO = (("explain", "--explain"), ("reproducible", "--reproducible"))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options about algorithms."""
+    add = parser.add_argument
+    add("--switch", metavar="SPEC", help="run collectives on other algorithms; see above")
+    add("--strict-plan", action="store_true", help="start nothing when a plan doesn't fit here")
+    add("--explain", action="store_true", help="with auto: say at the end what was tried, and why")
+    add("--reproducible", action="store_true", help="with auto: leave reductions as they are")
+    add("--plan-out", type=Path, metavar="FILE", help="with auto: write what was found as a plan")
+
+
+def words(args: argparse.Namespace) -> list[str]:
+    """Return these options for a process that `run -n` starts in this folder."""
+    found = []
+    if args.switch is not None:
+        from mpiprof.tune import plan
+
+        found += ["--switch", plan.absolute(args.switch)]
+    for name, option in (*ONLY_AUTO, ("strict_plan", "--strict-plan")):
+        if getattr(args, name):
+            found.append(option)
+    if args.plan_out is not None:
+        found += ["--plan-out", str(args.plan_out.absolute())]
+    return found
+
+
+def plan_of(
+    args: argparse.Namespace, program: Program, environment: Mapping[str, str]
+) -> Plan | None:
+    """Return the plan to start with, as far as it fits, with remarks; raises UsageError."""
+    if args.switch is None:
+        for name, option in (*ONLY_AUTO, ("plan_out", "--plan-out")):
+            if getattr(args, name):
+                raise UsageError(f"{option} needs --switch auto, or --switch PLAN.json,auto")
+        if args.strict_plan:
+            raise UsageError("--strict-plan needs --switch PLAN.json")
+        return None
+    from mpiprof.tune import fit, plan  # read the catalogue: only where it is asked for
+
+    if args.record == "off":
+        raise UsageError("--switch needs the recorder: use --record summary in place of off")
+    if args.partial:
+        raise UsageError("--switch needs messages of its own, and --partial forbids them")
+    strict = bool(args.strict_plan)
+    found = plan.read(args.switch, strict=strict)
+    check_options(args, found)
+    ranks = args.ranks or launch.ranks_in(environment)
+    found = fit.checked(found, ranks, strict=strict)
+    return with_sites(args, found, program)
+
+
+def check_options(args: argparse.Namespace, plan: Plan) -> None:
+    """Raise UsageError for options that do not go with what --switch says."""
+    for name, option in (*ONLY_AUTO, ("plan_out", "--plan-out")):
+        if getattr(args, name) and not plan.auto:
+            raise UsageError(f"{option} is for a choice of its own: --switch {args.switch},auto")
+    if args.strict_plan and not plan.files:
+        raise UsageError(f"--strict-plan: --switch {args.switch} names no plan file with entries")
+    out: Path | None = args.plan_out
+    if out is None:
+        return
+    if not out.name or out.is_dir():
+        raise UsageError(f"--plan-out {out} is a folder: name a file, such as plan.json")
+    if not out.parent.is_dir():
+        raise UsageError(f"--plan-out {out}: there is no folder {out.parent}")
+    if out.exists() and not _is_list(out):
+        raise UsageError(f"--plan-out {out} exists and is no plan: name another file")
+    if not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise UsageError(f"--plan-out {out} can't be written: name a file elsewhere")
+
+
+def _is_list(path: Path) -> bool:
+    try:
+        return isinstance(json.loads(path.read_text(encoding="utf-8")), list)
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def with_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan:
+    """Return a plan whose call sites are known in the program; raises UsageError for others."""
+    if not plan.sites:
+        return plan
+    if program.file is not None and str(program.file) == program.argv[0]:
+        from mpiprof.tune import lines
+
+        return lines.located(plan, program.file, strict=args.strict_plan)
+    # Behind a package that is skipped a call site may be a line without a call.
+    if program.folder is None or args.module or args.skip_package:
+        return plan
+    from mpiprof.tune import fit
+
+    remarks, left = list(plan.remarks), []
+    for rule, text in fit.missing_sites(plan, Path(program.shown[0])):
+        if args.strict_plan or not rule.file:
+            raise UsageError(f"{rule.where}: {text}" if rule.file else f"--switch {text}")
+        remarks.append(f"{rule.where}: {text} (left out)")
+        left.append(rule)
+    rules = tuple(rule for rule in plan.rules if not any(rule is one for one in left))
+    return replace(plan, rules=rules, remarks=tuple(remarks))
+
+
+def fitted(args: argparse.Namespace, plan: Plan, mpi: Mpi, environment: Mapping[str, str]) -> Plan:
+    """Return what of a plan can be used under an MPI, and say what does not fit, once a job."""
+    from mpiprof.tune import fit
+
+    known = {rule.measured.mpi for rule in plan.rules if rule.measured.mpi}
+    same = [text for text in known if is_mpi(text, mpi)]
+    plan, texts = fit.foreign(plan, mpi.family, same, os.uname().nodename)
+    if args.strict_plan and texts:
+        raise UsageError(texts[0])
+    if not args.named and not launch.rank_in(environment):
+        for text in (*plan.remarks, *texts):
+            print(f"mpiprof: {text}", file=sys.stderr)
+    return plan
+
+
+def is_mpi(text: str, mpi: Mpi) -> bool:
+    """Whether an MPI's name and version, as a trace has them, may be those of the MPI here."""
+    name, _, version = text.rpartition(" ")
+    if mpi.abi == "mpiabi" or not version[:1].isdigit():
+        return True
+    if name in library.FAMILIES.values() and name != mpi.family:
+        return False
+    # Both families keep their version as a text of its own in their library.
+    return mpi.library is None or elf.contains(mpi.library, f"\0{version}\0".encode())

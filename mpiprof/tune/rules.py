@@ -1,0 +1,169 @@
+"""Rules: which algorithm for which operation or call site, and what may stand in one."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mpiprof.errors import UsageError
+from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
+
+NATIVE = "native"
+UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+MOST_BYTES = 1 << 40
+SITE = re.compile(r"[^:]+:[1-9][0-9]*")
+NATIVE_VARIANT = re.compile(
+    r"native:[A-Za-z0-9_]{1,48}"
+)  # the library's own algorithm of that name
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Where an entry comes from: how it was found, under which MPI, on which hosts, when."""
+
+    how: str = ""
+    mpi: str = ""
+    hosts: tuple[str, ...] = ()
+    date: str = ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One wish; no operation: whatever its call site calls. Ranges hold both of their ends.
+
+    `file` and `entry` are where a rule of a plan file stands.
+    """
+
+    algorithm: str
+    operation: str | None = None
+    site: str | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+    first_byte: int = 0
+    last_byte: int | None = None
+    sizes: tuple[tuple[int, int], ...] = ()
+    ranges: tuple[tuple[int, int], ...] = ()
+    why: str = ""
+    measured: Measured = Measured()
+    file: str = field(default="", compare=False)
+    entry: int = field(default=0, compare=False)
+
+    @property
+    def where(self) -> str:
+        """How messages name it."""
+        return f"{self.file}, entry {self.entry}" if self.file else f"--switch {self.site or ''}"
+
+
+# ---- names and values
+
+
+def operation_of(where: str, name: str) -> str:
+    """Return an operation that can be switched; raises UsageError naming the nearest."""
+    known = list(dict.fromkeys(a.operation for a in catalogue()))
+    if name in known:
+        return name
+    blocking = name.removeprefix("i").removesuffix("_init")
+    if blocking != name and blocking in known:
+        raise UsageError(f"{where}: {name} is not switched, only the blocking {blocking} is")
+    raise UsageError(f"{where}: no operation {name!r} to switch; {nearest(name, known)}")
+
+
+def site_of(where: str, text: str) -> str:
+    """Return a call site as the recorder writes it; raises UsageError."""
+    if SITE.fullmatch(text) is None or any(ord(c) < 32 for c in text):
+        raise UsageError(f"{where}: {text!r} is no call site, a file and a line such as app.py:88")
+    return text.removeprefix("./")
+
+
+def rule_of(
+    where: str,
+    operation: str | None,
+    site: str | None,
+    algorithm: str,
+    parameters: Mapping[str, Any],
+) -> Rule:
+    """Return a rule with its names and values checked; raises UsageError naming the nearest."""
+    possible = [a for a in catalogue() if operation in (a.operation, None)]
+    found = [a for a in possible if a.name == algorithm]
+    variant = NATIVE_VARIANT.fullmatch(algorithm) is not None
+    if algorithm != NATIVE and not variant and not found:
+        known = list(dict.fromkeys([*(a.name for a in possible), NATIVE]))
+        of = f" for {operation}" if operation else ""
+        raise UsageError(f"{where}: no algorithm {algorithm!r}{of}; {nearest(algorithm, known)}")
+    checked = tuple(_parameter(where, algorithm, found, n, v) for n, v in parameters.items())
+    return Rule(algorithm, operation, site, checked)
+
+
+def bytes_of(where: str, name: str, value: Any, least: int = 0) -> int:
+    """Return bytes from a number or 64K; raises UsageError with the range."""
+    found = -1
+    if isinstance(value, int) and not isinstance(value, bool):
+        found = value
+    elif isinstance(value, str):
+        parts = re.fullmatch(r"([0-9]{1,18})([kmg]?)(?:i?b)?", value.strip().lower())
+        if parts:
+            found = int(parts[1]) * UNITS[parts[2]]
+    if not least <= found <= MOST_BYTES:
+        raise UsageError(
+            f"{where}: {name}={value}: a number of bytes from {least} to 2^40, such as 65536 or 64K"
+        )
+    return found
+
+
+def _parameter(
+    where: str, algorithm: str, found: Sequence[Algorithm], name: str, value: Any
+) -> tuple[str, str]:
+    known: dict[str, tuple[str, ...]] = {}
+    for one in found:
+        known |= parameters_of(one)
+    if name not in known:
+        if not known:
+            raise UsageError(f"{where}: {algorithm} has no parameters, so no {name!r}")
+        raise UsageError(f"{where}: {algorithm} has no {name!r}; {nearest(name, known)}")
+    values = known[name]
+    if not values:
+        return name, str(bytes_of(where, name, value, least=1))
+    if value not in values:
+        raise UsageError(f"{where}: {name}={value}: it is one of {', '.join(values)}")
+    return name, str(value)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence: what a wrong word may have meant."""
+    names = list(known)
+    close = difflib.get_close_matches(word, names, 3, 0.6)
+    if len(close) == 1:
+        return f"did you mean {close[0]}?"
+    return f"the nearest: {', '.join(close)}" if close else f"there are: {', '.join(names)}"
+
+
+# ---- for the recorder
+
+
+def line_of(rule: Rule) -> str:
+    """Return one line of MPIPROF_SWITCH; see core/rules.c."""
+    given = dict(rule.parameters)
+    orders = {name: i for i, name in enumerate(("ranks", "spread", "nodes", "both"))}
+    words = [
+        rule.operation or "*",
+        rule.algorithm,
+        rule.first_byte,
+        -1 if rule.last_byte is None else rule.last_byte,
+        given.get("block_size", 0),
+        orders[given.get("order", "ranks")],
+        int(given.get("blocks") == "equal"),
+        _ranges(rule.sizes),
+        "*" if rule.site is None else _word(rule.site),
+        _ranges(rule.ranges),
+    ]
+    return " ".join(map(str, words)) + ";"
+
+
+def _ranges(ranges: tuple[tuple[int, int], ...]) -> str:
+    return ",".join(f"{first}-{last}" for first, last in ranges) or "*"
+
+
+def _word(text: str) -> str:
+    return "".join(f"%{ord(c):02x}" if c in " ;%*" else c for c in text)
