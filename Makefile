@@ -5,7 +5,7 @@ VENV := .venv
 PIP := -m pip --disable-pip-version-check --quiet
 # A new module, too, is only seen after installing again: folders change when files come and go.
 SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') \
-	$(shell find mpiprof -type d -not -name __pycache__)
+	$(shell find mpiprof dashboard -type d -not -name __pycache__)
 RANKS ?= 4
 
 .PHONY: demo test test-all lint format clean

@@ -10,6 +10,7 @@ import pytest
 from conftest import ROOT
 
 PACKAGE = ROOT / "mpiprof"
+DASHBOARD = ROOT / "dashboard"  # installs as mpiprof.dashboard
 
 # For each part, the parts that it may use; errors and invocation are everybody's.
 LAUNCHING = {"elf", "library", "launch", "mpiexec"}
@@ -27,6 +28,7 @@ ALLOWED = {
     "tune": {"analysis", "trace", "model"},
     "bench": {"analysis", "trace", "model"} | LAUNCHING,
     "reports": {"analysis", "trace"},
+    "dashboard": {"reports", "tune", "analysis", "trace", "model"},
     "commands": {"reports", "bench", "tune", "analysis", "trace", "model"} | LAUNCHING,
     "__main__": {"commands"},
     "__init__": {"analysis", "trace"},
@@ -47,9 +49,12 @@ def parts_used(source: str) -> set[str]:
     return used
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.stem)
+MODULES = sorted([*PACKAGE.rglob("*.py"), *DASHBOARD.rglob("*.py")])
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
 def test_imports_go_one_way(path):  # type: ignore[no-untyped-def]
-    inside = path.relative_to(PACKAGE)
+    inside = path.relative_to(ROOT if path.is_relative_to(DASHBOARD) else PACKAGE)
     part = inside.parts[0].removesuffix(".py")
     used = parts_used(path.read_text()) - {part, "errors", "invocation", "__version__", "open"}
     assert used <= ALLOWED[part], f"{inside} may not import {used - ALLOWED[part]}"

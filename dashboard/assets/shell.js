@@ -1,0 +1,34 @@
+// Theme, keys that hold on every page, and how a page's own scripts write to the address.
+window.dash_clientside = window.dash_clientside || {};
+
+// Changes keys of the address without making the page anew: {key: value}, null takes one away.
+window.mpiprof = {
+  address(keys) {
+    const query = new URLSearchParams(window.location.search);
+    for (const [key, value] of Object.entries(keys)) {
+      if (value === null || value === "") query.delete(key);
+      else query.set(key, value);
+    }
+    const text = query.toString();
+    const search = text ? "?" + text : "";
+    if (search === window.location.search) return;
+    window.history.replaceState(window.history.state, "", window.location.pathname + search);
+    window.dash_clientside.set_props("url", { search });
+  },
+};
+
+window.dash_clientside.mpiprof = Object.assign({}, window.dash_clientside.mpiprof, {
+  scheme(clicks, choice, now) {
+    const system = window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+    let scheme = choice || system;
+    const same = window.dash_clientside.no_update;
+    if (clicks && now) scheme = now === "dark" ? "light" : "dark";
+    return [scheme, scheme, clicks && now ? scheme : same];
+  },
+});
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input, textarea, select, [contenteditable]");
+  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "T") document.getElementById("theme-switch")?.click();
+});

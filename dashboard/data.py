@@ -1,0 +1,193 @@
+"""From traces to the DataFrames that figures are made of; each is derived once a version.
+
+A trace folder can grow while it is looked at: a Data is what was there at one moment, and
+Context.data gives the newest one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+import mpiprof
+from mpiprof.analysis.frames import communicator_names
+from mpiprof.errors import MpiprofError, TraceError
+from mpiprof.trace import Trace
+from mpiprof.trace.types import Bool, Int
+
+from .state import State, parse_ranks
+
+KEPT = 32  # derived tables beyond those of the whole trace; the oldest go first
+PATIENCE = 5  # a trace is read again at most after so many times what the last reading took
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """One call site: arrivals (-1 absent) and exits (0 open), instances x ranks, int64 ns.
+
+    `ranks`: the world rank of each column.
+    """
+
+    arrivals: Int
+    exits: Int
+    ranks: Int
+
+
+class Data:
+    """One trace as it was when it was opened."""
+
+    def __init__(self, name: str, path: Path, version: str) -> None:
+        self.name = name
+        self.path = path
+        self.version = version
+        self.trace: Trace = mpiprof.open(path)
+        self._lock = threading.RLock()
+        self._kept: OrderedDict[Any, Any] = OrderedDict()
+
+    def once(self, key: Any, make: Callable[[], Result]) -> Result:
+        """Return what `make` gives, made once for a key while it is among the last KEPT."""
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = make()
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return self._kept[key]
+
+    @property
+    def callsites(self) -> pd.DataFrame:
+        """The trace's `callsites` (see mpiprof.analysis.callsites)."""
+        with self._lock:
+            return self.trace.callsites
+
+    @property
+    def instances(self) -> pd.DataFrame:
+        """The trace's `instances` (see mpiprof.analysis.frames)."""
+        with self._lock:
+            return self.trace.instances
+
+    @property
+    def processes(self) -> pd.DataFrame:
+        """The trace's `processes`: one row a rank, with its host and node."""
+        with self._lock:
+            return self.trace.processes
+
+    def matrix(self, callsite: int) -> Matrix:
+        """Return arrivals and exits of a call site; TraceError when there is no such one."""
+
+        def read() -> Matrix:
+            arrivals, exits = self.trace.matrix(callsite)
+            return Matrix(arrivals, exits, self.trace.derive("matrix_ranks", callsite))
+
+        return self.once(("matrix", callsite), read)
+
+    # Filters
+
+    @property
+    def communicators(self) -> list[tuple[str, str]]:
+        """Identity and name of each communicator."""
+        names = communicator_names(self.trace)
+        known = self.trace.tables.communicators
+        return list({c.identity: n for c, n in zip(known, names, strict=True)}.items())
+
+    def host_of(self, rank: int) -> str:
+        """Return the host of a rank, "?" if unknown."""
+        return str(self.trace.tables.processes.get(rank, {}).get("host") or "?")
+
+    @property
+    def hosts(self) -> list[str]:
+        """The hosts, in order of their first rank: what the filter "node" chooses from."""
+        return self.once("hosts", lambda: list(dict.fromkeys(map(self.host_of, self._all_ranks))))
+
+    @property
+    def _all_ranks(self) -> range:
+        return range(self.trace.ranks)
+
+    def ranks(self, state: State) -> Int:
+        """Return the world ranks that pass the filters by node and rank, ascending."""
+        chosen = parse_ranks(state.ranks, self.trace.ranks)
+        ranks: Sequence[int] = self._all_ranks if chosen is None else chosen
+        if state.nodes:
+            ranks = [rank for rank in ranks if self.host_of(rank) in state.nodes]
+        return np.array(ranks, np.int64)
+
+    def passing(self, instances: pd.DataFrame, state: State) -> Bool:
+        """Return which instances pass the filters by communicator and operation."""
+        good = np.ones(len(instances), np.bool_)
+        if state.communicators:
+            good &= instances["communicator"].isin(state.communicators).to_numpy()
+        if state.operations:
+            good &= instances["operation"].isin(state.operations).to_numpy()
+        return good
+
+
+class Context:
+    """What the server shows: its traces by name, and the folders that sources may come from."""
+
+    def __init__(self, paths: Sequence[Path], sources: Sequence[Path]) -> None:
+        self.sources = [path.resolve() for path in sources]
+        self._paths: dict[str, Path] = {}
+        for path in paths:
+            name, number = path.resolve().name, 2
+            while name in self._paths:
+                name, number = f"{path.resolve().name} ({number})", number + 1
+            self._paths[name] = path
+        self._open: dict[str, tuple[Data, float, float]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def names(self) -> list[str]:
+        """The traces' names, in the order in which they were given."""
+        return list(self._paths)
+
+    def data(self, state: State | str) -> Data:
+        """Return the newest Data of the trace that a state or a name means.
+
+        TraceError when it is none of ours or can't be read.
+        """
+        name = (state.trace if isinstance(state, State) else state) or self.names[0]
+        path = self._paths.get(name)
+        if path is None:
+            raise TraceError(f"{name[:300]}: not among the traces that this view was started with")
+        with self._lock:
+            known = self._open.get(name)
+            now = time.monotonic()
+            if known is not None and now < known[1] + PATIENCE * known[2]:
+                return known[0]
+            version = version_of(path)
+            if known is not None and known[0].version == version:
+                return known[0]
+            try:
+                data = Data(name, path, version)
+            except MpiprofError:
+                # It was readable before: show that rather than nothing.
+                if known is None:
+                    raise
+                data = known[0]
+            took = time.monotonic() - now
+            self._open[name] = (data, time.monotonic(), max(took, 0.2))
+            return data
+
+
+def version_of(path: Path) -> str:
+    """Return a text that changes when a file of the folder is written to, comes or goes."""
+    newest, size, count = 0, 0, 0
+    try:
+        for entry in path.iterdir():
+            if entry.suffix in (".log", ".tables", ".json", ".jsonl") and entry.is_file():
+                status = entry.stat()
+                newest = max(newest, status.st_mtime_ns)
+                size += status.st_size
+                count += 1
+    except OSError:
+        pass
+    return f"{newest:x}-{size:x}-{count:x}"

@@ -1,0 +1,1 @@
+"""Figures: functions from a DataFrame to a Plotly figure, without server or trace."""

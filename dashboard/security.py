@@ -1,0 +1,114 @@
+"""Who may ask: the token, the cookie that stands for it, and what a foreign page can't do.
+
+The address that `view` prints carries the token; the first request exchanges it for a cookie.
+Everything else, pages, data and assets alike, is 403 without. Requests whose Host is a name that
+isn't ours (DNS rebinding) or that come from another site are refused before the token is looked at.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import socket
+from collections.abc import Iterable
+from urllib.parse import quote, urlencode, urlsplit
+
+from flask import Flask, Response, make_response, redirect, request
+from werkzeug.wrappers import Response as Answer
+
+BODY_LIMIT = 1 << 20
+POLICY = (
+    "default-src 'none'; script-src 'self' {hashes}; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src blob:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def protect(server: Flask, token: str, hosts: Iterable[str], script_hashes: Iterable[str]) -> None:
+    """Let in only who knows the token; `hosts` are the server's names besides localhost."""
+    names = {"localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)}
+    policy = POLICY.format(hashes=" ".join(script_hashes))
+    server.config["MAX_CONTENT_LENGTH"] = BODY_LIMIT
+
+    @server.before_request
+    def check() -> Answer | None:
+        host = host_of(request.host)
+        if host not in names and not is_address(host):
+            return refuse("this server is not known under that name: use the address it printed")
+        if not same_site(request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")):
+            return refuse("another site asked for this")
+        cookie = cookie_name(request.host)
+        given = request.args.get("token")
+        if given is not None:
+            if not matches(given, token):
+                return refuse("wrong token: use the address that `view` printed")
+            return let_in(cookie, token)
+        if not matches(request.cookies.get(cookie, ""), token):
+            return refuse("open the address that `view` printed, with its token")
+        return None
+
+    @server.after_request
+    def harden(response: Response) -> Response:
+        response.headers.update(HEADERS)
+        response.headers["Content-Security-Policy"] = policy
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+
+def matches(given: str, token: str) -> bool:
+    """Return whether a token is the right one, in a time that doesn't tell how much of it is."""
+    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+
+
+def refuse(why: str) -> Answer:
+    """Return a 403 in one line of text."""
+    return make_response(Response(f"403: {why}\n", 403, mimetype="text/plain"))
+
+
+def let_in(cookie: str, token: str) -> Answer:
+    """Return a redirection to the same address without the token, and the cookie."""
+    rest = [(k, v) for k, values in request.args.lists() for v in values if k != "token"]
+    path = "/" + quote(request.path.lstrip("/\\"))
+    answer = redirect(path + ("?" + urlencode(rest) if rest else ""), 303)
+    answer.set_cookie(cookie, token, httponly=True, samesite="Strict", path="/")
+    return answer
+
+
+def cookie_name(host: str) -> str:
+    """Return a name for the cookie: browsers share cookies between ports, two views must not."""
+    port = urlsplit(f"//{host}").netloc.rpartition(":")[2]
+    return f"mpiprof-{port if port.isdigit() else 'token'}"
+
+
+def host_of(header: str) -> str:
+    """Return the host in a Host header, without port and brackets; empty where it is damaged."""
+    try:
+        return (urlsplit(f"//{header}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def is_address(host: str) -> bool:
+    """Return whether a host is an IP address: these can't be rebound."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def same_site(origin: str | None, fetch_site: str | None) -> bool:
+    """Return whether a request comes from our own pages, or from the reader's hand."""
+    if origin is not None and origin != f"{request.scheme}://{request.host}":
+        return False
+    if fetch_site in (None, "same-origin", "none"):
+        return True
+    # A link to us on another page is fine: it can show something, not read or do it.
+    return request.method == "GET" and request.headers.get("Sec-Fetch-Mode") == "navigate"
