@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import union_categoricals
 
-from mpiprof.analysis.measure import CallsiteKey, Measure, Rows
+from mpiprof.analysis.measure import Measure, Rows
 from mpiprof.analysis.operations import STATES
 from mpiprof.errors import TraceError
+from mpiprof.trace.match import EMPTY, Batch, is_nonblocking
 from mpiprof.trace.sites import describe_sites, site_label
 from mpiprof.trace.stream import Block, column, join
 from mpiprof.trace.tables import Communicator
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import CALL, COMPLETION, START, Array, Bool, Float, Int
 
-BLOCK = 1 << 16
+BLOCK = 1 << 16  # records read at a time
+PIECE = 1 << 18  # rows of a piece
 
 
 def processes(trace: Trace) -> pd.DataFrame:
@@ -73,39 +77,87 @@ def events(trace: Trace) -> pd.DataFrame:
     or Test that completed it, NA without), bytes (sent), received, root (NA without), algorithm,
     flags, outside_ns (in point-to-point and completion calls since the rank's record before).
     """
-    parts = [_rank_events(trace, rank) for rank in range(trace.ranks)]
-    ranks = np.repeat(np.arange(trace.ranks), [len(p) for p, _ in parts])
-    done = [d for _, d in parts]
-    block = join([p for p, _ in parts])
-    shapes, shape = trace.tables.shapes, block.shape
-
-    def of_shape(values: list[Any]) -> Any:
-        return pd.Categorical(values).take(shape) if values else pd.Categorical([])
-
-    labels = site_labels(trace)
-    table: dict[str, Any] = {
-        "rank": ranks,
-        "thread": column(block, "thread"),
-        "operation": of_shape([s.operation for s in shapes]),
-        "site": of_shape([labels[s.site] for s in shapes]),
-        "communicator": of_shape(
-            [trace.tables.communicators[s.communicator].identity for s in shapes]
-        ),
-        "sequence": block.sequence.astype(np.int64),
-        "start": column(block, "start"),
-        "enter_ns": block.enter,
-        "exit_ns": nullable(block.exit, block.exit == 0),
-        "completion_enter_ns": _completion([d[0] for d in done]),
-        "completion_exit_ns": _completion([d[1] for d in done]),
-        "bytes": _bytes(shape, [s.sent for s in shapes], column(block, "sent")),
-        "received": _bytes(shape, [s.received for s in shapes], column(block, "received")),
-        "root": _bytes(shape, [s.root for s in shapes], np.full(len(block), -1, np.int64)),
-        "algorithm": of_shape([s.algorithm for s in shapes]),
-        "flags": of_shape([" ".join(s.flags) for s in shapes]),
-        "outside_ns": column(block, "outside"),
-    }
-    frame: pd.DataFrame = pd.DataFrame(table)
+    frame: pd.DataFrame = pd.concat(list(event_pieces(trace)), ignore_index=True)
     return frame
+
+
+def event_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
+    """Yield the rows of `events` in order, in pieces of bounded length; at least one, if empty.
+
+    A rank with nonblocking or persistent operations is held as a whole: its calls and what
+    completed them may be far apart.
+    """
+    columns = _EventColumns(trace)
+    held: list[_Part] = []
+    made = 0
+    for rank in range(trace.ranks):
+        for part in _rank_parts(trace, rank):
+            held.append(part)
+            if sum(len(p.block) for p in held) >= PIECE:
+                made += 1
+                yield columns.frame(held)
+                held = []
+    if held or not made:
+        yield columns.frame(held or [_Part(0, EMPTY, EMPTY.enter, EMPTY.exit)])
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Calls and starts of one rank, and enter and exit of what completed each (0 without)."""
+
+    rank: int
+    block: Block
+    completion_enter: Int
+    completion_exit: Int
+
+
+class _EventColumns:
+    """What shapes say, ready to be taken for events."""
+
+    def __init__(self, trace: Trace) -> None:
+        shapes, labels = trace.tables.shapes, site_labels(trace)
+        of = trace.tables.communicators
+        self.texts = {
+            "operation": [s.operation for s in shapes],
+            "site": [labels[s.site] for s in shapes],
+            "communicator": [of[s.communicator].identity for s in shapes],
+            "algorithm": [s.algorithm for s in shapes],
+            "flags": [" ".join(s.flags) for s in shapes],
+        }
+        self.categories = {name: pd.Categorical(values) for name, values in self.texts.items()}
+        self.sent = [s.sent for s in shapes]
+        self.received = [s.received for s in shapes]
+        self.root = [s.root for s in shapes]
+
+    def frame(self, parts: list[_Part]) -> pd.DataFrame:
+        """Return some parts as rows."""
+        block = join([p.block for p in parts])
+        shape = block.shape
+
+        def text(name: str) -> Any:
+            return self.categories[name].take(shape)
+
+        table: dict[str, Any] = {
+            "rank": np.repeat([p.rank for p in parts], [len(p.block) for p in parts]),
+            "thread": column(block, "thread"),
+            "operation": text("operation"),
+            "site": text("site"),
+            "communicator": text("communicator"),
+            "sequence": block.sequence.astype(np.int64),
+            "start": column(block, "start"),
+            "enter_ns": block.enter,
+            "exit_ns": nullable(block.exit, block.exit == 0),
+            "completion_enter_ns": _completion([p.completion_enter for p in parts]),
+            "completion_exit_ns": _completion([p.completion_exit for p in parts]),
+            "bytes": _bytes(shape, self.sent, column(block, "sent")),
+            "received": _bytes(shape, self.received, column(block, "received")),
+            "root": _bytes(shape, self.root, np.full(len(block), -1, np.int64)),
+            "algorithm": text("algorithm"),
+            "flags": text("flags"),
+            "outside_ns": column(block, "outside"),
+        }
+        frame: pd.DataFrame = pd.DataFrame(table)
+        return frame
 
 
 def nullable(values: Array, missing: Bool) -> Any:
@@ -124,17 +176,23 @@ def _bytes(shape: Array, of_shape: list[int], given: Int) -> Any:
     return nullable(values, values < 0)
 
 
-def _rank_events(trace: Trace, rank: int) -> tuple[Block, tuple[Int, Int]]:
-    """Return a rank's calls and starts, and enter and exit of what completed each (0 without)."""
-    blocks = list(trace.stream(rank).blocks(BLOCK))
-    if not blocks:
-        none = np.zeros(0, np.int64)
-        empty = Block(none, none, none, none)
-        return empty, (none, none)
-    block = join(blocks)
-    kind = column(block, "kind")
-    opener = block.take((kind == CALL) | (kind == START))
-    closer = block.take(kind == COMPLETION)
+def _rank_parts(trace: Trace, rank: int) -> Iterator[_Part]:
+    """Yield a rank's calls and starts: block by block, or all at once where some complete later."""
+    blocks = trace.stream(rank).blocks(BLOCK)
+    ids = trace.tables.shape_map(rank)
+    names = {trace.tables.shapes[i].operation for i in ids[ids >= 0].tolist()}
+    if any(is_nonblocking(name) or name.endswith("_init") for name in names):
+        every = list(blocks)
+        blocks = iter([join(every)] if every else [])
+    for block in blocks:
+        kind = column(block, "kind")
+        opener = block.take((kind == CALL) | (kind == START))
+        opener.exit = np.where(column(opener, "kind") == START, 0, opener.exit)
+        yield _Part(rank, opener, *_completions(trace, opener, block.take(kind == COMPLETION)))
+
+
+def _completions(trace: Trace, opener: Block, closer: Block) -> tuple[Int, Int]:
+    """Return enter and exit of what completed each call or start, 0 without."""
     enter, exit_ = np.zeros(len(opener), np.int64), np.zeros(len(opener), np.int64)
     if len(closer):
         communicator = np.array([s.communicator for s in trace.tables.shapes], np.int64)
@@ -147,8 +205,7 @@ def _rank_events(trace: Trace, rank: int) -> tuple[Block, tuple[Int, Int]]:
         at = where[ids[: len(opener)]]
         found = at >= 0
         enter[found], exit_[found] = closer.enter[at[found]], closer.exit[at[found]]
-    opener.exit = np.where(column(opener, "kind") == START, 0, opener.exit)
-    return opener, (enter, exit_)
+    return enter, exit_
 
 
 def _key(communicator: Int, block: Block) -> Int:
@@ -168,63 +225,72 @@ def instances(trace: Trace) -> pd.DataFrame:
     completion_skew_ns, last_exit_ns. NA or NaN where a value is not defined: an instance with an
     absent or open member is not complete.
     """
-    measure = Measure(trace)
-    communicators: list[Communicator] = []
-    numbers: list[Int] = []
-    starts: list[Int] = []
-    found: list[Rows] = []
-    for batch, rows in measure.batches():
-        communicators.append(batch.communicator)
-        numbers.append(batch.sequence)
-        starts.append(batch.start)
-        found.append(rows)
-    keys = list(measure.callsites)
-    sizes = [len(n) for n in numbers]
-
-    def of_rows(name: str) -> Array:
-        parts = [getattr(rows, name) for rows in found]
-        return np.concatenate(parts) if parts else np.zeros(0)
-
-    def of_batch(values: list[Array]) -> Array:
-        return np.concatenate(values) if values else np.zeros(0, np.int64)
-
-    def repeated(values: list[Any]) -> Any:
-        return np.repeat(np.array(values, object), sizes)
-
-    callsite = of_rows("callsite").astype(np.int64)
-    labels = _callsite_labels(trace, keys)
-    table: dict[str, Any] = {
-        "communicator": pd.Categorical(repeated([c.identity for c in communicators])),
-        "sequence": of_batch(numbers),
-        "start": of_batch(starts),
-        "operation": _categories([k.operation for k in keys], callsite),
-        "algorithm": _categories(list(measure.algorithms), of_rows("algorithm").astype(np.int64)),
-        "callsite": callsite,
-        "sites": _categories(labels, callsite),
-        "size": np.repeat(np.array([c.size for c in communicators], np.int64), sizes),
-        "complete": of_rows("complete").astype(np.bool_),
-        **{n: of_rows(n) for n in ("bytes", "bytes_min", "bytes_max", "message_bytes")},
-        "first_arrival_ns": of_rows("first_arrival").astype(np.int64),
-        "last_arrival_ns": nullable(of_rows("last_arrival"), of_rows("last_rank") < 0),
-        "first_rank": of_rows("first_rank").astype(np.int64),
-        "last_rank": nullable(of_rows("last_rank"), of_rows("last_rank") < 0),
-        "average_imbalance_ns": of_rows("average_imbalance"),
-        "worst_imbalance_ns": of_rows("worst_imbalance"),
-        "message_time_ns": of_rows("message_time"),
-        "average_factor": of_rows("average_factor"),
-        "worst_factor": of_rows("worst_factor"),
-        "mean_elapsed_ns": of_rows("mean_elapsed"),
-        "wait_ns": of_rows("wait"),
-        **{
-            f"wait_{s}_ns": of_batch([_state(rows, s) for rows in found]).astype(np.float64)
-            for s in STATES
-        },
-        "completion_skew_ns": of_rows("skew"),
-        "last_exit_ns": nullable(of_rows("last_exit"), ~of_rows("complete").astype(np.bool_)),
-    }
-    frame: pd.DataFrame = pd.DataFrame(table)
+    pieces = list(instance_pieces(trace))
+    frame: pd.DataFrame = pd.concat(
+        [piece.drop(columns=list(INSTANCE_TEXTS)) for piece in pieces], ignore_index=True
+    )
+    for name, where in INSTANCE_TEXTS.items():
+        text: Any = union_categoricals([piece[name] for piece in pieces])
+        frame.insert(where, name, text)
     ordered: pd.DataFrame = frame.sort_values("first_arrival_ns", kind="stable", ignore_index=True)
     return ordered
+
+
+def instance_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
+    """Yield the rows of `instances` as they are matched, in pieces; at least one, if empty."""
+    measure = Measure(trace)
+    labels = site_labels(trace)
+    made = 0
+    for batch, rows in measure.batches():
+        made += 1
+        yield _instance_frame(measure, labels, batch, rows)
+    if not made:
+        none, nothing = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
+        nobody = Communicator(-1, "", (), none, 0, local=False, inter=False, how="", parent=None)
+        matrices = (nothing, nothing, nothing, nothing, nothing)
+        batch = Batch(nobody, none, none, *matrices, sent=None, received=None, whole=True)
+        empty: dict[str, Any] = {"Int": none, "Float": np.zeros(0), "Bool": np.zeros(0, np.bool_)}
+        rows = Rows(**{f.name: empty.get(str(f.type), {}) for f in fields(Rows)})
+        yield _instance_frame(measure, labels, batch, rows)
+
+
+INSTANCE_TEXTS = {"communicator": 0, "operation": 3, "algorithm": 4, "sites": 6}  # and where
+
+
+def _instance_frame(measure: Measure, labels: list[str], batch: Batch, rows: Rows) -> pd.DataFrame:
+    keys, n = list(measure.callsites), len(rows.complete)
+    sites = [" | ".join(labels[i] for i in sorted(k.sites)) for k in keys]
+    table: dict[str, Any] = {
+        "communicator": _categories([batch.communicator.identity], np.zeros(n, np.int64)),
+        "sequence": batch.sequence,
+        "start": batch.start,
+        "operation": _categories([k.operation for k in keys], rows.callsite),
+        "algorithm": _categories(list(measure.algorithms), rows.algorithm),
+        "callsite": rows.callsite,
+        "sites": _categories(sites, rows.callsite),
+        "size": np.full(n, batch.communicator.size, np.int64),
+        "complete": rows.complete,
+        "bytes": rows.bytes,
+        "bytes_min": rows.bytes_min,
+        "bytes_max": rows.bytes_max,
+        "message_bytes": rows.message_bytes,
+        "first_arrival_ns": rows.first_arrival,
+        "last_arrival_ns": nullable(rows.last_arrival, rows.last_rank < 0),
+        "first_rank": rows.first_rank,
+        "last_rank": nullable(rows.last_rank, rows.last_rank < 0),
+        "average_imbalance_ns": rows.average_imbalance,
+        "worst_imbalance_ns": rows.worst_imbalance,
+        "message_time_ns": rows.message_time,
+        "average_factor": rows.average_factor,
+        "worst_factor": rows.worst_factor,
+        "mean_elapsed_ns": rows.mean_elapsed,
+        "wait_ns": rows.wait,
+        **{f"wait_{state}_ns": _state(rows, state) for state in STATES},
+        "completion_skew_ns": rows.skew,
+        "last_exit_ns": nullable(rows.last_exit, ~rows.complete),
+    }
+    frame: pd.DataFrame = pd.DataFrame(table)
+    return frame
 
 
 def _state(rows: Rows, state: str) -> Float:
@@ -234,11 +300,6 @@ def _state(rows: Rows, state: str) -> Float:
 
 def _categories(labels: list[str], index: Int) -> Any:
     return pd.Categorical(labels).take(index) if labels else pd.Categorical([])
-
-
-def _callsite_labels(trace: Trace, keys: list[CallsiteKey]) -> list[str]:
-    described = describe_sites(trace.tables.sites, [sorted(k.sites) for k in keys])
-    return [" | ".join(map(site_label, sites)) for sites in described]
 
 
 def matrix(trace: Trace, callsite: int) -> tuple[Int, Int]:
