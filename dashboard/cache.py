@@ -1,0 +1,320 @@
+"""What is derived from a trace, kept in files: in the trace's folder, else below ~/.cache.
+
+An entry is one file of named arrays and a description. Its name holds a key that changes whenever
+the trace or our code does, so a stale entry is simply not found. It becomes visible by a rename,
+when it is whole. Whoever made the trace may have made the entry too: nothing in it is run, its
+types are compared with those expected, and what doesn't hold together is made anew (`Damaged`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import secrets
+import stat
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mpiprof
+from mpiprof.trace import Trace
+from mpiprof.trace.types import Array
+
+FORMAT = 1
+MAGIC = b"mpiprof1"
+ALIGN = 64
+FOLDER = "cache"
+LEFT_OVER_S = 3600  # an unfinished file that nobody has written to for so long has no owner
+FOOTER_LIMIT = 1 << 28
+SOURCES = ("analysis", "trace", "dashboard")
+
+
+class Damaged(Exception):
+    """An entry that is not what we wrote."""
+
+
+# Keys and folders
+
+
+def key_of(trace: Trace) -> str:
+    """Return 16 hex digits that change when the trace's files, or our code, change."""
+    told = hashlib.sha256(f"{FORMAT} {mpiprof.__version__} {_code()} {growth(trace)}".encode())
+    for path in sorted(trace.path.iterdir()):
+        if path.suffix in (".log", ".tables", ".json", ".jsonl"):
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                told.update(f"{path.name} {status.st_size} {status.st_mtime_ns};".encode())
+    return told.hexdigest()[:16]
+
+
+def growth(trace: Trace) -> int:
+    """Return how many records the open windows of unfinished ranks hold by now.
+
+    What a recorder writes into its mapped window changes the file's time half a minute later.
+    """
+    count = 0
+    for (rank, _), chunks in trace.logs.threads.items():
+        last = chunks[-1]
+        if rank not in trace.tables.ends and last.live:
+            records = last.log.read([(last.index, 0, last.log.layout.records)])
+            count += int((records["kind"] != 0).sum()) + int((records["exit_ns"] != 0).sum())
+    return count
+
+
+@cache
+def _code() -> str:
+    told = hashlib.sha256()
+    root = Path(mpiprof.__file__).parent
+    folders = [root / name for name in SOURCES[:2]] + [Path(__file__).parent]
+    for path in sorted(p for folder in folders for p in folder.glob("*.py")):
+        told.update(f"{path.name} {path.stat().st_mtime_ns};".encode())
+    return told.hexdigest()[:16]
+
+
+def folders_of(path: Path) -> Iterator[Path]:
+    """Where entries of a trace may be: best first; a folder that is a link leads elsewhere."""
+    beside = path / FOLDER
+    if not beside.is_symlink():
+        yield beside
+    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:24]
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    with contextlib.suppress(RuntimeError):  # no home
+        yield Path(base).expanduser() / "mpiprof" / place
+    own = Path(tempfile.gettempdir()) / f"mpiprof-{os.getuid()}"
+    with contextlib.suppress(OSError):
+        own.mkdir(mode=0o700, exist_ok=True)
+        if not own.is_symlink() and own.stat().st_uid == os.getuid():
+            yield own / place
+
+
+# Entries
+
+
+class Entry:
+    """One open entry; `meta` is its description. A resource: close it, or let it be collected."""
+
+    def __init__(self, path: Path) -> None:
+        # A pipe must not block us, a link not lead us elsewhere.
+        try:
+            self._file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise Damaged(str(error)) from None
+        try:
+            self.meta: dict[str, Any] = {}
+            self._arrays: dict[str, dict[str, Any]] = {}
+            self._read_footer()
+        except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
+            self.close()
+            raise Damaged(str(error)) from None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the file back."""
+        if getattr(self, "_file", -1) >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _read_footer(self) -> None:
+        status = os.fstat(self._file)
+        tail = 4 + 8 + len(MAGIC)
+        end = status.st_size - tail
+        if not stat.S_ISREG(status.st_mode) or end < 0:
+            raise ValueError("no entry")
+        last = os.pread(self._file, tail, end)
+        length = int.from_bytes(last[4:12], "little")
+        if last[12:] != MAGIC or not 0 < length <= min(end, FOOTER_LIMIT):
+            raise ValueError("no end")
+        footer = os.pread(self._file, length, end - length)
+        if zlib.crc32(footer) != int.from_bytes(last[:4], "little"):
+            raise ValueError("a damaged end")
+        described = json.loads(footer)
+        self.meta, self._arrays = dict(described["meta"]), dict(described["arrays"])
+        for array in self._arrays.values():
+            size = np.dtype(_tuples(array["dtype"])).itemsize * int(array["count"])
+            if int(array["at"]) < 0 or not 0 <= size <= end - length - int(array["at"]):
+                raise ValueError("an array beyond the end")
+
+    def count(self, name: str) -> int:
+        """Return how many elements an array has."""
+        return int(self._described(name)["count"])
+
+    def names(self) -> list[str]:
+        """Return the names of the arrays."""
+        return list(self._arrays)
+
+    def _described(self, name: str) -> dict[str, Any]:
+        try:
+            return self._arrays[name]
+        except KeyError:
+            raise Damaged(f"no array {name}") from None
+
+    def read(self, name: str, start: int, stop: int, expected: Any) -> Array:
+        """Read part of an array; its type must be the expected one."""
+        described = self._described(name)
+        dtype = np.dtype(expected)
+        if np.dtype(_tuples(described["dtype"])) != dtype:
+            raise Damaged(f"{name} is of another type")
+        if not 0 <= start <= stop <= described["count"]:
+            raise Damaged(f"{name} ends before {stop}")
+        found = np.empty(stop - start, dtype)
+        view = memoryview(found.view(np.uint8)) if len(found) else memoryview(b"")
+        at, done = described["at"] + start * dtype.itemsize, 0
+        while done < len(view):
+            got = os.preadv(self._file, [view[done:]], at + done)
+            if got <= 0:
+                raise Damaged(f"{name} has become shorter")
+            done += got
+        return found
+
+    def array(self, name: str, expected: Any) -> Array:
+        """Read a whole array that was written in one piece, and check its sum."""
+        described = self._described(name)
+        found = self.read(name, 0, int(described["count"]), expected)
+        if zlib.crc32(found.view(np.uint8).data if len(found) else b"") != described.get("sum"):
+            raise Damaged(f"{name} is damaged")
+        shape = [int(n) for n in described["shape"]]
+        if math.prod(shape) != len(found):
+            raise Damaged(f"{name} has no such shape")
+        return found.reshape(shape)
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """Return an array's type."""
+        return np.dtype(_tuples(self._described(name)["dtype"]))
+
+
+def _tuples(dtype: Any) -> Any:
+    """Return a dtype's description as JSON gives it back in the form that NumPy takes."""
+    return dtype if isinstance(dtype, str) else [tuple(field) for field in dtype]
+
+
+class Writer:
+    """Writes one entry: arrays in one piece (`put`) or in any order into reserved space."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path = path
+        self._temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+        self._file = os.open(
+            self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+        )
+        self._arrays: dict[str, dict[str, Any]] = {}
+        self._end = 0
+
+    def reserve(self, name: str, dtype: np.dtype[Any], most: int) -> None:
+        """Leave room for at most so many elements; what is never written takes no space."""
+        self._end = -(-self._end // ALIGN) * ALIGN
+        self._arrays[name] = {"at": self._end, "dtype": _description(dtype), "count": most}
+        self._end += most * dtype.itemsize
+
+    def write(self, name: str, at: int, part: Array) -> None:
+        """Write elements of a reserved array."""
+        data = memoryview(np.ascontiguousarray(part).view(np.uint8)) if len(part) else b""
+        self._write(data, self._arrays[name]["at"] + at * part.dtype.itemsize)
+
+    def read(self, name: str, start: int, stop: int, dtype: np.dtype[Any]) -> Array:
+        """Read back what was written."""
+        found = np.empty(stop - start, dtype)
+        if len(found):
+            os.preadv(
+                self._file,
+                [found.view(np.uint8)],
+                self._arrays[name]["at"] + start * dtype.itemsize,
+            )
+        return found
+
+    def put(self, name: str, array: Array) -> None:
+        """Write a whole array, with its sum."""
+        flat = np.ascontiguousarray(array).reshape(-1)
+        self.reserve(name, flat.dtype, len(flat))
+        self.write(name, 0, flat)
+        total = zlib.crc32(flat.view(np.uint8).data if len(flat) else b"")
+        self._arrays[name] |= {"sum": total, "shape": list(array.shape)}
+
+    def close(self, meta: dict[str, Any]) -> None:
+        """Write the end, and make the entry visible."""
+        footer = json.dumps({"arrays": self._arrays, "meta": meta}).encode()
+        tail = zlib.crc32(footer).to_bytes(4, "little") + len(footer).to_bytes(8, "little") + MAGIC
+        self._write(footer + tail, self._end)
+        os.replace(self._temporary, self.path)
+        os.close(self._file)
+        self._file = -1
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+            self._temporary.unlink(missing_ok=True)
+
+    def _write(self, data: bytes | memoryview, at: int) -> None:
+        view, done = memoryview(data), 0
+        while done < len(view):
+            done += os.pwrite(self._file, view[done : done + (1 << 26)], at + done)
+
+
+def _description(dtype: np.dtype[Any]) -> Any:
+    return dtype.str if dtype.names is None else [list(field) for field in dtype.descr]
+
+
+# Finding and making entries
+
+
+def find(path: Path, name: str, key: str) -> Entry | None:
+    """Return an entry of a trace folder that is there and whole."""
+    for folder in folders_of(path):
+        with contextlib.suppress(Damaged):
+            return Entry(folder / f"{name}-{key}.cache")
+    return None
+
+
+def make(
+    path: Path, name: str, key: str, fill: Callable[[Writer], dict[str, Any]], most: int = 32
+) -> Entry:
+    """Make an entry: `fill` writes its arrays and returns its description; OSError if nowhere.
+
+    Entries of other versions of the trace, and what a killed process left unfinished, go away;
+    of a family of names ("tiles.5eed", "tiles.1f0c") the newest `most` stay.
+    """
+    failure: OSError | None = None
+    for folder in folders_of(path):
+        try:
+            writer = Writer(folder / f"{name}-{key}.cache")
+        except OSError as error:
+            failure = error
+            continue
+        try:
+            writer.close(fill(writer))
+        except OSError as error:  # no room, most likely
+            failure = error
+            continue
+        finally:
+            writer.abandon()
+        _tidy(folder, name, key, most)
+        with contextlib.suppress(Damaged):
+            return Entry(folder / f"{name}-{key}.cache")
+    raise failure or OSError("no folder for what is derived from the trace")
+
+
+def _tidy(folder: Path, name: str, key: str, most: int) -> None:
+    with contextlib.suppress(OSError):
+        family = []
+        for path in folder.iterdir():
+            age = time.time() - path.stat().st_mtime
+            if path.suffix == ".cache" and path.stem.endswith(f"-{key}"):
+                if path.name.split(".")[0] == name.split(".")[0] and "." in name:
+                    family.append((age, path))
+            elif path.suffix == ".cache" or (path.suffix == ".part" and age > LEFT_OVER_S):
+                path.unlink()
+        for _, path in sorted(family)[most:]:
+            path.unlink()

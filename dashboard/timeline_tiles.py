@@ -1,0 +1,250 @@
+"""Sums of segments over stretches of time, at every power of two of their length.
+
+A tile is BINS bins of 2^level ns, of all rows. Where many segments begin in a tile its sums are
+kept in a file; where they are few they are computed from the segments. So the file is small, dense
+bursts have fine tiles, and a query looks at a bounded number of segments and sums however much of
+the trace is on the screen. Sums are kept by row, bin and class: a class is what rows can be
+filtered and coloured by (operation, communicator, algorithm).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpiprof.trace.types import Array, Float, Int
+
+from . import cache
+from .timeline_events import Events, Progress
+
+BINS = 256
+ROWS = 128  # most rows; more ranks are shown as groups of ranks
+CLASSES = 64
+FEW = 1 << 16  # tiles in which fewer segments begin are not kept
+SUM = np.dtype([("key", "<u4"), ("count", "<u4"), ("inside", "<f4"), ("wait", "<f4")])
+TILE = np.dtype([("level", "<i8"), ("index", "<i8"), ("at", "<i8"), ("n", "<i8")])
+
+
+@dataclass
+class Sums:
+    """Dense sums over rows x bins x classes: calls that begin, ns inside, ns of it waiting."""
+
+    count: Float
+    inside: Float
+    wait: Float
+
+
+def _covered(row: Int, a: Int, b: Int, cls: Int, level: int, size: tuple[int, int, int]) -> Float:
+    """Return the ns that the stretches a <= t < b cover in each bin; times from the first bin."""
+    rows, bins, classes = size
+    wide = rows * (bins + 2) * classes
+    base = row * ((bins + 2) * classes) + cls
+    ia, ib = (a >> level) * classes + base, (b >> level) * classes + base
+    mask = (1 << level) - 1
+    whole = np.bincount(ia + classes, minlength=wide) - np.bincount(ib, minlength=wide)
+    part = np.bincount(ia, (mask + 1) - (a & mask), wide) + np.bincount(ib, b & mask, wide)
+    shape = (rows, bins + 2, classes)
+    full = np.cumsum(whole.reshape(shape), 1, out=whole.reshape(shape)) * float(mask + 1)
+    full += part.reshape(shape)
+    return full[:, :bins]
+
+
+def accumulate(
+    segments: Array, row: Int, cls: Int, begin: int, level: int, size: tuple[int, int, int]
+) -> Sums:
+    """Sum segments over `size` rows x bins x classes; bins of 2^level ns from `begin` on.
+
+    `row` and `cls`: of each segment, negative where it does not count.
+    """
+    rows, bins, classes = size
+    good = (row >= 0) & (cls >= 0)
+    if not good.all():
+        segments, row, cls = segments[good], row[good], cls[good]
+    end = bins << level
+    a = np.clip(segments["enter"] - begin, 0, end)
+    b = np.clip(segments["exit"] - begin, 0, end)
+    inside = _covered(row, a, b, cls, level, size)
+    waits = np.flatnonzero(segments["wait"] > 0)
+    waited = (segments["enter"][waits] - begin) + segments["wait"][waits].astype(np.int64)
+    c = np.clip(np.minimum(waited, b[waits]), a[waits], end)
+    wait = _covered(row[waits], a[waits], c, cls[waits], level, size)
+    starts = segments["enter"] >= begin
+    where = (row * bins + np.minimum(a >> level, bins - 1)) * classes + cls
+    count = np.bincount(where[starts], minlength=rows * bins * classes).reshape(size)
+    return Sums(count.astype(np.float64), inside, wait)
+
+
+def _sparse(sums: Sums) -> Array:
+    """Return the sums that are not 0, each with (row, bin, class) as its key."""
+    _, bins, classes = sums.count.shape
+    at = np.flatnonzero((sums.count > 0) | (sums.inside > 0))
+    found = np.empty(len(at), SUM)
+    cell, cls = np.divmod(at, classes)
+    row, bin_ = np.divmod(cell, bins)
+    found["key"] = (row << 16) | (bin_ << 8) | cls
+    for name in ("count", "inside", "wait"):
+        found[name] = getattr(sums, name).reshape(-1)[at]
+    return found
+
+
+def _joined(parts: list[Array]) -> Array:
+    """Add up sums with equal keys."""
+    both = np.concatenate(parts)
+    if not len(both):
+        return both
+    order = np.argsort(both["key"], kind="stable")
+    key = both["key"][order]
+    first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+    found = np.empty(len(first), SUM)
+    found["key"] = key[first]
+    found["count"] = np.add.reduceat(both["count"][order], first)
+    for name in ("inside", "wait"):
+        found[name] = np.add.reduceat(both[name][order].astype(np.float64), first)
+    return found
+
+
+class _Builder:
+    """Makes tiles from the finest up, in order of time: each segment is read about once."""
+
+    def __init__(
+        self, events: Events, row_of: Int, class_of: Int, writer: cache.Writer, progress: Progress
+    ) -> None:
+        self.events, self.row_of, self.class_of = events, row_of, class_of
+        self.writer, self.progress = writer, progress
+        self.size = (int(row_of.max(initial=0)) + 1, BINS // 2, int(class_of.max(initial=0)) + 1)
+        blocks = events.blocks
+        order = np.argsort(blocks["enter"], kind="stable")
+        self.begins = blocks["enter"][order]
+        self.counts = np.concatenate([[0], np.cumsum(blocks["n"][order])])
+        self.tiles: list[tuple[int, int, int, int]] = []
+        self.used = 0
+
+    def begun(self, level: int, index: int) -> int:
+        """Return about how many segments begin in a tile: those of the blocks that do."""
+        width = BINS << level
+        first = self.events.begin_ns + index * width
+        a, b = np.searchsorted(self.begins, [first, first + width])
+        return int(self.counts[b] - self.counts[a])
+
+    def tile(self, level: int, index: int) -> Array | None:
+        """Make a tile and all below it; None when it is not kept."""
+        if self.begun(level, index) < FEW:
+            return None
+        halves = []
+        for side in (0, 1):
+            below = self.tile(level - 1, 2 * index + side) if level > 0 else None
+            if below is None:
+                halves.append(self._direct(level, index, side))
+            else:
+                key = below["key"]
+                bin_ = ((key >> 9) & 127) + 128 * side
+                below["key"] = (key & ~np.uint32(0xFF00)) | (bin_ << 8)
+                halves.append(_joined([below]))
+        found = np.concatenate(halves)
+        self.writer.write("sums", self.used, found)
+        self.tiles.append((level, index, self.used, len(found)))
+        self.used += len(found)
+        done = (index + 1) * (BINS << level) / max(self.events.end_ns - self.events.begin_ns, 1)
+        self.progress(min(done, 1.0))
+        return found
+
+    def _direct(self, level: int, index: int, side: int) -> Array:
+        width = (BINS // 2) << level
+        first = self.events.begin_ns + (2 * index + side) * width
+        parts = [np.zeros(0, SUM)]
+        for segments, ranks in self.events.pieces(first, first + width):
+            row, cls = self.row_of[ranks], self.class_of[segments["shape"]]
+            parts.append(_sparse(accumulate(segments, row, cls, first, level, self.size)))
+        found = parts[-1] if len(parts) < 3 else _joined(parts)
+        found["key"] += np.uint32((BINS // 2 * side) << 8)
+        return found
+
+
+def top_level(events: Events) -> int:
+    """Return the level at which one tile holds the whole trace."""
+    return max((events.end_ns - events.begin_ns) // BINS, 1).bit_length()
+
+
+def build(
+    events: Events, row_of: Int, class_of: Int, writer: cache.Writer, progress: Progress
+) -> dict[str, Any]:
+    """Fill an entry with the tiles of a trace, for some mapping to rows and classes."""
+    builder = _Builder(events, row_of, class_of, writer, progress)
+    # Every level keeps at most one sum a segment, and levels thin out; holes take no space.
+    writer.reserve("sums", SUM, 64 * max(int(builder.counts[-1]), 1))
+    builder.tile(top_level(events), 0)
+    writer.put("tiles", np.array(sorted(builder.tiles), np.int64).reshape(-1, 4))
+    return {}
+
+
+class Tiles:
+    """The tiles of a trace under one mapping of ranks to rows and shapes to classes."""
+
+    def __init__(self, events: Events, entry: cache.Entry | None, row_of: Int, class_of: Int) -> None:
+        self.events, self.entry, self.row_of, self.class_of = events, entry, row_of, class_of
+        self.size = (int(row_of.max(initial=0)) + 1, int(class_of.max(initial=0)) + 1)
+        self.kept: dict[tuple[int, int], tuple[int, int]] = {}
+        if entry is not None:
+            for level, index, at, n in entry.array("tiles", "<i8").tolist():
+                self.kept[level, index] = (at, n)
+
+    def sums(self, level: int, first: int, last: int, state_of: Array, states: int) -> Sums:
+        """Return sums over rows x bins x states, of bins first .. last - 1 of a level.
+
+        state_of: of each class its state, negative where it does not count.
+        """
+        rows, bins = self.size[0], last - first
+        total = Sums(*(np.zeros((rows, bins, states)) for _ in range(3)))
+        index = first // BINS
+        while index * BINS < last:
+            stop = index + 1
+            if (level, index) in self.kept:
+                self._add_kept(total, level, index, first, state_of, states)
+            else:
+                while stop * BINS < last and (level, stop) not in self.kept:
+                    stop += 1
+                low, high = max(index * BINS, first), min(stop * BINS, last)
+                self._add_direct(total, level, low, high, first, state_of, states)
+            index = stop
+        return total
+
+    def _add_kept(
+        self, total: Sums, level: int, index: int, first: int, state_of: Array, states: int
+    ) -> None:
+        assert self.entry is not None
+        at, n = self.kept[level, index]
+        found = self.entry.read("sums", at, at + n, SUM)
+        key = found["key"]
+        row, cls = (key >> 16).astype(np.int64), (key & 255).astype(np.int64)
+        bin_ = ((key >> 8) & 255).astype(np.int64) + (index * BINS - first)
+        if len(key) and (row.max() >= self.size[0] or cls.max() >= self.size[1]):
+            raise cache.Damaged("sums that cannot be")
+        state = state_of[cls]
+        bins = total.count.shape[1]
+        good = (state >= 0) & (bin_ >= 0) & (bin_ < bins)
+        if not good.all():
+            found, row, bin_, state = found[good], row[good], bin_[good], state[good]
+        low, high = max(index * BINS - first, 0), min((index + 1) * BINS - first, bins)
+        shape = (self.size[0], high - low, states)
+        where = (row * shape[1] + bin_ - low) * states + state
+        size = shape[0] * shape[1] * shape[2]
+        for name in ("count", "inside", "wait"):
+            part = np.bincount(where, found[name], size).reshape(shape)
+            getattr(total, name)[:, low:high] += part
+
+    def _add_direct(
+        self, total: Sums, level: int, low: int, high: int, first: int, state_of: Array, states: int
+    ) -> None:
+        begin = self.events.begin_ns + (low << level)
+        end = begin + ((high - low) << level)
+        size = (self.size[0], high - low, states)
+        shown = np.zeros(self.events.ranks, np.bool_)
+        shown[: len(self.row_of)] = self.row_of >= 0
+        for segments, ranks in self.events.pieces(begin, end, None if shown.all() else shown):
+            cls = self.class_of[segments["shape"]]
+            state = np.where(cls >= 0, state_of[cls], -1)
+            found = accumulate(segments, self.row_of[ranks], state, begin, level, size)
+            for name in ("count", "inside", "wait"):
+                getattr(total, name)[:, low - first : high - first] += getattr(found, name)

@@ -1,0 +1,135 @@
+"""Derived values as arrays and JSON, and back: without pickle, which would run what a file says."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.analysis.causes import Causes
+from mpiprof.analysis.findings import Finding
+from mpiprof.analysis.variance import Estimate
+
+from .cache import Damaged, Entry, Writer
+
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Causes, Estimate, Finding)}
+TEXT = ("str", "string", "object")
+
+
+class _Packing:
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.count = 0
+
+    def array(self, values: Any) -> str:
+        array = np.ascontiguousarray(values)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"an array of {array.dtype}")
+        self.count += 1
+        self.writer.put(f"a{self.count}", array)
+        return f"a{self.count}"
+
+    def pack(self, value: Any) -> Any:
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": str(value)}
+        if isinstance(value, np.generic):
+            return self.pack(value.item())
+        if isinstance(value, list):
+            return [self.pack(v) for v in value]
+        if isinstance(value, tuple | frozenset):
+            return {type(value).__name__: [self.pack(v) for v in value]}
+        if isinstance(value, dict):
+            return {"dict": [[self.pack(k), self.pack(v)] for k, v in value.items()]}
+        if isinstance(value, np.ndarray):
+            return {"array": self.array(value)}
+        if isinstance(value, pd.DataFrame):
+            columns = [[str(name), self.column(value[name])] for name in value.columns]
+            return {"frame": [len(value), columns]}
+        name = type(value).__name__
+        if KINDS.get(name) is type(value):
+            fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            return {"kind": [name, [[k, self.pack(v)] for k, v in fields.items()]]}
+        raise TypeError(f"a value of {type(value)}")
+
+    def column(self, series: pd.Series[Any]) -> Any:
+        dtype = series.dtype
+        if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+            return {"plain": self.array(series.to_numpy())}
+        if isinstance(dtype, pd.CategoricalDtype):
+            names = [self.pack(c) for c in series.cat.categories.tolist()]
+            return {"category": [self.array(series.cat.codes.to_numpy()), names]}
+        if str(dtype) == "Int64":
+            missing = series.isna().to_numpy()
+            return {"nullable": [self.array(series.fillna(0).to_numpy(np.int64)), self.array(missing)]}
+        if str(dtype) in TEXT:
+            return {"values": [str(dtype), [self.pack(v) for v in series.tolist()]]}
+        raise TypeError(f"a column of {dtype}")
+
+
+def write(value: Any, writer: Writer) -> dict[str, Any]:
+    """Write a value into an entry; return its description. TypeError: of a type we don't keep."""
+    return {"value": _Packing(writer).pack(value)}
+
+
+def read(entry: Entry) -> Any:
+    """Return the value of an entry; Damaged where that is not what `write` wrote."""
+    try:
+        return _unpack(entry, entry.meta["value"])
+    except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
+        raise Damaged(str(error)) from None
+
+
+def _array(entry: Entry, name: Any) -> Any:
+    if entry.dtype(name).kind not in "biuf":
+        raise Damaged("an array of no numbers")
+    return entry.array(name, entry.dtype(name))
+
+
+def _unpack(entry: Entry, packed: Any) -> Any:
+    if isinstance(packed, list):
+        return [_unpack(entry, v) for v in packed]
+    if not isinstance(packed, dict):
+        return packed
+    ((tag, content),) = packed.items()
+    if tag == "float":
+        return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[content]
+    if tag == "tuple":
+        return tuple(_unpack(entry, v) for v in content)
+    if tag == "frozenset":
+        return frozenset(_unpack(entry, v) for v in content)
+    if tag == "dict":
+        return {_unpack(entry, k): _unpack(entry, v) for k, v in content}
+    if tag == "array":
+        return _array(entry, content)
+    if tag == "frame":
+        rows, columns = content
+        found = pd.DataFrame({str(n): _column(entry, c) for n, c in columns}, index=range(rows))
+        return found.reset_index(drop=True)
+    if tag == "kind":
+        name, fields = content
+        return KINDS[name](**{k: _unpack(entry, v) for k, v in fields})
+    raise Damaged("a value of an unknown kind")
+
+
+def _column(entry: Entry, packed: dict[str, Any]) -> Any:
+    ((tag, content),) = packed.items()
+    if tag == "plain":
+        return _array(entry, content)
+    if tag == "category":
+        codes, names = content
+        return pd.Categorical.from_codes(_array(entry, codes), _unpack(entry, names))
+    if tag == "nullable":
+        values, missing = (_array(entry, name) for name in content)
+        return pd.arrays.IntegerArray(values, missing)
+    if tag == "values":
+        dtype, values = content
+        if dtype not in TEXT:
+            raise Damaged("a column of an unknown kind")
+        made: Any = pd.Series(_unpack(entry, values), dtype=dtype)
+        return made.array
+    raise Damaged("a column of an unknown kind")
