@@ -1,0 +1,195 @@
+"""What each rank did at each call site: one pass over the trace, memory per call site and rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.analysis.measure import Measure, Signature
+from mpiprof.analysis.waits import STATE_FUNCTIONS
+from mpiprof.errors import TraceError
+from mpiprof.trace.match import Batch
+from mpiprof.trace.tables import Communicator
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Array, Bool, Float, Int
+
+COLUMNS = ("instances", "elapsed_ns", "wait_ns", "caused_ns", "lateness_ns", "last")
+
+
+@dataclass
+class _Sums:
+    """One value of each column for each member of a communicator."""
+
+    communicator: Communicator
+    values: dict[str, Array]
+
+
+def rank_totals(trace: Trace) -> pd.DataFrame:
+    """One row a call site, communicator and member.
+
+    callsite, operation, communicator (identity), rank; instances (complete ones, as all but
+    elapsed_ns), elapsed_ns (in the calls), wait_ns (its own waiting), caused_ns (of all ranks, for
+    it: for the root of a broadcast or scatter, in all others for who came last), lateness_ns (after
+    the first arrival), last (instances in which it came last, by more than the clocks' error).
+    Times are sums over instances.
+    """
+    measure = Measure(trace)
+    found: dict[tuple[int, int], _Sums] = {}
+    for batch in trace.batches():
+        for signature, index in measure.signatures(batch):
+            key = (signature.callsite, batch.communicator.index)
+            if key not in found:
+                zeros = {name: np.zeros(len(batch.communicator.ranks)) for name in COLUMNS}
+                found[key] = _Sums(batch.communicator, zeros)
+            part = slice(None) if index is None else index
+            _add(found[key].values, batch, signature, part, trace.clock_error_ns)
+    operations = [key.operation for key in measure.callsites]
+    parts = [
+        pd.DataFrame(
+            {
+                "callsite": callsite,
+                "operation": operations[callsite],
+                "communicator": sums.communicator.identity,
+                "rank": sums.communicator.ranks,
+                **{name: sums.values[name].astype(np.int64) for name in COLUMNS},
+            }
+        )
+        for (callsite, _), sums in found.items()
+    ]
+    names = ["callsite", "operation", "communicator", "rank", *COLUMNS]
+    table: pd.DataFrame = pd.concat(parts) if parts else pd.DataFrame(columns=names)
+    return table.reset_index(drop=True)
+
+
+def _add(
+    sums: dict[str, Array], batch: Batch, signature: Signature, part: slice | Int, error_ns: int
+) -> None:
+    sums["elapsed_ns"] += batch.elapsed[:, part].sum(1)
+    if not (signature.comparable and signature.present.all()):
+        return
+    arrival, finish, begin = (m[:, part] for m in (batch.arrival, batch.finish, batch.begin))
+    closed: Bool = (finish != 0).all(0)
+    if not closed.all():
+        arrival, finish, begin = arrival[:, closed], finish[:, closed], begin[:, closed]
+    if not arrival.shape[1]:
+        return
+    sums["instances"] += arrival.shape[1]
+    first = arrival.min(0)
+    sums["lateness_ns"] += (arrival - first).sum(1)
+    last_row = arrival.argmax(0)
+    late = arrival.max(0) - first > error_ns
+    size = len(arrival)
+    sums["last"] += np.bincount(last_row[late], minlength=size)
+    if signature.state is None or size == 1:
+        return
+    wait = STATE_FUNCTIONS[signature.state](arrival, begin, finish, signature.group)
+    sums["wait_ns"] += wait.sum(1)
+    if signature.state == "late_root" and signature.group.root >= 0:
+        sums["caused_ns"][signature.group.root] += wait.sum()
+    else:
+        sums["caused_ns"] += np.bincount(last_row, wait.sum(0), size)
+
+
+def point_to_point(trace: Trace) -> Array:
+    """Return ns in point-to-point and completion calls, for each rank (float64)."""
+    totals = np.zeros(trace.ranks)
+    for rank in range(trace.ranks):
+        for block in trace.stream(rank).blocks(1 << 18):
+            if block.outside is not None:
+                totals[rank] += float(block.outside.sum())
+    return totals
+
+
+def lateness(
+    trace: Trace, instances: pd.DataFrame, ranks: Mapping[int, Int], rows: int, columns: int
+) -> dict[int, Float]:
+    """How late ranks come at some call sites, for pictures of at most rows x columns.
+
+    instances: those wanted, of `Trace.instances` in its order; ranks: per call site the world ranks
+    wanted, ascending. Per call site a matrix of float32 ns after the instance's first arrival:
+    runs of ranks x runs of consecutive instances, the largest of each, NaN where nobody came.
+    """
+    measure = Measure(trace)
+    wanted = set(instances["communicator"].astype(str))
+    first: dict[int, Int] = {}
+    found: dict[int, Float] = {}
+    for callsite, own in instances.groupby("callsite", sort=False):
+        key = int(str(callsite))
+        if key in ranks:
+            first[key] = own["first_arrival_ns"].to_numpy(np.int64)
+            shape = (min(rows, len(ranks[key])), min(columns, len(own)))
+            found[key] = np.full(shape, np.nan, np.float32)
+    for batch in trace.batches():
+        if batch.communicator.identity not in wanted:
+            continue
+        for signature, index in measure.signatures(batch):
+            here = found.get(signature.callsite)
+            if here is not None and here.size:
+                part = slice(None) if index is None else index
+                known, members = first[signature.callsite], ranks[signature.callsite]
+                _paint(here, batch, signature, part, known, members)
+    return found
+
+
+def _paint(
+    into: Float, batch: Batch, signature: Signature, part: slice | Int, first: Int, members: Int
+) -> None:
+    there = np.flatnonzero(signature.present)
+    world = batch.communicator.ranks[there]
+    arrival = batch.arrival[:, part][there]
+    begin = arrival.min(0)
+    number = np.minimum(np.searchsorted(first, begin), len(first) - 1)
+    good = first[number] == begin
+    at = np.minimum(np.searchsorted(members, world), len(members) - 1)
+    chosen = np.flatnonzero(members[at] == world)
+    if not good.any() or not len(chosen):
+        return
+    late = (arrival[chosen][:, good] - begin[good]).astype(np.float32)
+    column = number[good] * into.shape[1] // len(first)
+    starts = np.flatnonzero(np.diff(column, prepend=-1))
+    late, column = np.maximum.reduceat(late, starts, axis=1), column[starts]
+    row = at[chosen] * into.shape[0] // len(members)
+    np.fmax.at(into, (row[:, None], column[None, :]), late)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One instance: per member its world rank, arrival, exit (0 open) and waiting, int64 ns."""
+
+    ranks: Int
+    arrival: Int
+    finish: Int
+    wait: Int
+
+
+def one_instance(trace: Trace, communicator: str, sequence: int, start: int = 0) -> Instance:
+    """Return who came when in one instance, absent ranks left out; TraceError when there is none.
+
+    Reads the trace from its begin up to there.
+    """
+    measure = Measure(trace)
+    for batch in trace.batches(batch=1 << 18):
+        if batch.communicator.identity != communicator:
+            continue
+        at = np.flatnonzero((batch.sequence == sequence) & (batch.start == start))
+        if not len(at):
+            continue
+        column = at[:1]
+        for signature, index in measure.signatures(batch):
+            if index is None or column[0] in index:
+                return _instance(batch, signature, column)
+    raise TraceError(f"{trace.path}: no instance {sequence} on the communicator {communicator:.40}")
+
+
+def _instance(batch: Batch, signature: Signature, column: Int) -> Instance:
+    arrival, begin, finish = (m[:, column] for m in (batch.arrival, batch.begin, batch.finish))
+    wait = np.zeros_like(arrival)
+    everyone = signature.comparable and bool(signature.present.all() and (finish != 0).all())
+    if everyone and signature.state is not None and len(arrival) > 1:
+        wait = STATE_FUNCTIONS[signature.state](arrival, begin, finish, signature.group)
+    there = signature.present
+    ranks = batch.communicator.ranks[there]
+    return Instance(ranks, arrival[there, 0], finish[there, 0], wait[there, 0])
