@@ -58,7 +58,8 @@ def summary(surface: Surface) -> Surface:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="two coupled models on two groups of processes")
-    parser.add_argument("--cells", type=int, default=300, help="of the air; the ocean has 4 times")
+    parser.add_argument("--cells", type=int, default=300, help="of the air")
+    parser.add_argument("--ratio", type=int, default=4, help="cells of the ocean to one of the air")
     parser.add_argument("--steps", type=int, default=40)
     options = parser.parse_args()
 
@@ -72,7 +73,7 @@ def main() -> int:
     group = world.Split(color=int(ocean), key=rank)
     assert isinstance(group, MPI.Intracomm)
     inter = group.Create_intercomm(0, world, sailors if ocean else 0, tag=7)
-    grids = {True: 4 * options.cells, False: options.cells}
+    grids = {True: options.ratio * options.cells, False: options.cells}
     processes = {True: sailors, False: size - sailors}
 
     own = shares(grids[ocean], processes[ocean])[group.Get_rank()]

@@ -7,6 +7,7 @@ from typing import Any
 
 from mpiprof.model.schedule import ORDERS, Problem
 
+AUTO = "auto"  # the choice that leaves choosing to the selector
 LINE = "line"  # one message from the first to the last rank: what the network itself takes
 
 
@@ -14,9 +15,10 @@ LINE = "line"  # one message from the first to the last rank: what the network i
 class Case:
     """One thing to measure.
 
-    labels: its columns in the table. choice: `native`, or an algorithm as in `run --switch`, with
-    its parameters behind colons. members: "world", "permuted", "partial" (all but the last),
-    "ends" (the first and the last), a number (so many of the first ranks), or "8+8" (two groups).
+    labels: its columns in the table. choice: `native`, `auto`, or an algorithm as `run --switch`
+    takes it, with its parameters behind colons. members: "world", "permuted", "partial" (all but
+    the last), "ends" (the first and the last), a number (so many of the first ranks), or "8+8" (two
+    groups).
     arrivals: MAX_IF and the time of a message; each rank comes up to so many messages late, by a
     pattern that changes with the lap.
     """
@@ -39,6 +41,8 @@ class Case:
         """Return the choice as the library reads it; empty: the library's own."""
         if self.choice == "native" or self.operation == LINE:
             return ""
+        if self.choice == AUTO:
+            return AUTO
         p = parameters_of(self)
         order = ORDERS.index(p.order)
         return f"{self.operation} {self.name} 0 -1 {p.block_size} {order} {int(p.equal_blocks)}"

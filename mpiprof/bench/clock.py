@@ -24,7 +24,7 @@ class Clock:
         self.offset_ns = 0
         self._world = world
         self._sleep = ctypes.CDLL(None).clock_nanosleep
-        self.shared = len(set(world.allgather(_machine()))) == 1
+        self.shared = len(set(world.allgather(identity()))) == 1
 
     def now(self) -> int:
         """Return the joint time in ns."""
@@ -67,7 +67,7 @@ class Clock:
         return offset
 
 
-def _machine() -> str:
+def identity() -> str:
     """Return what ranks with one monotonic clock have in common."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     space = Path("/proc/self/ns/time")

@@ -18,3 +18,5 @@ class Options:
     quick: bool = False
     output: Path | None = None
     machine: Path | None = None
+    full: bool = False
+    only: tuple[str, ...] = ()

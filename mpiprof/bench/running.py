@@ -1,18 +1,22 @@
-"""Runs a study: inside MPI by all ranks, or simulated by one process."""
+"""Runs a study: inside MPI by all ranks, as single calls or loops, or simulated by one process."""
 
 from __future__ import annotations
 
 import importlib
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import numpy as np
 
-from mpiprof.bench import timing
-from mpiprof.bench.case import Case
+from mpiprof.bench import loop, timing
+from mpiprof.bench.case import AUTO, Case
+from mpiprof.bench.loop import Loop, Looped
 from mpiprof.bench.options import Options
+from mpiprof.bench.selection import noted, selections
 from mpiprof.bench.study import (
+    LoopStudy,
     Progress,
     Report,
     Result,
@@ -44,31 +48,43 @@ def wanted_laps(study: Study, options: Options) -> int:
 # ---- inside MPI
 
 
-def run_ranks(name: str, options: Options, library: str) -> None:
+def run_ranks(name: str, options: Options, library: str, *, in_loops: bool) -> None:
     """Take part in a study as one rank of MPI; rank 0 speaks and writes."""
     try:
-        _run_ranks(name, options, library)
+        ranks = timing.begin()
+        setup = _setup(ranks, options, library)
+        if in_loops:
+            _run_loops(loop_study_of(name), ranks, setup)
+        else:
+            _run_calls(study_of(name), ranks, setup)
     except BaseException as error:
         timing.abort_on_error(error)
         raise
 
 
-def _run_ranks(name: str, options: Options, library: str) -> None:
-    ranks, study = timing.begin(), study_of(name)
+def _setup(ranks: Ranks, options: Options, library: str) -> Setup:
     if ranks.world.size < 2:
         raise MpiprofError("a study needs two ranks or more: `bench NAME -n 8`")
     alpha, beta = timing.message_model(ranks)
     alpha, beta = ranks.world.bcast((alpha, beta))
     machine = uniform(alpha, beta)
-    setup = Setup(ranks.world.size, options, machine, library, timing.shared_nodes(ranks))
+    return Setup(ranks.world.size, options, machine, library, timing.shared_nodes(ranks))
+
+
+def _run_calls(study: Study, ranks: Ranks, setup: Setup) -> None:
     cases = study.cases(setup)
     for case in cases:
         ranks.communicator(case.members)
     lap_s = lap_seconds(cases, setup)
-    setup = replace(setup, laps=laps_within(setup, wanted_laps(study, options), lap_s))
+    setup = replace(setup, laps=laps_within(setup, wanted_laps(study, setup.options), lap_s))
     chief = ranks.rank == 0
     if chief:
-        _announce(study, setup, cases, lap_s)
+        _announce(
+            study.TITLE,
+            setup,
+            f"{len(cases)} cases, {setup.laps} laps",
+            lap_s * (setup.laps + 1),
+        )
     samples = _measure(ranks, cases, setup, chief)
     if chief:
         conclude(
@@ -84,24 +100,94 @@ def _result(s: timing.Sample) -> Result:
     return Result(s.case, total, s.elapsed_ns, spread.astype(np.float64))
 
 
-def _announce(study: Study, setup: Setup, cases: list[Case], lap_s: float) -> None:
+def _announce(title: str, setup: Setup, what: str, seconds: float) -> None:
     m = setup.machine
     print(
-        f"{study.TITLE}: {len(cases)} cases, {setup.laps} laps, {setup.ranks} ranks; messages take "
-        f"{time_text(m.alpha)} and {m.beta:.3g} ns a byte.\n"
-        f"This will take about {span_text(lap_s * (setup.laps + 1))}.",
+        f"{title}: {what}, {setup.ranks} ranks; messages take {time_text(m.alpha)} and "
+        f"{m.beta:.3g} ns a byte.\nThis will take about {span_text(seconds)}.",
         flush=True,
     )
 
 
 def _measure(ranks: Ranks, cases: list[Case], setup: Setup, chief: bool) -> list[timing.Sample]:
     progress = Progress(len(cases) * (setup.laps + 1), chief)
-    kept = timing.first_lap(ranks, cases, progress.step)
+    kept = _first_lap(ranks, cases, progress)
     progress.steps -= (len(cases) - len(kept)) * setup.laps
-    if chief and len(kept) < len(cases):
+    return timing.measure(ranks, kept, setup.laps, progress.step)
+
+
+def _first_lap(ranks: Ranks, cases: list[Case], progress: Progress) -> list[Case]:
+    kept = timing.first_lap(ranks, cases, progress.step)
+    if ranks.rank == 0 and len(kept) < len(cases):
         left = sorted({f"{c.operation} {c.choice}" for c in cases if c not in kept})
         print(f"Left out, as the library does not run them here: {', '.join(left)}")
-    return timing.measure(ranks, kept, setup.laps, progress.step)
+    return kept
+
+
+# ---- loops inside MPI
+
+
+def loop_study_of(name: str) -> LoopStudy:
+    """Import the module of a study of loops."""
+    return cast(LoopStudy, importlib.import_module(f"mpiprof.bench.{name}"))
+
+
+def fitted(study: LoopStudy, setup: Setup) -> Setup:
+    """Return the set-up with as many instances as are asked for, or as the time limit allows."""
+    options = setup.options
+    wanted = options.laps or (study.QUICK_LAPS if options.quick else study.LAPS)
+    setup = replace(setup, laps=wanted)
+    if options.laps or options.full:
+        return setup
+    part = options.minutes * 60 / loop.seconds(study.loops(setup), setup.machine, setup.ranks)
+    least = min(study.LEAST_LAPS, wanted)
+    return replace(setup, laps=max(min(wanted, int(wanted * part)), least))
+
+
+def _run_loops(study: LoopStudy, ranks: Ranks, setup: Setup) -> None:
+    setup = fitted(study, setup)
+    loops = study.loops(setup)
+    for one in loops:
+        ranks.communicator(one.cases[0].members)
+    if ranks.rank == 0:
+        took = loop.seconds(loops, setup.machine, setup.ranks)
+        _announce(study.TITLE, setup, f"{len(loops)} loops, {setup.laps} instances", took)
+    work = loop.Work(ranks)
+    if ranks.rank == 0 and work.timer:
+        print("Computation is a timer, as ranks outnumber processors.", flush=True)
+    fixed = {_identity(c): c for one in loops for c in one.cases if c.choice != AUTO}
+    progress = Progress(
+        len(fixed) + sum(one.laps * len(one.cases) for one in loops), ranks.rank == 0
+    )
+    kept = {_identity(c) for c in _first_lap(ranks, list(fixed.values()), progress)}
+    loops = [_without(one, kept) for one in loops]
+    progress.steps = len(fixed) + sum(one.laps * len(one.cases) for one in loops)
+    folder = trace_folder()
+    found: list[Looped] = []
+    for one in loops:
+        looped = loop.run(ranks, work, one, lambda: noted(folder), progress.step)
+        found += [looped] if looped is not None else []
+    if ranks.rank == 0:
+        publish(study.report(found, selections(folder, found), setup), study.TITLE, setup)
+
+
+def _identity(case: Case) -> tuple[object, ...]:
+    return case.operation, case.choice, case.problem, case.members
+
+
+def _without(one: Loop, kept: set[tuple[object, ...]]) -> Loop:
+    """Return a loop without the cases that do not apply here."""
+    cases = tuple(c for c in one.cases if c.choice == AUTO or _identity(c) in kept)
+    return replace(one, cases=cases)
+
+
+def trace_folder() -> Path | None:
+    """Return the folder into which this process's calls are recorded, None where none is."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = Path(line.partition("/")[1] + line.partition("/")[2])
+        if path.suffix == ".log" and path.name.startswith(("rank-", "node-")):
+            return path.parent
+    return None
 
 
 # ---- simulated
@@ -131,10 +217,15 @@ def conclude(study: Study, results: list[Result], setup: Setup) -> None:
     starts = [float(np.median(r.spread)) for r in results if r.case.arrivals[0] <= 1]
     if starts and not setup.simulated:
         found.notes.append(f"Ranks started within {time_text(float(np.median(starts)))} (median).")
+    publish(found, study.TITLE, setup)
+
+
+def publish(found: Report, title: str, setup: Setup) -> None:
+    """Print a report, and write it where that is asked for."""
     print()
     print_table(found)
     if setup.options.output is not None:
         where = "simulated" if setup.simulated else os.environ.get("MPIPROF_STUDY_PLACE", "")
-        title = f"{study.TITLE}, {setup.ranks} processes" + (f", {where}" if where else "")
-        files = write(found, title, setup.options.output)
+        page = f"{title}, {setup.ranks} processes" + (f", {where}" if where else "")
+        files = write(found, page, setup.options.output)
         print(f"\nwritten: {', '.join(map(str, files))}")

@@ -99,6 +99,21 @@ class Study(Protocol):
         """Return what was found."""
 
 
+class LoopStudy(Protocol):
+    """A module of a study of loops (loop.py); LEAST_LAPS: what a time limit leaves."""
+
+    TITLE: str
+    LAPS: int
+    QUICK_LAPS: int
+    LEAST_LAPS: int
+
+    def loops(self, setup: Setup) -> list[Any]:
+        """Return what to measure; `setup.laps` is the number of instances."""
+
+    def report(self, results: Sequence[Any], selected: Sequence[Any], setup: Setup) -> Report:
+        """Return what was found."""
+
+
 # ---- numbers
 
 
@@ -111,6 +126,22 @@ def ratio(above: Result, below: Result) -> tuple[float, float, float]:
     picks = np.random.default_rng(0).integers(0, laps, (RESAMPLES, laps))
     ratios = np.median(above.total[picks], axis=1) / np.median(below.total[picks], axis=1)
     low, high = np.percentile(ratios, (2.5, 97.5))
+    return value, float(low), float(high)
+
+
+def ratio_interval(
+    above: Values, below: Values, statistic: Callable[..., Any] = np.median
+) -> tuple[float, float, float]:
+    """Return the ratio of medians, or means, with its 95 % interval; each resampled for itself."""
+    value = float(statistic(above) / statistic(below))
+    if min(len(above), len(below)) < 2:
+        return value, value, value
+    random = np.random.default_rng(0)
+    over, under = (
+        statistic(v[random.integers(0, len(v), (RESAMPLES, len(v)))], axis=1)
+        for v in (above, below)
+    )
+    low, high = np.percentile(over / under, (2.5, 97.5))
     return value, float(low), float(high)
 
 

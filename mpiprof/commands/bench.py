@@ -5,6 +5,7 @@
   python -m mpiprof bench cases --cluster 16x100mbit     16 network namespaces as nodes, their
                                                          ports at 100 Mbit/s (needs root, iproute2)
   python -m mpiprof bench intergroup --simulate 64       from the simulator, up to 65536 processes
+  python -m mpiprof bench adaptive --cluster 16x100mbit  what `run --switch auto` must hold
 
 Prints a table; -o NAME writes NAME.csv and NAME.html. How long it takes is said before.
 """
@@ -13,13 +14,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mpiprof import launch, library
@@ -35,10 +37,19 @@ STUDIES = {
     "reduction": "reduce and allreduce: which protocol for which size and number of processes",
     "impact": "what imbalanced arrivals do to all-to-all and broadcast algorithms",
     "cases": "what must hold on an emulated cluster, asked and measured",
+    "arrival": "why balanced programs arrive imbalanced: exits, computation, arrivals",
+    "robust": "auto against the library and every fixed algorithm, imbalanced or not",
+    "adaptive": "what auto must hold on an emulated cluster, asked and measured",
+    "apps": "the samples under the library and under auto; their imbalance factors",
 }
+LOOPS = ("arrival", "robust", "adaptive")  # many calls in a row, which nobody simulates
+PROGRAMS = "apps"  # starts programs, and so can't be within a job itself
+ONLY = ("robust", "adaptive", PROGRAMS)
+FULL = "robust"
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 READY = "MPIPROF_STUDY_FOLDER"
 PLACE = "MPIPROF_STUDY_PLACE"
+Start = Callable[[Sequence[str], Mapping[str, str]], int]  # a command and its environment, on ranks
 
 
 def sizes(text: str) -> tuple[int, ...]:
@@ -79,6 +90,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--repetitions", type=int, default=0, metavar="N", help="laps, whatever they take")
     add("--minutes", type=float, default=15, help="do no more laps than take so long (15)")
     add("--quick", action="store_true", help="fewer sizes and laps")
+    add("--full", action="store_true", help="robust: the whole grid, in hours")
+    add("--only", metavar="A,B", help="some operations of robust, cases of adaptive, apps")
     add("-o", dest="output", type=Path, metavar="NAME", help="write NAME.csv and NAME.html")
 
 
@@ -87,6 +100,8 @@ def run(args: argparse.Namespace) -> int:
     options = checked_options(args)
     environment = dict(os.environ)
     if args.simulate is not None:
+        if args.study in (*LOOPS, PROGRAMS):
+            raise UsageError(f"{args.study} can't be simulated: give -n or --cluster 16x100mbit")
         from mpiprof.bench.running import run_simulated
 
         if not 2 <= args.simulate <= 65536:
@@ -97,16 +112,18 @@ def run(args: argparse.Namespace) -> int:
     if launch.rank_in(environment) is not None:
         if args.ranks is not None or args.cluster:
             raise UsageError("-n and --cluster start ranks themselves: leave out this mpiexec")
+        if args.study == PROGRAMS:
+            raise UsageError(f"{PROGRAMS} starts programs itself: `bench {PROGRAMS} -n 8`")
         return take_part(args, options)
     mpi = this_mpi(environment)
     if args.cluster:
-        return on_cluster(args, mpi)
+        return on_cluster(args, mpi, options)
     if args.ranks is None:
         raise UsageError(
             f"say where to run: `mpiexec -n 8 {invocation()} bench {args.study}`, -n 8, "
             "--cluster 16x100mbit or --simulate 64"
         )
-    return on_this_machine(args, mpi, environment)
+    return on_this_machine(args, mpi, environment, options)
 
 
 def checked_options(args: argparse.Namespace) -> Options:
@@ -117,6 +134,10 @@ def checked_options(args: argparse.Namespace) -> Options:
         raise UsageError("--machine is for --simulate: elsewhere the machine is measured")
     if args.repetitions < 0 or args.minutes <= 0:
         raise UsageError("--repetitions and --minutes are numbers above 0")
+    if args.full and args.study != FULL:
+        raise UsageError(f"--full is for {FULL}: the others have one grid")
+    if args.full and args.quick:
+        raise UsageError("--full and --quick contradict each other: leave one out")
     return Options(
         args.sizes,
         args.blocks,
@@ -126,7 +147,23 @@ def checked_options(args: argparse.Namespace) -> Options:
         args.quick,
         args.output,
         args.machine,
+        args.full,
+        only(args),
     )
+
+
+def only(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the parts of a study that are asked for, empty: all; raises UsageError."""
+    if args.only is None:
+        return ()
+    if args.study not in ONLY:
+        raise UsageError(f"--only is for {', '.join(ONLY)}")
+    known = importlib.import_module(f"mpiprof.bench.{args.study}").names()
+    wanted = tuple(word.strip() for word in args.only.split(","))
+    unknown = [word for word in wanted if word not in known]
+    if unknown:
+        raise UsageError(f"--only {unknown[0]}: {args.study} has {', '.join(known)}")
+    return wanted
 
 
 def this_mpi(environment: Mapping[str, str]) -> Mpi:
@@ -150,52 +187,73 @@ def words_of(args: argparse.Namespace) -> list[str]:
     for option in ("sizes", "blocks", "processes"):
         if getattr(args, option):
             words += [f"--{option}", ",".join(map(str, getattr(args, option)))]
-    if args.quick:
-        words.append("--quick")
+    words += [f"--{option}" for option in ("quick", "full") if getattr(args, option)]
+    if args.only is not None:
+        words += ["--only", args.only]
     if args.output is not None:
         words += ["-o", str(args.output.absolute())]
     return words
 
 
-def prepared(words: Sequence[str], mpi: Mpi, folder: Path) -> dict[str, str]:
+def prepared(study: str, words: Sequence[str], mpi: Mpi, folder: Path) -> dict[str, str]:
     """Return what a rank's environment must have beyond ours: the library put before its MPI."""
     program = Program("bench", tuple(words), tuple(words), None, Path(sys.executable))
-    options = launch.Options(folder, record="summary", python_sites="never", quiet=True)
+    record = "events" if study in LOOPS else "summary"  # where probing instances are counted
+    options = launch.Options(folder, record=record, python_sites="never", quiet=True)
     full = launch.recorder_environment(program, mpi, options, os.environ)
     changed = {name: value for name, value in full.items() if os.environ.get(name) != value}
     return changed | {READY: str(folder)}
 
 
-def on_cluster(args: argparse.Namespace, mpi: Mpi) -> int:
+def on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
     """Run the study on an emulated cluster, which is taken down whatever happens."""
     from mpiprof.bench import cluster
 
     shape = cluster.parse(args.cluster)
-    words = words_of(args)
-    with cluster.endings_as_exceptions(), trace_folder() as folder:
-        environment = prepared(words, mpi, folder) | {PLACE: f"{shape}, {mpi.family}"}
-        if sys.stderr.isatty():
-            environment["MPIPROF_PROGRESS"] = "1"
-        with cluster.Cluster(shape) as made:
-            print(f"emulated cluster of {shape}, {mpi.family}", flush=True)
-            return made.run(mpi, shape.ranks, words, environment)
+    with cluster.endings_as_exceptions(), cluster.Cluster(shape) as made:
+        print(f"emulated cluster of {shape}, {mpi.family}", flush=True)
+
+        def start(words: Sequence[str], inside: Mapping[str, str]) -> int:
+            return made.run(mpi, shape.ranks, words, inside)
+
+        return start_study(args, mpi, options, start, shape.ranks, f"{shape}, {mpi.family}")
 
 
-def on_this_machine(args: argparse.Namespace, mpi: Mpi, environment: Mapping[str, str]) -> int:
+def on_this_machine(
+    args: argparse.Namespace, mpi: Mpi, environment: Mapping[str, str], options: Options
+) -> int:
     """Run the study on ranks of this machine."""
     from mpiprof import mpiexec
     from mpiprof.bench.cluster import endings_as_exceptions
 
     if args.ranks < 2:
         raise UsageError(f"-n {args.ranks}: a study needs two ranks or more")
+    launcher = mpiexec.find(mpi, environment).words(args.ranks, environment)
+
+    def start(words: Sequence[str], inside: Mapping[str, str]) -> int:
+        pairs = [f"{name}={value}" for name, value in inside.items()]
+        return subprocess.run([*launcher, "env", *pairs, *words], check=False).returncode
+
+    with endings_as_exceptions():
+        place = f"one machine, {mpi.family}"
+        return start_study(args, mpi, options, start, args.ranks, place)
+
+
+def start_study(
+    args: argparse.Namespace, mpi: Mpi, options: Options, start: Start, ranks: int, place: str
+) -> int:
+    """Start the ranks of a study, or the programs that it is about."""
+    if args.study == PROGRAMS:
+        from mpiprof.bench import apps
+
+        apps.run(options, start, ranks, place)
+        return 0
     words = words_of(args)
-    with endings_as_exceptions(), trace_folder() as folder:
-        inside = prepared(words, mpi, folder) | {PLACE: f"one machine, {mpi.family}"}
+    with trace_folder() as folder:
+        inside = prepared(args.study, words, mpi, folder) | {PLACE: place}
         if sys.stderr.isatty():
             inside["MPIPROF_PROGRESS"] = "1"
-        start = mpiexec.find(mpi, environment).words(args.ranks, environment)
-        pairs = [f"{name}={value}" for name, value in inside.items()]
-        return subprocess.run([*start, "env", *pairs, *words], check=False).returncode
+        return start(words, inside)
 
 
 @contextlib.contextmanager
@@ -215,13 +273,13 @@ def take_part(args: argparse.Namespace, options: Options) -> int:
         job = launch.job_in(os.environ) or f"{os.getuid()}-{os.getppid()}"
         folder = Path(tempfile.gettempdir(), "mpiprof-bench-" + re.sub("[^A-Za-z0-9.]", "-", job))
         words = words_of(args)
-        full = dict(os.environ) | prepared(words, mpi, folder)
+        full = dict(os.environ) | prepared(args.study, words, mpi, folder)
         if launch.job_in(os.environ) is None:  # ranks of other nodes have other parents
             full["MPIPROF_BASE"] = full.pop("MPIPROF_TRACE")
         launch.become(words, full | {READY: "remove"})
     from mpiprof.bench.running import run_ranks
 
-    run_ranks(args.study, options, mpi.abi)
+    run_ranks(args.study, options, mpi.abi, in_loops=args.study in LOOPS)
     return leave(os.environ[READY] == "remove")
 
 

@@ -1,0 +1,217 @@
+"""What `--switch auto` must hold, asked and measured: `bench adaptive --cluster 16x100mbit`.
+
+Each case runs 300 instances under auto, probing included, and the library's own and every fixed
+algorithm before and after in the same run. Times are sums over the instances of the last exit minus
+the last arrival (of a broadcast the mean score, as its last arrival bounds nothing); what ran fewer
+times than auto counts by its mean. A rank that is late comes 4 messages of the all-to-all after the
+others. In the cases `moves` and `ends` the arrivals change at half of the instances; the fixed ones
+after them have the new arrivals. `bench apps` measures the programs, `bench robust` the grid, and
+`python -m mpiprof.bench.overhead` what a call costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.bench.cases import at_least, at_most
+from mpiprof.bench.contest import (
+    PROBES,
+    WITHIN,
+    Contest,
+    after_last,
+    contest_loops,
+    contests,
+    medians_text,
+    score,
+)
+from mpiprof.bench.loop import Loop, Looped, Phase
+from mpiprof.bench.selection import Selection
+from mpiprof.bench.study import Report, Row, Setup, bytes_text, time_text
+from mpiprof.model.distributions import broadcast
+from mpiprof.model.schedule import Problem
+
+TITLE = "What auto must hold"
+LAPS = 300
+QUICK_LAPS = 60
+LEAST_LAPS = 300  # what is asked is asked of so many
+MB = 1 << 20
+LATE_MESSAGES = 4
+ASKED_RANKS = 16
+LEAST_NATIVE = 0.97
+COLUMNS = ("case", "compared", "took", "measured", "95 %", "asked", "holds")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A case: its title with the message's size left open; whether the arrivals change."""
+
+    title: str
+    operation: str
+    changes: bool = False
+
+
+KINDS = {
+    "allgatherv": Kind("allgatherv, {total} at rank 0", "allgatherv"),
+    "intergroup": Kind("allgather between groups, {total} each", "allgather"),
+    "late": Kind("alltoall {message}, one rank late", "alltoall"),
+    "moves": Kind("alltoall {message}, the late rank moves", "alltoall", changes=True),
+    "moves_bcast": Kind("bcast {quarter}, the late rank moves", "bcast", changes=True),
+    "ends": Kind("alltoall {message}, lateness ends", "alltoall", changes=True),
+}
+
+
+def names() -> tuple[str, ...]:
+    """Return what `--only` can name."""
+    return tuple(KINDS)
+
+
+def loops(setup: Setup) -> list[Loop]:
+    """Return all contests' loops."""
+    found: list[Loop] = []
+    total = setup.options.sizes[0] if setup.options.sizes else MB
+    for name in setup.options.only or KINDS:
+        found += _loops(setup, name, total)
+    return found
+
+
+def _loops(setup: Setup, name: str, total: int) -> list[Loop]:
+    p, kind = setup.ranks, KINDS[name]
+    message = max(total // p, 1)
+    sizes = {"total": total, "message": message, "quarter": max(total // 4, 1)}
+    texts = {k: bytes_text(n) for k, n in sizes.items()}
+    labels = {"name": name, "title": kind.title.format(**texts)}
+    late_ns = int(LATE_MESSAGES * (setup.machine.alpha + message * setup.machine.beta))
+
+    def alone(rank: int) -> tuple[int, ...]:
+        return tuple(late_ns * (r == rank) for r in range(p))
+
+    members, phases = "world", [alone(-1)]
+    if name == "allgatherv":
+        problem = Problem(p, counts=broadcast(total, p))
+    elif name == "intergroup":
+        half = p // 2
+        each = max(total // half, 1)
+        problem = Problem(half, each, remote_size=half, remote_bytes=each)
+        members, phases = f"{half}+{half}", [(0,) * p]
+    elif name == "moves_bcast":
+        problem, phases = Problem(p, sizes["quarter"]), [alone(p - 1), alone(1)]
+    else:
+        problem = Problem(p, message)
+        first = alone(p // 4)
+        phases = {"late": [first], "moves": [first, alone(3 * p // 4)]}.get(name, [first, (0,) * p])
+    since = (0, setup.laps // 2)
+    return contest_loops(
+        setup,
+        labels,
+        kind.operation,
+        problem,
+        members=members,
+        phases=tuple(Phase(i, late) for i, late in zip(since, phases, strict=False)),
+    )
+
+
+# ---- the table
+
+
+def _line(
+    contest: Contest, compared: str, measured: float, asked: str, holds: bool | None, more: Row
+) -> Row:
+    return {
+        "case": contest.labels["title"],
+        "compared": compared,
+        "measured": measured,
+        "asked": asked,
+        "holds": "" if holds is None else "yes" if holds else "NO",
+    } | more
+
+
+def _interval(low: float, high: float) -> str:
+    return f"{low:.3g} to {high:.3g}"
+
+
+def whole(contest: Contest, choice: str, least: float | None) -> Row:
+    """Return the line of a fixed choice's sum over auto's."""
+    measure = score if contest.operation == "bcast" else after_last
+    value, low, high = contest.against(choice, measure)
+    ours = contest.own(measure)
+    sums = (contest.fixed(choice, measure).mean() * len(ours), ours.sum())
+    holds: Callable[[float], bool] = at_least(least or 0)
+    return _line(
+        contest,
+        f"{choice} / auto",
+        value,
+        f"at least {least:g}" if least else "(Open MPI only)",
+        holds(value) if least else None,
+        {"took": " / ".join(map(time_text, sums)), "95 %": _interval(low, high)},
+    )
+
+
+def after_probing(contest: Contest) -> Row:
+    """Return the line of auto's held instances over the best fixed choice."""
+    only_after = KINDS[contest.labels["name"]].changes
+    best = contest.best(only_after=only_after)
+    value, low, high = contest.against_best(only_after=only_after)
+    times = (contest.own(score, contest.held), contest.fixed(best, score, only_after=only_after))
+    chosen = contest.selection.chosen(contest.auto.loop.laps) or "auto"
+    return _line(
+        contest,
+        f"after probing: {chosen} / {best}".replace("block_size=", ""),
+        value,
+        f"at most {WITHIN:g}",
+        at_most(WITHIN)(value),
+        {
+            "took": " / ".join(time_text(float(np.median(t))) for t in times),
+            "95 %": _interval(low, high),
+        },
+    )
+
+
+def probing(contest: Contest) -> Row:
+    """Return the line of the most probing instances of a phase."""
+    probes = contest.selection.probes()
+    most = float(max(probes)) if probes else np.nan
+    text = "probing instances" + (f" ({'+'.join(map(str, probes))})" if len(probes) > 1 else "")
+    asked = f"at most {PROBES} a phase"
+    return _line(contest, text, most, asked, most <= PROBES if probes else None, {})
+
+
+def noticed(contest: Contest) -> Row:
+    """Return the line of the instance at which the change was noticed."""
+    change = contest.auto.loop.phases[-1].since
+    s = contest.selection
+    later = [(i, w) for i, w in zip(s.phases, s.windows, strict=True) if i >= change]
+    instance, window = later[0] if later else (-1, 0)
+    asked = f"by {change + 2 * window}" if window else "within two windows"
+    holds = instance <= change + 2 * window if window else None
+    if s.phases and not later:
+        holds = False
+    measured = float(instance) if later else np.nan
+    return _line(contest, f"change at {change} noticed at", measured, asked, holds, {})
+
+
+def lines(contest: Contest, library: str) -> list[Row]:
+    """Return all that is asked of one case."""
+    name, openmpi = contest.labels["name"], library == "openmpi"
+    if name == "allgatherv":
+        rows = [whole(contest, "native", 2.5 if openmpi else LEAST_NATIVE)]
+    else:
+        rows = [whole(contest, "native", 4.0 if name == "intergroup" else LEAST_NATIVE)]
+    if name == "late" and contest.after.index("pair") >= 0:
+        rows.append(whole(contest, "pair", 1.3 if openmpi else None))
+    if KINDS[name].changes:
+        rows.append(noticed(contest))
+    return [*rows, after_probing(contest), probing(contest)]
+
+
+def report(results: Sequence[Looped], selected: Sequence[Selection], setup: Setup) -> Report:
+    """Return the table of what is asked and what was measured."""
+    found = contests(results, selected)
+    rows = [row for contest in found for row in lines(contest, setup.library)]
+    if setup.ranks != ASKED_RANKS or setup.laps < LAPS or setup.options.sizes:
+        for row in rows:
+            row |= {"asked": f"({row['asked'].strip('()')}, at {ASKED_RANKS})", "holds": ""}
+    medians = "\n".join(f"{c.labels['title']}: {medians_text(c)}" for c in found)
+    return Report(COLUMNS, rows, [f"Median scores (ms):\n{medians}"])

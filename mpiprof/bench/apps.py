@@ -1,0 +1,230 @@
+"""Programs under `auto` (Faraj et al. 2008, Table 12) and how they arrive (Tables 4 and 5).
+
+Each sample runs as it is, then under `--switch auto`, then as it is again, as the machine drifts.
+`native s` and `auto s`: for the whole run from MPI_Init to MPI_Finalize, and the mean over ranks of
+the time in its collectives, waiting included as in the paper. `algorithm` is what the last third of
+the instances mostly ran on under auto. The imbalance factors are those of the first run: of all
+routines (Table 4) and of those with a tenth or more of the time in collectives (Table 5).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import mpiprof
+from mpiprof import launch
+from mpiprof.analysis.callsites import averages, routines
+from mpiprof.bench.case import AUTO
+from mpiprof.bench.options import Options
+from mpiprof.bench.running import publish
+from mpiprof.bench.study import Progress, Report, Row, Setup, span_text
+from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.trace import Trace
+
+TITLE = "Programs under auto"
+RUNS = ("native", AUTO, "native")
+ASKED_RANKS = 16
+LEAST = 0.97  # of native's time over auto's: within 3 %
+LAST = 3  # the last third of the instances
+WHOLE, ALL = "(whole run)", "(all collectives)"
+COLUMNS = (
+    "program",
+    "routine",
+    "instances",
+    "native s",
+    "native ±",
+    "auto s",
+    "native / auto",
+    "algorithm",
+    "δ/T",
+    "ω/T",
+    "asked",
+    "holds",
+)
+
+
+@dataclass(frozen=True)
+class App:
+    """A sample: its words, those of a quick run, and the seconds on 16 nodes at 100 Mbit/s.
+
+    asked: in these routines together it must spend so many times less.
+    """
+
+    words: str
+    quick: str
+    seconds: int
+    asked: float = 0.0
+    routines: tuple[str, ...] = ()
+
+
+APPS = {
+    "ft": App("ft.py --grid 64 --steps 150", "ft.py --grid 16 --steps 3", 30),
+    "hydro": App("hydro.py --cells 384", "hydro.py --cells 32", 40),
+    "fft2d": App("fft2d.py --order 1024 --repetitions 75", "fft2d.py --order 64", 50),
+    "transpose": App("transpose.py --order 1024 --repetitions 300", "transpose.py --order 64", 30),
+    "coupled": App(
+        "coupled.py --cells 131072 --ratio 1 --steps 150",  # 1 MB a group
+        "coupled.py --cells 300",
+        150,
+        asked=3.0,
+        routines=("allgather", "allgatherv"),  # those between its groups
+    ),
+    "nbody": App("nbody.py --bodies 1600 --steps 300", "nbody.py --bodies 64", 30),
+    "md": App("md.py --steps 150", "md.py --cells 2", 20),
+}
+Start = Callable[[Sequence[str], Mapping[str, str]], int]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was measured of one run of a program: seconds and imbalance factors by routine."""
+
+    seconds: dict[str, float]
+    instances: dict[str, int]
+    factors: dict[str, tuple[float, float]]
+    algorithms: dict[str, str]
+
+
+def names() -> tuple[str, ...]:
+    """Return what `--only` can name."""
+    return tuple(APPS)
+
+
+def samples_folder() -> Path:
+    """Return where the samples are; raises UsageError where they are not."""
+    for folder in (Path(mpiprof.__file__).parent.parent / "samples", Path("samples")):
+        if (folder / "ft.py").is_file():
+            return folder.absolute()
+    raise UsageError("the samples are not here: run this in the project's own folder")
+
+
+# ---- running
+
+
+def run(options: Options, start: Start, ranks: int, place: str) -> None:
+    """Run the programs, and print and write what was found."""
+    samples = samples_folder()
+    chosen = options.only or names()
+    took = sum(APPS[name].seconds for name in chosen) * len(RUNS)
+    times = "a minute" if options.quick else f"{span_text(took)}, on 16 nodes at 100 Mbit/s"
+    print(
+        f"{TITLE}: {', '.join(chosen)}, each native, auto, native, on {ranks} ranks.\n"
+        f"This will take about {times}.",
+        flush=True,
+    )
+    progress = Progress(len(chosen) * len(RUNS), shown=True)
+    rows = []
+    for name in chosen:
+        app = APPS[name]
+        words = (app.quick if options.quick else app.words).split()
+        several = []
+        for mode in RUNS:
+            argv = [str(samples / words[0]), *words[1:]]
+            several.append(one_run(start, argv, None if mode == "native" else AUTO))
+            progress.step()
+        judged = ranks == ASKED_RANKS and not options.quick
+        rows += rows_of(name, several, app, judged=judged)
+    os.environ["MPIPROF_STUDY_PLACE"] = place
+    note = f"Asked on {ASKED_RANKS} nodes at 100 Mbit/s."
+    publish(Report(COLUMNS, rows, [note]), TITLE, Setup(ranks, options))
+
+
+def one_run(start: Start, argv: Sequence[str], switch: str | None) -> Run:
+    """Record a program on the ranks that `start` gives; raises MpiprofError where it fails."""
+    with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as name:
+        trace, said = Path(name, "trace"), Path(name, "said")
+        words = [sys.executable, *launch.python_flags(), "-m", "mpiprof", "run", "-q"]
+        words += ["-o", str(trace), *(["--switch", switch] if switch else []), *argv]
+        # What the programs print is only of interest where one fails.
+        quiet = ["/bin/sh", "-c", f'exec "$@" >>{said} 2>&1', "sh"]
+        code = start([*quiet, *words], {})
+        if code:
+            lines = said.read_text(errors="replace").splitlines() if said.exists() else []
+            last = lines[-1] if lines else "it said nothing"
+            shown = next((line for line in lines if "check failed" in line), last)
+            how = f" --switch {switch}" if switch else ""
+            raise MpiprofError(f"{Path(argv[0]).name}{how} ended with {code}: {shown}")
+        return measured(mpiprof.open(trace))
+
+
+def measured(trace: Trace) -> Run:
+    """Return what a trace tells: of all collectives, of each major routine, of the whole run."""
+    table = trace.callsites
+    overall = averages(table)
+    seconds = {
+        WHOLE: trace.duration_ns / 1e9,
+        ALL: float(table["total_elapsed_ns"].sum()) / trace.ranks / 1e9,
+    }
+    instances = {ALL: int(table["instances"].sum())}
+    factors = {ALL: (overall["average_factor"], overall["worst_factor"])}
+    joined = routines(table)
+    for row in joined[joined["major"]].to_dict("records"):
+        name = str(row["operation"])
+        seconds[name] = float(row["total_elapsed_ns"]) / trace.ranks / 1e9
+        instances[name] = int(row["count"])
+        factors[name] = (float(row["average_factor"]), float(row["worst_factor"]))
+    for row in joined[~joined["major"]].to_dict("records"):  # major in another run of the program
+        seconds[str(row["operation"])] = float(row["total_elapsed_ns"]) / trace.ranks / 1e9
+    return Run(seconds, instances, factors, algorithms_of(trace))
+
+
+def algorithms_of(trace: Trace) -> dict[str, str]:
+    """Return what the last third of each routine's instances mostly ran on."""
+    found = {}
+    for operation, part in trace.instances.groupby("operation", observed=True):
+        names_ = [str(name) for name in part["algorithm"]]
+        last = names_[-max(len(names_) // LAST, 1) :]
+        found[str(operation)] = Counter(last).most_common(1)[0][0]
+    return found
+
+
+# ---- the table
+
+
+def rows_of(name: str, runs: Sequence[Run], app: App, *, judged: bool) -> list[Row]:
+    """Return a program's lines: the whole run, all collectives, and the major routines."""
+    first = runs[0]
+    rows = [row_of(name, routine, (routine,), runs) for routine in (WHOLE, *first.factors)]
+    # What the two native runs differ by is no one's merit.
+    slower = max(first.seconds[WHOLE], runs[-1].seconds[WHOLE])
+    rows[0] |= verdict(slower / float(rows[0]["auto s"]), LEAST, "not slower", judged=judged)
+    if app.asked:
+        row = row_of(name, " + ".join(app.routines), app.routines, runs)
+        measured_ = float(row["native / auto"])
+        rows.append(row | verdict(measured_, app.asked, f"at least {app.asked:g}", judged=judged))
+    return rows
+
+
+def row_of(name: str, title: str, parts: Sequence[str], runs: Sequence[Run]) -> Row:
+    """Return the line of one routine, or of several together."""
+    first, auto, _ = runs
+    before, ours, after = (sum(r.seconds.get(part, 0.0) for part in parts) for r in runs)
+    native = (before + after) / 2
+    average, worst = first.factors.get(title, (np.nan, np.nan))
+    return {
+        "program": name,
+        "routine": title,
+        "instances": first.instances.get(title, ""),
+        "native s": native,
+        "native ±": abs(before - after) / 2,
+        "auto s": ours,
+        "native / auto": native / ours if ours else np.nan,
+        "algorithm": auto.algorithms.get(title, ""),
+        "δ/T": average,
+        "ω/T": worst,
+    }
+
+
+def verdict(value: float, least: float, asked: str, *, judged: bool) -> Row:
+    """Return what is asked and whether it holds; in parentheses where it's asked elsewhere."""
+    if not judged:
+        return {"asked": f"({asked})", "holds": ""}
+    return {"asked": asked, "holds": "yes" if value >= least else "NO"}

@@ -1,0 +1,119 @@
+"""Why balanced programs arrive imbalanced (Faraj et al. 2008, Section 5, Tables 6 and 7).
+
+Figure 4's loop: every process computes for equally long and calls an all-to-all of 64 KB, again and
+again, with no barrier between. The worst-case imbalance of exits, of computation (the longest minus
+the shortest) and of arrivals, over the time of one message, against the computation time. The paper
+makes 5 experiments of 1000 instances on 5 days; here 5 in turn, as long as the time limit allows.
+Means and 95 % intervals are over all instances, as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mpiprof.bench import plot
+from mpiprof.bench.case import Case
+from mpiprof.bench.loop import Loop, Looped, elapsed_ns
+from mpiprof.bench.selection import Selection
+from mpiprof.bench.study import Report, Row, Setup, Values, bytes_text, mean_interval, time_text
+from mpiprof.bench.timing import Int
+from mpiprof.model.schedule import Problem
+
+TITLE = "Arrivals after balanced computation"
+LAPS = 1000
+QUICK_LAPS = 10
+LEAST_LAPS = 10
+EXPERIMENTS = 5
+BYTES = 64 << 10
+COMPUTATION_MS = (50, 100, 200, 400, 800)
+QUICK_MS = (50, 200)
+KINDS = ("exit", "computation", "arrival")
+PAPER = {  # ms: exit, computation and arrival on Lemieux and on the Beowulf cluster
+    50: ("15.2 / 23.4 / 32.5", "5.07 / 3.16 / 7.02"),
+    100: ("15.2 / 46.8 / 54.5", "4.32 / 7.52 / 9.53"),
+    200: ("15.0 / 87.4 / 92.7", "3.71 / 14.18 / 15.17"),
+    400: ("15.1 / 160 / 164", "6.22 / 31.41 / 33.17"),
+    800: ("15.0 / 320 / 322", "11.62 / 56.24 / 56.29"),
+}
+COLUMNS = (
+    "computation ms",
+    "bytes",
+    "instances",
+    *(column for kind in KINDS for column in (f"{kind} ω/T", f"{kind} ±")),
+    "arrival ω ms",
+    "in the call ms",
+    "Lemieux",
+    "Beowulf",
+)
+
+
+def loops(setup: Setup) -> list[Loop]:
+    """Return all experiments, in each every computation time."""
+    several = min(EXPERIMENTS, setup.laps)
+    found = []
+    for experiment in range(several):
+        laps = setup.laps // several + (experiment < setup.laps % several)
+        for n in setup.options.sizes or (BYTES,):
+            for ms in QUICK_MS if setup.options.quick else COMPUTATION_MS:
+                labels = {"computation ms": ms, "bytes": n}
+                case = Case(labels, "alltoall", "native", Problem(setup.ranks, n))
+                found.append(Loop(labels, (case,), laps, ms * 1_000_000, agreed=False))
+    return found
+
+
+def row_of(results: Sequence[Looped], message_ns: float) -> Row:
+    """Return the line of one computation time, from its experiments."""
+
+    def spread(times: Int) -> Values:
+        return np.asarray(np.ptp(times[0], axis=-1) / message_ns, np.float64)
+
+    imbalance = {
+        "exit": [spread(r.exits) for r in results],
+        "computation": [spread(r.arrivals - r.begins) for r in results],
+        "arrival": [spread(r.arrivals) for r in results],
+    }
+    row: Row = {"instances": sum(r.loop.laps for r in results)}
+    for kind, parts in imbalance.items():
+        row[f"{kind} ω/T"], row[f"{kind} ±"] = mean_interval(np.concatenate(parts))
+    row["arrival ω ms"] = row["arrival ω/T"] * message_ns / 1e6
+    taken = [elapsed_ns(r.arrivals[0], r.exits[0]) for r in results]
+    row["in the call ms"] = float(np.concatenate(taken).mean()) / 1e6
+    return row
+
+
+def report(results: Sequence[Looped], _: Sequence[Selection], setup: Setup) -> Report:
+    """Return a line for each computation time, beside the paper's two clusters."""
+    rows = []
+    for labels in dict.fromkeys(tuple(r.loop.labels.items()) for r in results):
+        mine = [r for r in results if tuple(r.loop.labels.items()) == labels]
+        known = dict(labels)
+        message_ns = setup.machine.alpha + known["bytes"] * setup.machine.beta
+        row = known | row_of(mine, message_ns)
+        if known["bytes"] == BYTES:
+            row["Lemieux"], row["Beowulf"] = PAPER[known["computation ms"]]
+        rows.append(row)
+    shown = sorted({row["bytes"] for row in rows})
+    notes = [
+        "T: "
+        + ", ".join(
+            f"{bytes_text(n)} take {time_text(setup.machine.alpha + n * setup.machine.beta)}"
+            for n in shown
+        )
+        + ". The paper's clusters: exit / computation / arrival."
+    ]
+    plots = [_plot([row for row in rows if row["bytes"] == n], n) for n in shown]
+    return Report(COLUMNS, rows, notes, plots)
+
+
+def _plot(rows: Sequence[Row], number: int) -> str:
+    series = []
+    for kind in KINDS:
+        y = np.array([row[f"{kind} ω/T"] for row in rows])
+        half = np.array([row[f"{kind} ±"] for row in rows])
+        x = [row["computation ms"] for row in rows]
+        series.append(plot.Series(kind, x, list(y), list(y - half), list(y + half)))
+    axes = plot.Axis("computation (ms)", "{:g}".format), plot.Axis("ω/T", "{:g}".format)
+    title = f"All-to-all of {bytes_text(number)} (Tables 6 and 7)"
+    return plot.lines(title, series, *axes)

@@ -1,0 +1,167 @@
+"""`auto` against the library and every fixed algorithm, in one run.
+
+The fixed ones run in turn before and after the selector's instances, as the machine drifts; the
+best of them is the oracle. Ratios are those of scores: the mean over ranks of exit minus the
+earliest that the operation allows, which waiting for a late rank is no part of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpiprof.bench.case import AUTO, Case
+from mpiprof.bench.loop import Loop, Looped, Phase, elapsed_ns, score_ns, total_ns
+from mpiprof.bench.selection import Selection
+from mpiprof.bench.study import Setup, Values, ratio_interval
+from mpiprof.model.catalogue import catalogue, parameters_of
+from mpiprof.model.rounds import pipeline_block_size, ring_block_size
+from mpiprof.model.schedule import Problem
+
+BLOCKS = (8 << 10, 16 << 10)
+FIXED_SHARE = 12  # of the selector's instances, a twelfth before and a twelfth after
+LEAST_FIXED = 3
+WITHIN = 1.03
+PROBES = 40
+Measure = Callable[[Case, Any, Any], Values]
+
+
+def score(case: Case, arrivals: Any, exits: Any) -> Values:
+    """Return each instance's score in ns."""
+    return score_ns(case, arrivals, exits)
+
+
+def after_last(_: Case, arrivals: Any, exits: Any) -> Values:
+    """Return each instance's last exit minus its last arrival in ns."""
+    return total_ns(arrivals, exits)
+
+
+def elapsed(_: Case, arrivals: Any, exits: Any) -> Values:
+    """Return each instance's mean time in the call in ns."""
+    return elapsed_ns(arrivals, exits)
+
+
+def candidates(setup: Setup, operation: str, problem: Problem) -> list[str]:
+    """Return native and every algorithm, pipelines also with block sizes around the best."""
+    inter = problem.remote_size > 0
+    alpha, beta = setup.machine.alpha, setup.machine.beta
+    total = sum(problem.counts) or problem.bytes
+    if problem.counts and not inter:
+        own = ring_block_size(problem.counts, alpha, beta)
+    else:
+        own = pipeline_block_size(total, problem.size - 2, alpha, beta, max(total, 1))
+    found = ["native"]
+    for a in catalogue():
+        if a.operation != operation or a.intercommunicator != inter:
+            continue
+        if "block_size" in parameters_of(a):
+            blocks = sorted({own, *(b for b in BLOCKS if b < total)})
+            found += [f"{a.name}:block_size={b}" for b in blocks]
+        else:
+            found.append(a.name)
+    return found
+
+
+def contest_loops(
+    setup: Setup,
+    labels: dict[str, Any],
+    operation: str,
+    problem: Problem,
+    *,
+    members: str = "world",
+    computation_ns: int = 0,
+    phases: tuple[Phase, ...] = (),
+) -> list[Loop]:
+    """Return a contest: the fixed ones, auto, the fixed ones.
+
+    Those before it have the first phase's arrivals, those after it the last one's.
+    """
+    fixed = max(setup.laps // FIXED_SHARE, LEAST_FIXED)
+    choices = candidates(setup, operation, problem)
+    rivals = tuple(Case(labels, operation, c, problem, members) for c in choices)
+    auto = (Case(labels, operation, AUTO, problem, members),)
+    first, last = (tuple(Phase(0, p.late_ns) for p in part) for part in (phases[:1], phases[-1:]))
+    return [
+        Loop(labels | {"part": "before"}, rivals, fixed, computation_ns, first),
+        Loop(labels | {"part": AUTO}, auto, setup.laps, computation_ns, phases),
+        Loop(labels | {"part": "after"}, rivals, fixed, computation_ns, last),
+    ]
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What was measured of one contest."""
+
+    before: Looped
+    auto: Looped
+    after: Looped
+    selection: Selection
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """What it is known by."""
+        return self.before.loop.cases[0].labels
+
+    @property
+    def operation(self) -> str:
+        """The operation."""
+        return self.before.loop.cases[0].operation
+
+    def fixed(self, choice: str, measure: Measure, *, only_after: bool = False) -> Values:
+        """Return what a fixed choice took, of all its instances."""
+        parts = [
+            measure(looped.loop.cases[i], looped.arrivals[i], looped.exits[i])
+            for looped in ([self.after] if only_after else [self.before, self.after])
+            if (i := looped.index(choice)) >= 0
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def own(self, measure: Measure, which: slice = slice(None)) -> Values:
+        """Return what the selector's instances took."""
+        case = self.auto.loop.cases[0]
+        return measure(case, self.auto.arrivals[0], self.auto.exits[0])[which]
+
+    @property
+    def held(self) -> slice:
+        """The selector's instances after probing."""
+        return self.selection.held(self.auto.loop.laps)
+
+    def best(self, *, only_after: bool = False) -> str:
+        """Return the fixed choice of the least median score."""
+        names = [case.choice for case in self.after.loop.cases]
+        return min(names, key=lambda c: np.median(self.fixed(c, score, only_after=only_after)))
+
+    def against_best(self, *, only_after: bool = False) -> tuple[float, float, float]:
+        """Return held over best, medians of scores, with its interval; below 1 auto is ahead."""
+        best = self.best(only_after=only_after)
+        return ratio_interval(
+            self.own(score, self.held), self.fixed(best, score, only_after=only_after)
+        )
+
+    def against(self, choice: str, measure: Measure) -> tuple[float, float, float]:
+        """Return a fixed choice over auto, the whole run with its probing; above 1 auto is ahead.
+
+        Where the arrivals change on the way, both phases' fixed instances count alike.
+        """
+        return ratio_interval(self.fixed(choice, measure), self.own(measure), np.mean)
+
+
+def contests(results: Sequence[Looped], selections: Sequence[Selection]) -> list[Contest]:
+    """Return the contests of loops in the order in which `contest_loops` made them."""
+    parts = (results[::3], results[1::3], results[2::3], selections[1::3])
+    return [Contest(*several) for several in zip(*parts, strict=True)]
+
+
+def medians_text(contest: Contest) -> str:
+    """Return the median score of all fixed choices, the best first."""
+    values = {
+        case.choice: float(np.median(contest.fixed(case.choice, score))) / 1e6
+        for case in contest.after.loop.cases
+    }
+    return ", ".join(
+        f"{name.replace('block_size=', '')} {ms:.4g}"
+        for name, ms in sorted(values.items(), key=lambda item: item[1])
+    )

@@ -1,0 +1,255 @@
+"""Collectives in a loop, as programs have them (Faraj et al. 2008, Figures 4 and 11).
+
+Unlike single calls (timing.py), the instances of a loop form a history, from which a selector
+learns: `auto` is one of its choices. What the study itself has to agree on goes from rank to rank
+point to point, so that the loop's operation is the only collective that is selected, and noted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiprof.bench.calls import CALLS, Call, check, mpi4py
+from mpiprof.bench.case import AUTO, Case
+from mpiprof.bench.clock import identity
+from mpiprof.bench.study import guess_ns
+from mpiprof.bench.timing import LEAD_NS, LEAD_RANK_NS, Int, Ranks
+from mpiprof.model.machine import Machine
+from mpiprof.model.simulate import lower_bound
+
+LIBRARY_GUESS = 2  # times the bound: what a library or a selector takes, before it was measured
+TAG = 11
+CHUNK = 1000  # elements of one piece of computation
+
+
+@dataclass(frozen=True)
+class Phase:
+    """From instance `since` on, rank i comes late_ns[i] later than the first could."""
+
+    since: int
+    late_ns: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Instances in a row. labels: what a report knows it by.
+
+    cases: of one operation and problem; each lap runs every one once, in an order of its own, as
+    what a case leaves behind in the network counts in the next one. computation_ns: before each
+    call. agreed: all ranks begin together, as after the barrier of Figure 11; else each goes on
+    when it leaves the call before (Figure 4).
+    """
+
+    labels: dict[str, Any]
+    cases: tuple[Case, ...]
+    laps: int
+    computation_ns: int = 0
+    phases: tuple[Phase, ...] = ()
+    agreed: bool = True
+
+    def late_ns(self, lap: int, rank: int) -> int:
+        """Return how late a rank comes in a lap."""
+        late = 0
+        for phase in self.phases:
+            if lap >= phase.since:
+                late = phase.late_ns[rank]
+        return late
+
+
+@dataclass(frozen=True)
+class Looped:
+    """A loop's times on the joint clock, ns: cases x laps x ranks; empty cases did not apply.
+
+    arrivals, exits: of each call; begins: of the computation before it. span: of the whole loop.
+    lines: what the selector noted meanwhile (selection.jsonl).
+    """
+
+    loop: Loop
+    begins: Int
+    arrivals: Int
+    exits: Int
+    span_ns: tuple[int, int] = (0, 0)
+    lines: tuple[str, ...] = field(default=())
+
+    def index(self, choice: str) -> int:
+        """Return the place of a choice among the cases, -1 where it did not run."""
+        names = [case.choice for case in self.loop.cases]
+        return names.index(choice) if choice in names else -1
+
+
+def elapsed_ns(arrivals: Int, exits: Int) -> NDArray[np.float64]:
+    """Return the mean over ranks of the time in the call, by lap: e of the paper's Section 3."""
+    mean: NDArray[np.float64] = (exits - arrivals).mean(axis=-1)
+    return mean
+
+
+def total_ns(arrivals: Int, exits: Int) -> NDArray[np.float64]:
+    """Return the last exit minus the last arrival, by lap."""
+    return np.asarray(exits.max(axis=-1) - arrivals.max(axis=-1), np.float64)
+
+
+def sources(case: Case) -> list[int]:
+    """Return the ranks whose data all others need: none can leave before these have come."""
+    if case.operation == "bcast":
+        return [case.problem.root]
+    if case.operation == "allgatherv" and not case.problem.remote_size:
+        return [rank for rank, number in enumerate(case.problem.counts) if number]
+    return list(range(case.problem.size + case.problem.remote_size))
+
+
+def score_ns(case: Case, arrivals: Int, exits: Int) -> NDArray[np.float64]:
+    """Return the mean over ranks of exit minus the earliest that the operation allows, by lap.
+
+    That is the last arrival of its sources and of the rank itself.
+    """
+    needed = arrivals[..., sources(case)].max(axis=-1, keepdims=True)
+    allowed = np.maximum(arrivals, needed)
+    mean: NDArray[np.float64] = (exits - allowed).mean(axis=-1)
+    return mean
+
+
+def pattern(most: int, message_ns: int, size: int) -> tuple[int, ...]:
+    """Return Figure 11's imbalance: for each rank the time of 0 to MAX_IF - 1 messages."""
+    drawn = np.random.default_rng((11, most)).integers(0, most, size)
+    return tuple(int(r) * message_ns for r in drawn)
+
+
+# ---- how long it takes
+
+
+def lead_ns(size: int) -> int:
+    """Return how far ahead a start is agreed on."""
+    return LEAD_NS + LEAD_RANK_NS * size
+
+
+def case_ns(case: Case, machine: Machine) -> float:
+    """Return what a call takes, about."""
+    if case.choice in ("native", AUTO):
+        return LIBRARY_GUESS * lower_bound(case.operation, case.problem, machine)
+    return guess_ns(case, machine)
+
+
+def seconds(loops: Sequence[Loop], machine: Machine, size: int) -> float:
+    """Return what loops take, about, with what the agreement on starts takes."""
+    total = 0.0
+    for loop in loops:
+        between = float(max((max(phase.late_ns) for phase in loop.phases), default=0))
+        if loop.agreed:
+            between += max(loop.computation_ns, lead_ns(size)) + 4 * machine.alpha
+        else:
+            between += loop.computation_ns
+        total += loop.laps * sum(case_ns(case, machine) + between for case in loop.cases)
+    return total / 1e9
+
+
+# ---- computation
+
+
+class Work:
+    """Computation: the same for all ranks; a timer where ranks outnumber processors."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        self._clock = ranks.clock
+        here = identity()
+        mine = ranks.world.allgather(here).count(here)
+        self.timer = bool(ranks.world.allreduce(mine > len(os.sched_getaffinity(0)), mpi4py().LOR))
+        self._a, self._b = np.zeros(CHUNK), np.full(CHUNK, 3.0)
+        self._chunk_ns = 1.0
+        if not self.timer:
+            times = [self._time(200) for _ in range(20)]
+            self._chunk_ns = ranks.world.bcast(float(np.median(times)))
+
+    def _time(self, chunks: int) -> float:
+        began = time.monotonic_ns()
+        self._compute(chunks)
+        return (time.monotonic_ns() - began) / chunks
+
+    def _compute(self, chunks: int) -> None:
+        for _ in range(chunks):
+            np.multiply(self._b, 2.0, out=self._a)
+            np.subtract(self._b, self._a, out=self._a)
+
+    def spend(self, ns: int) -> None:
+        """Compute for about so long: equally much on all ranks, however long that takes each."""
+        if self.timer:
+            self._clock.wait_until(self._clock.now() + ns)
+        else:
+            self._compute(round(ns / self._chunk_ns))
+
+
+def agree(ranks: Ranks, ahead_ns: int) -> int:
+    """Return a time that all ranks know before it comes: the latest of theirs, spread in rounds."""
+    world = ranks.world
+    mine = np.array([ranks.clock.now() + ahead_ns], np.int64)
+    told = np.zeros(1, np.int64)
+    distance = 1
+    while distance < world.size:
+        to, source = (world.rank + distance) % world.size, (world.rank - distance) % world.size
+        world.Sendrecv(mine, to, TAG, told, source, TAG)
+        np.maximum(mine, told, out=mine)
+        distance *= 2
+    return int(mine[0])
+
+
+# ---- a loop
+
+
+def run(
+    ranks: Ranks, work: Work, loop: Loop, notes: Callable[[], str], step: Callable[[], None]
+) -> Looped | None:
+    """Run a loop; rank 0 returns its times, the others nothing.
+
+    `notes` returns what the selector has noted so far.
+    """
+    comm = ranks.communicator(loop.cases[0].members)
+    call = CALLS[loop.cases[0].operation](loop.cases[0], comm)
+    own = np.zeros((3, len(loop.cases), loop.laps), np.int64)
+    ranks.clock.synchronise()
+    before = len(notes()) if ranks.rank == 0 else 0
+    agree(ranks, 0)
+    began = ranks.clock.now()
+    if len(loop.cases) == 1:  # the selector starts afresh with each choice
+        ranks.choose(loop.cases[0].rule())
+    for lap in range(loop.laps):
+        for i in np.random.default_rng(lap).permutation(len(loop.cases)):
+            if len(loop.cases) > 1:
+                ranks.choose(loop.cases[i].rule())
+            own[:, i, lap] = _instance(ranks, work, loop, call, lap)
+            step()
+    ranks.choose("")
+    ended = ranks.clock.now()
+    for case in loop.cases:
+        check(case, call)
+    every = np.zeros((ranks.world.size, *own.shape), np.int64) if ranks.rank == 0 else None
+    ranks.world.Gather(own, every, 0)
+    if every is None:
+        return None
+    begins, arrivals, exits = np.moveaxis(every, 0, -1)
+    lines = tuple(notes()[before:].splitlines())
+    return Looped(loop, begins, arrivals, exits, (began, ended), lines)
+
+
+def _instance(ranks: Ranks, work: Work, loop: Loop, call: Call, lap: int) -> tuple[int, int, int]:
+    """Compute and call once: returns this rank's begin, arrival and exit."""
+    late = loop.late_ns(lap, ranks.rank)
+    lead = lead_ns(ranks.world.size)
+    if loop.agreed and work.timer:  # one timer for it all: nothing is lost to waking up twice
+        start = agree(ranks, max(lead, loop.computation_ns))
+        begin = start - loop.computation_ns
+        ranks.clock.wait_until(start + late)
+    else:
+        if loop.agreed:
+            ranks.clock.wait_until(agree(ranks, lead))
+        begin = ranks.clock.now()
+        if loop.computation_ns + late:
+            work.spend(loop.computation_ns + late)
+    arrival = ranks.clock.now()
+    call.run()
+    return begin, arrival, ranks.clock.now()

@@ -1,0 +1,107 @@
+"""What the selector did in a loop: from the trace's records, and from what it noted itself."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mpiprof
+from mpiprof.bench.loop import Looped
+from mpiprof.errors import MpiprofError
+
+NOTES = "selection.jsonl"
+HELD_SHARE = 0.6  # of the instances, from the end: the paper reports the last 120 of 200
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Of each of a loop's instances its algorithm and its choice (observe, probe, hold).
+
+    choices: empty where the trace doesn't tell. phases: the instance at which each began, as the
+    selector noted it; windows: how many instances its windows had then, 0 unknown.
+    """
+
+    algorithms: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    phases: tuple[int, ...] = ()
+    windows: tuple[int, ...] = ()
+
+    def probes(self) -> list[int]:
+        """Return the probing instances of each phase; empty where the trace doesn't tell."""
+        if not any(self.choices):
+            return []
+        edges = [0, *(p for p in self.phases if p > 0), len(self.choices)]
+        return [self.choices[first:last].count("probe") for first, last in pairwise(edges)]
+
+    def held(self, instances: int) -> slice:
+        """Return the instances after the last probing one; where that's unknown, the last 60 %."""
+        if "hold" not in self.choices:
+            return slice(instances - max(round(HELD_SHARE * instances), 1), instances)
+        last = max((i for i, c in enumerate(self.choices) if c == "probe"), default=-1)
+        return slice(min(max(last + 1, self.choices.index("hold")), instances - 1), instances)
+
+    def chosen(self, instances: int) -> str:
+        """Return what most of the held instances ran on."""
+        found = Counter(self.algorithms[self.held(instances)])
+        return found.most_common(1)[0][0] if found else ""
+
+
+def noted(folder: Path | None) -> str:
+    """Return what the selector has noted so far."""
+    if folder is None:
+        return ""
+    try:
+        return (folder / NOTES).read_text()
+    except OSError:
+        return ""
+
+
+def phases(lines: Sequence[str], operation: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return where the phases of an operation's keys began, and their windows' lengths.
+
+    A cut line is left out. A key that isn't named among the lines counts as the operation's.
+    """
+    operations: dict[str, str] = {}
+    found: list[tuple[int, int]] = []
+    for line in lines:
+        try:
+            told: dict[str, Any] = json.loads(line)
+        except ValueError:
+            continue
+        key = str(told.get("key"))
+        if told.get("kind") == "key":
+            operations[key] = str(told.get("operation"))
+        if told.get("kind") == "phase" and operations.get(key, operation) == operation:
+            found.append((int(told.get("instance", 0)), int(told.get("window", 0))))
+    found.sort()
+    return tuple(i for i, _ in found), tuple(w for _, w in found)
+
+
+def selections(folder: Path | None, loops: Sequence[Looped]) -> list[Selection]:
+    """Return what the selector did in each loop, from rank 0's records in the trace."""
+    try:
+        events = mpiprof.open(folder).events if folder is not None else None
+    except MpiprofError:
+        events = None
+    return [of_loop(events, looped) for looped in loops]
+
+
+def of_loop(events: Any, looped: Looped) -> Selection:
+    """Return what the selector did in one loop; `events` None: there is no trace."""
+    operation = looped.loop.cases[0].operation
+    began, windows = phases(looped.lines, operation)
+    if events is None:
+        return Selection(phases=began, windows=windows)
+    enter = events["enter_ns"].to_numpy(np.int64)
+    inside = (enter >= looped.span_ns[0]) & (enter <= looped.span_ns[1])
+    inside &= (events["rank"] == 0) & (events["operation"] == operation)
+    mine = events[inside].sort_values("enter_ns")
+    choices = tuple(map(str, mine["choice"])) if "choice" in mine else ()
+    return Selection(tuple(map(str, mine["algorithm"])), choices, began, windows)
