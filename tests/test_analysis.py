@@ -11,7 +11,6 @@ from synthetic import Synthetic
 
 import mpiprof
 from mpiprof.analysis.callsites import averages, distribution, routines
-from mpiprof.analysis.findings import costliest
 from mpiprof.trace.types import Int
 
 A, B = "app.py:10:step", "app.py:20:solve"
@@ -184,15 +183,6 @@ def test_routines_averages_and_distribution(tmp_path: Path) -> None:
     assert shares["small"].sum() == pytest.approx(1)
     assert shares.loc["32-128", "small"] == 1  # 500000 / 10008
     assert shares.loc["<1", "large"] == 1
-
-
-def test_findings_are_the_costliest_call_sites(tmp_path: Path) -> None:
-    trace = two_sites(tmp_path)
-    found = costliest(trace)
-    assert [f.callsite for f in found] == [0]
-    assert found[0].cost_ns == trace.callsites["total_wait_ns"].iloc[0] > 0
-    assert found[0].state == "nxn"
-    assert found[0].latest_rank == 3
 
 
 def test_communicators_of_several_sizes_share_a_call_site(tmp_path: Path) -> None:

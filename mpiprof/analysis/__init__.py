@@ -1,4 +1,4 @@
-"""Metrics of matched instances: arrivals, waits, call sites, findings. No plotting, CLI or MPI."""
+"""Metrics of matched instances: arrivals, waits, causes, findings. No plotting, CLI or MPI."""
 
 from __future__ import annotations
 
@@ -6,17 +6,31 @@ from collections.abc import Callable
 from typing import Any
 
 from mpiprof.analysis.callsites import aggregate, callsites
+from mpiprof.analysis.causes import causes
+from mpiprof.analysis.findings import findings
 from mpiprof.analysis.frames import events, instances, matrix, matrix_ranks, processes
+from mpiprof.analysis.phases import phases
+from mpiprof.analysis.ranks import point_to_point, rank_totals
+from mpiprof.analysis.sample import hot, samples
+from mpiprof.analysis.series import series
 from mpiprof.analysis.summary import summary
 
 # What a Trace derives on demand. Trace knows these by name only: imports go one way.
 DERIVED: dict[str, Callable[..., Any]] = {
     "aggregate": aggregate,
     "callsites": callsites,
+    "causes": causes,
     "events": events,
+    "findings": findings,
+    "hot": hot,
     "instances": instances,
     "matrix": matrix,
     "matrix_ranks": matrix_ranks,
+    "phases": phases,
+    "point_to_point": point_to_point,
     "processes": processes,
+    "rank_totals": rank_totals,
+    "samples": samples,
+    "series": series,
     "summary": summary,
 }

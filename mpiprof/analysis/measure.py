@@ -122,7 +122,7 @@ class Measure:
             self._arrivals(rows, batch.arrival, ranks, slice(None))
         rows.elapsed = batch.elapsed.sum(0).astype(np.float64)
         rows.last_exit = batch.finish.max(0)
-        for signature, index in self._signatures(batch):
+        for signature, index in self.signatures(batch):
             part: slice | Int = slice(None) if index is None else index
             self._fill(rows, batch, signature, part, all_here)
         return rows
@@ -227,7 +227,7 @@ class Measure:
         rows.bytes_min[index] = np.fmin.reduce(found.bytes, axis=0)
         rows.bytes_max[index] = np.fmax.reduce(found.bytes, axis=0)
 
-    def _signatures(self, batch: Batch) -> Iterator[tuple[Signature, Int | None]]:
+    def signatures(self, batch: Batch) -> Iterator[tuple[Signature, Int | None]]:
         """Return the signatures in a batch, each with the indices of its instances (None: all)."""
         mixed = self.mix[batch.shape[0]]
         step = np.uint64(0x9E3779B97F4A7C15)

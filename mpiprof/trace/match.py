@@ -21,6 +21,30 @@ NEVER = np.iinfo(np.int64).max
 BATCH = 1 << 21  # records read per round over all ranks: at most some 600 MB with temporaries
 
 
+@dataclass(frozen=True)
+class Before:
+    """What each rank recorded before it called: matrices of P ranks x I instances, int64.
+
+    enter, exit: ns, -1 none and exit 0 while open; shape and sequence of that record, -1 none;
+    outside: ns in point-to-point and completion calls since then.
+    """
+
+    enter: Int
+    exit: Int
+    shape: Int
+    sequence: Int
+    outside: Int
+
+
+BEFORE = {  # from fields of Before to columns of blocks
+    "enter": "before_enter",
+    "exit": "before_exit",
+    "shape": "before_shape",
+    "sequence": "before_sequence",
+    "outside": "outside",
+}
+
+
 @dataclass
 class Batch:
     """Instances of one communicator: vectors of I instances, matrices of P ranks x I instances.
@@ -42,6 +66,7 @@ class Batch:
     sent: Int | None
     received: Int | None
     whole: bool  # no rank is absent and nothing is open
+    before: Before | None = None
 
     def __len__(self) -> int:
         return len(self.sequence)
@@ -65,6 +90,8 @@ def _stack(blocks: list[Block], communicator: Communicator) -> Batch:
     shape = np.full(size, -1, np.int32)
     sent = _optional(blocks, "sent", size)
     received = _optional(blocks, "received", size)
+    told = any(b.before_exit is not None for b in blocks)
+    before = {name: np.full(size, -1, np.int64) for name in BEFORE} if told else {}
     for row, block in enumerate(blocks):
         at: slice | Int = slice(None) if same else np.searchsorted(sequence, block.sequence)
         arrival[row, at] = block.enter
@@ -73,6 +100,8 @@ def _stack(blocks: list[Block], communicator: Communicator) -> Batch:
         for matrix, values in ((sent, block.sent), (received, block.received)):
             if matrix is not None and values is not None:
                 matrix[row, at] = values
+        for name, matrix in before.items():
+            matrix[row, at] = column(block, BEFORE[name])
     whole = bool(finish.min(initial=1) != 0)
     elapsed = finish - arrival
     if not whole:
@@ -90,6 +119,7 @@ def _stack(blocks: list[Block], communicator: Communicator) -> Batch:
         sent,
         received,
         whole,
+        Before(**before) if told else None,
     )
 
 
@@ -219,6 +249,8 @@ class _Pool:
             None if getattr(block, name) is None else pick(column(block, name), opened, -1)
             for name in ("sent", "received")
         )
+        told = block.before_exit is not None
+        before = {n: pick(column(block, c), opened, -1) for n, c in BEFORE.items() if told}
         return Batch(
             self.communicator,
             sequence,
@@ -231,6 +263,7 @@ class _Pool:
             sent,
             received,
             bool(done.all()),
+            Before(**before) if told else None,
         )
 
 

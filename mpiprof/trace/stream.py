@@ -43,7 +43,8 @@ class Block:
     sequence (uint32), enter and exit (int64 ns; exit 0 while open), shape (int32, index into
     Tables.shapes), kind (uint8; None: all calls), start (n-th start, 0), sent and received
     (bytes; -1: as in the shape), share (completions that one Wait call made together, 1),
-    longest (ns, of summaries), thread (0).
+    longest (ns, of summaries), thread (0); where a source is told to, what its thread recorded
+    before: before_enter and before_exit (ns, -1 none), before_shape (-1), before_sequence.
     """
 
     sequence: Array
@@ -58,6 +59,10 @@ class Block:
     share: Int | None = None
     longest: Int | None = None
     thread: Int | None = None
+    before_enter: Int | None = None
+    before_exit: Int | None = None
+    before_shape: Int | None = None
+    before_sequence: Int | None = None
 
     def __len__(self) -> int:
         return len(self.sequence)
@@ -80,6 +85,10 @@ DEFAULTS = {
     "share": 1,
     "longest": 0,
     "thread": 0,
+    "before_enter": -1,
+    "before_exit": -1,
+    "before_shape": -1,
+    "before_sequence": -1,
 }
 
 
@@ -114,6 +123,7 @@ class Source:
     earliest_ns: int = 1 - FOREVER
     latest_ns: int = FOREVER
     to_global: ToGlobal | None = None
+    before: bool = False  # whether each record is to know the one before
 
 
 class ThreadStream:
@@ -125,6 +135,12 @@ class ThreadStream:
         self.problems = problems
         self.position = (0, 0)
         self.pending: Array | None = None  # extensions whose record is in the next block
+        self.before: tuple[int, ...] = (
+            -1,
+            -1,
+            -1,
+            -1,
+        )  # enter, exit, shape and sequence of the last record
         self.end = False
 
     def raw(self, count: int) -> Array | None:
@@ -160,8 +176,24 @@ class ThreadStream:
             if self.chunks[0].thread:
                 block.thread = np.full(len(block), self.chunks[0].thread, np.int64)
             if len(block):
+                if self.source.before:
+                    self._note_before(block)
                 return block
         return None
+
+    def _note_before(self, block: Block) -> None:
+        left = block.exit
+        if block.kind is not None:
+            left = np.where(block.kind == START, block.enter, left)  # MPI_Start is not timed
+        columns = {
+            "before_enter": block.enter,
+            "before_exit": left,
+            "before_shape": block.shape,
+            "before_sequence": block.sequence,
+        }
+        for (name, values), first in zip(columns.items(), self.before, strict=True):
+            setattr(block, name, np.concatenate([[first], values[:-1].astype(np.int64)]))
+        self.before = tuple(int(values[-1]) for values in columns.values())
 
     def _decode(self, records: Array) -> Block:
         kind = records["kind"]

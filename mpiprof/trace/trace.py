@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -264,8 +264,8 @@ class Trace:
 
     # Records
 
-    def stream(self, rank: int, local_times: bool = False) -> RankStream:
-        """Return the records of one rank, to be read once."""
+    def stream(self, rank: int, local_times: bool = False, before: bool = False) -> RankStream:
+        """Return the records of one rank, to be read once; `before`: each knows the one before."""
         process, end = self.tables.processes.get(rank, {}), self.tables.ends.get(rank)
         started = process.get("started_ns")
         clock = Clock() if local_times else self.clock_of(rank)
@@ -275,6 +275,7 @@ class Trace:
             1 - FOREVER if started is None else started - SLACK,
             FOREVER if end is None else end["at_ns"] + SLACK,
             None if clock.is_identity else clock.to_global,
+            before,
         )
         return RankStream(source, self.threads_of(rank), self._found)
 
@@ -289,9 +290,14 @@ class Trace:
         """Return the chunks of each thread of a rank."""
         return self._threads.get(rank, [])
 
-    def batches(self, local_times: bool = False, batch: int = BATCH) -> Iterator[Batch]:
-        """All instances in batches; memory is bounded by `batch` records at a time."""
-        streams = {rank: self.stream(rank, local_times) for rank in self._threads}
+    def batches(
+        self, local_times: bool = False, batch: int = BATCH, before: bool = False
+    ) -> Iterator[Batch]:
+        """All instances in batches; memory is bounded by `batch` records at a time.
+
+        before: with what each rank recorded before each call.
+        """
+        streams = {rank: self.stream(rank, local_times, before) for rank in self._threads}
         tables = self.tables
         return iter(Matcher(streams, tables.communicators, tables.shapes, self._found, batch))
 
@@ -330,6 +336,23 @@ class Trace:
     def summary(self) -> pd.DataFrame:
         """Counts, times and bytes per rank and shape, of traces recorded as summary."""
         return self.derive("summary")  # type: ignore[no-any-return]
+
+    @property
+    def hot(self) -> list[int]:
+        """The call sites that cost most waiting, the costliest first."""
+        return self.derive("hot")  # type: ignore[no-any-return]
+
+    def causes(self, callsite: int) -> Any:
+        """Why the processes arrive at a call site at different times: an analysis.causes.Causes."""
+        return self.derive("causes", callsite)
+
+    def phases(self, callsite: int) -> pd.DataFrame:
+        """One row a phase of a call site, between changes of its imbalance; see analysis."""
+        return self.derive("phases", callsite)  # type: ignore[no-any-return]
+
+    def findings(self, gains: Sequence[Any] = ()) -> list[Any]:
+        """What is worth doing, the costliest first: a list of analysis.findings.Finding."""
+        return self.derive("findings", tuple(gains))  # type: ignore[no-any-return]
 
     def matrix(self, callsite: int) -> tuple[Int, Int]:
         """Arrivals and exits of a call site: int64 ns, instances x ranks of the communicator.

@@ -1,0 +1,220 @@
+"""Why processes arrive at different times: the causes of one call site's arrival pattern.
+
+Faraj et al., Section 5, for every call site of every program: an arrival is the exit from the
+rank's previous collective plus the time since then, so the spread of the arrivals came in with
+those exits or arose in between; and it comes from the same ranks always (the load), from the same
+nodes, or moves at random (noise).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.analysis.chain import Origin, Walk
+from mpiprof.analysis.lateness import NEVER, Cells
+from mpiprof.analysis.sample import Part, callsite_of_shape, sample_of
+from mpiprof.analysis.variance import Estimate
+from mpiprof.analysis.waits import STATE_FUNCTIONS
+from mpiprof.trace.sites import site_label
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Int
+
+CHAIN_COLUMNS = (
+    "rank",
+    "callsite",
+    "site",
+    "after",
+    "after_site",
+    "how",
+    "share",
+    "late_ns",
+    "hops",
+    "path",
+    "example",
+)
+
+
+@dataclass(frozen=True)
+class Causes:
+    """Causes of the arrival spread of a call site; times in ns, shares of its variance.
+
+    instances: how many complete ones were looked at, of complete_instances.
+    arrival_ns, exit_ns (from the previous collective), between_ns, point_to_point_ns (within
+    between): last minus first over the ranks, mean over instances (the paper's Tables 6 and 7).
+    inherited (with those exits), outside and point_to_point (both since then) sum to 1; one may
+    be negative where ranks make up for what they brought. by_rank, by_node and random sum to 1:
+    the same ranks always (within a phase), the same nodes, neither.
+    ranks: rank, node, late_ns (mean lateness after the median arrival of the others), error_ns (of
+    it, 95 %), late_share (of instances, late by half of late_ns and more than the clocks' error),
+    last_share, inherited_ns, outside_ns, point_to_point_ns (parts of late_ns), wait_ns (waiting of
+    the others over all instances that would vanish with late_ns; of the latest CANDIDATES).
+    nodes: node, host, ranks, late_ns (after the other nodes' mean), error_ns, wait_ns.
+    chain: one row an origin, most frequent first: rank, callsite, site, after, after_site, how,
+    share (of instances), late_ns, hops, path (call site and rank from origin to here), example
+    (communicator and sequence of these); callsite and after: -1 the start, -2 unknown; see chain.
+    before: callsite that ranks come from, site, share (of calls).
+    late_ranks: those that are late by much, the latest first; late_wait_ns: waiting over all
+    instances that would vanish if none of them were; slow_node and node_wait_ns likewise.
+    followers: of a barrier, what all its ranks call next: callsite, site, share (of instances),
+    saved_ns (time that all ranks would save over all instances without the barrier).
+    """
+
+    callsite: int
+    operation: str
+    instances: int
+    complete_instances: int
+    arrival_ns: Estimate
+    exit_ns: Estimate
+    between_ns: Estimate
+    point_to_point_ns: Estimate
+    inherited: Estimate
+    outside: Estimate
+    point_to_point: Estimate
+    by_rank: Estimate
+    by_node: Estimate
+    random: Estimate
+    ranks: pd.DataFrame
+    nodes: pd.DataFrame
+    chain: pd.DataFrame
+    before: pd.DataFrame
+    late_ranks: tuple[int, ...]
+    late_wait_ns: float
+    slow_node: str | None
+    node_wait_ns: float
+    followers: pd.DataFrame
+
+
+def causes(trace: Trace, callsite: int) -> Causes:
+    """Work out the causes of a call site, from the sample of its instances."""
+    sample = sample_of(trace, callsite)
+    row: Any = trace.callsites.loc[callsite]
+    complete = int(row["complete_instances"])
+    cells = Cells(trace, sample.parts, trace.derive("phases", callsite))
+    (arrival, left, between, messages), (inherited, outside, talked) = cells.section_5()
+    by_rank, by_node, random = cells.systematic()
+    scale = complete / max(cells.instances, 1)
+    labels = Labels(trace)
+    nodes = cells.node_table(scale)
+    culprits = cells.culprits(nodes)
+    return Causes(
+        callsite,
+        str(row["operation"]),
+        cells.instances,
+        complete,
+        arrival,
+        left,
+        between,
+        messages,
+        inherited,
+        outside,
+        talked,
+        by_rank,
+        by_node,
+        random,
+        cells.rank_table(scale),
+        nodes,
+        chain_table(trace, labels, sample.walks, sample.walked),
+        before_table(labels, sample.parts),
+        culprits.ranks,
+        culprits.rank_wait * scale,
+        culprits.node,
+        culprits.node_wait * scale,
+        follower_table(labels, sample.followers, complete),
+    )
+
+
+class Labels:
+    """Call sites and their places, by number, and by what a record says of itself."""
+
+    def __init__(self, trace: Trace) -> None:
+        table = trace.callsites
+        self.names = {
+            int(number): f"{operation} {' | '.join(map(site_label, sites))}"
+            for number, operation, sites in zip(
+                table["callsite"], table["operation"], table["sites"], strict=True
+            )
+        }
+        self.of_shape = callsite_of_shape(trace)
+
+    def __getitem__(self, callsite: int) -> str:
+        return self.names.get(callsite, "the start" if callsite == -1 else "?")
+
+
+def follower_table(labels: Labels, followers: dict[int, list[Part]], complete: int) -> pd.DataFrame:
+    """What follows a barrier, and what all ranks would save there without the barrier.
+
+    Without it each rank would come as much after its arrival at the barrier as it now comes after
+    its exit from it; the operation then starts for each as early as its kind allows.
+    """
+    whole = max(sum(part.arrival.shape[1] for of in followers.values() for part in of), 1)
+    rows = []
+    for callsite, parts in followers.items():
+        count, saved = 0, 0.0
+        for part in parts:
+            before = part.before
+            joint = (before.sequence == before.sequence[0]).all(0) & (before.exit > 0).all(0)
+            count += int(joint.sum())
+            earlier = before.enter + part.arrival - before.exit
+            gain = _begin(part, part.arrival) - _begin(part, earlier)
+            saved += float(gain.sum(0)[joint].sum())
+        scale = complete / whole
+        rows.append((callsite, labels[callsite], count / whole, max(saved, 0.0) * scale))
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=["callsite", "site", "share", "saved_ns"])
+    ordered: pd.DataFrame = frame.sort_values("saved_ns", ascending=False, ignore_index=True)
+    return ordered
+
+
+def _begin(part: Part, arrival: Int) -> Int:
+    """Return when each rank can begin an operation at the earliest, as its semantics allow."""
+    state = part.signature.state
+    if state is None:
+        return arrival
+    forever = np.full_like(arrival, NEVER)
+    begin: Int = arrival + STATE_FUNCTIONS[state](arrival, arrival, forever, part.signature.group)
+    return begin
+
+
+def before_table(labels: Labels, parts: list[Part]) -> pd.DataFrame:
+    """Which call sites the ranks come from: callsite (-1 the start), site, share of calls."""
+    counts: Counter[int] = Counter()
+    for part in parts:
+        shapes, number = np.unique(part.before.shape, return_counts=True)
+        for shape, count in zip(shapes.tolist(), number.tolist(), strict=True):
+            counts[labels.of_shape[shape]] += count
+    whole = max(sum(counts.values()), 1)
+    rows = [(site, labels[site], count / whole) for site, count in counts.most_common()]
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=["callsite", "site", "share"])
+    return frame
+
+
+def chain_table(trace: Trace, labels: Labels, walks: list[Walk], walked: int) -> pd.DataFrame:
+    """Where lateness began, the most frequent origin first."""
+    groups: dict[Origin, list[Walk]] = {}
+    for found in walks:
+        groups.setdefault(found.origin, []).append(found)
+    identity = [c.identity for c in trace.tables.communicators]
+    rows = []
+    for origin, of in sorted(groups.items(), key=lambda item: -len(item[1])):
+        worst = max(of, key=lambda found: found.late)
+        rows.append(
+            {
+                "rank": origin.rank,
+                "callsite": origin.callsite,
+                "site": labels[origin.callsite],
+                "after": origin.after,
+                "after_site": labels[origin.after],
+                "how": origin.how,
+                "share": len(of) / max(walked, 1),
+                "late_ns": float(np.mean([found.late for found in of])),
+                "hops": float(np.mean([len(found.steps) - 1 for found in of])),
+                "path": tuple((step.callsite, step.rank) for step in worst.steps),
+                "example": tuple((identity[s.communicator], s.sequence) for s in worst.steps),
+            }
+        )
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(CHAIN_COLUMNS))
+    return frame

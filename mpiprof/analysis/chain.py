@@ -1,0 +1,300 @@
+"""The chain of lateness: from who came last back to where that began.
+
+A rank comes late because it left its previous collective late, or because it took longer since
+then than the others. Who left late had come late there too, or had waited there for another rank
+that came late, or the operation itself kept it. Each step back compares the rank with the median of
+the others of the group at their own steps back, and notes what it adds; the greatest part, over the
+whole walk, is the origin. (Faraj et al., Section 5, followed through more than one instance.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.analysis.measure import Signature
+from mpiprof.trace.match import Batch, Before
+from mpiprof.trace.tables import Communicator, Shape
+from mpiprof.trace.types import Array, Bool, Float, Int, Int32
+
+HOPS = 32
+ENOUGH = 0.25  # of the lateness: what is left below it is not followed further
+
+START = -1  # no collective before: the start of the run
+UNSEEN = -2  # one that was not kept any more, or could not be matched
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where lateness arose: on a rank, before or inside a call site, after leaving another one.
+
+    how: "outside" (between the two), "point_to_point" (of that, in messages), "inside" (in the
+    operation itself), "unknown" (further back than was followed).
+    """
+
+    rank: int
+    callsite: int
+    after: int
+    how: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """An instance that the lateness went through, and the rank that was late there."""
+
+    callsite: int
+    rank: int
+    communicator: int
+    sequence: int
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Who came last in an instance, by how much (ns), whence, and the way from there to here."""
+
+    first_arrival: int
+    late: float
+    origin: Origin
+    steps: tuple[Step, ...]
+
+
+@dataclass(eq=False)
+class Kept:
+    """A batch as far as walks need it; `signature`: per instance, an index into a list."""
+
+    communicator: Communicator
+    sequence: Int
+    arrival: Int
+    finish: Int
+    before: Before
+    signature: Int32
+
+    @staticmethod
+    def of(batch: Batch) -> Kept:
+        """Keep a batch that was read with what came before each call."""
+        assert batch.before is not None
+        signature = np.full(len(batch), -1, np.int32)
+        return Kept(
+            batch.communicator,
+            batch.sequence,
+            batch.arrival,
+            batch.finish,
+            batch.before,
+            signature,
+        )
+
+
+class Context:
+    """The newest batches, by communicator: two generations, so that no walk meets a gap."""
+
+    def __init__(self, shapes: Sequence[Shape], signatures: Sequence[Signature]) -> None:
+        self.signatures = signatures
+        self.communicator = np.array([s.communicator for s in shapes] + [-1], np.int64)
+        self.size = 0
+        self.batches: dict[int, list[Kept]] = {}
+        self.older: dict[int, list[Kept]] = {}
+
+    def add(self, kept: Kept) -> None:
+        """Keep one more batch."""
+        self.batches.setdefault(kept.communicator.index, []).append(kept)
+        self.size += kept.arrival.size
+
+    def forget(self) -> None:
+        """Let the older generation go."""
+        self.older, self.batches, self.size = self.batches, {}, 0
+
+    def find(self, shape: int, sequence: int) -> tuple[Kept, int] | None:
+        """Return the instance that a record belongs to, and its column."""
+        communicator = int(self.communicator[shape])
+        for generation in (self.batches, self.older):
+            for kept in reversed(generation.get(communicator, [])):
+                at = int(np.searchsorted(kept.sequence, sequence))
+                if at < len(kept.sequence) and kept.sequence[at] == sequence:
+                    return kept, at
+        return None
+
+    def signature(self, kept: Kept, column: int) -> Signature:
+        """Return what kind of instance one is."""
+        return self.signatures[int(kept.signature[column])]
+
+
+@dataclass
+class Front:
+    """The members of a group, each at one of its calls: when it came, and what it did before."""
+
+    ranks: Int
+    arrive: Float
+    enter: Float
+    exit: Float
+    outside: Float
+    shape: Int
+    sequence: Int
+
+    @staticmethod
+    def of(kept: Kept, column: int) -> Front:
+        """All members at an instance."""
+        before = kept.before
+        return Front(
+            kept.communicator.ranks,
+            kept.arrival[:, column].astype(np.float64),
+            known(before.enter[:, column], before.enter[:, column] < 0),
+            known(before.exit[:, column], before.exit[:, column] <= 0),
+            before.outside[:, column].astype(np.float64),
+            before.shape[:, column],
+            before.sequence[:, column],
+        )
+
+    def back(self, context: Context) -> Front:
+        """All members one call earlier; NaN where that is not known."""
+        n = len(self.ranks)
+        nan = np.full(n, np.nan)
+        none = np.full(n, -1, np.int64)
+        found = Front(
+            self.ranks, self.enter, nan.copy(), nan.copy(), nan.copy(), none.copy(), none.copy()
+        )
+        there = np.flatnonzero(self.shape >= 0)
+        keys = np.stack([context.communicator[self.shape[there]], self.sequence[there]], 1)
+        _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        inverse = inverse.reshape(-1)
+        for i, at in enumerate(first.tolist()):
+            member = there[at]
+            instance = context.find(int(self.shape[member]), int(self.sequence[member]))
+            if instance is None:
+                continue
+            earlier = Front.of(*instance)
+            mine = there[inverse == i]
+            row = {rank: j for j, rank in enumerate(earlier.ranks.tolist())}
+            rows = np.array([row.get(rank, -1) for rank in self.ranks[mine].tolist()])
+            mine, rows = mine[rows >= 0], rows[rows >= 0]
+            for name in ("enter", "exit", "outside", "shape", "sequence"):
+                getattr(found, name)[mine] = getattr(earlier, name)[rows]
+        return found
+
+
+def known(values: Int, missing: Bool) -> Float:
+    """Return times as floats, NaN where missing."""
+    return np.where(missing, np.nan, values.astype(np.float64))
+
+
+def after_others(values: Array, row: int) -> float:
+    """Return by how much one value exceeds the median of the others; 0 without others."""
+    others = np.delete(values, row)
+    others = others[~np.isnan(others)]
+    if not len(others) or np.isnan(values[row]):
+        return 0.0
+    return float(values[row] - np.median(others))
+
+
+def waited_for(signature: Signature, kept: Kept, column: int, row: int) -> tuple[int, int] | None:
+    """Return the row that another one waited for in an instance, and how long (ns)."""
+    arrival = kept.arrival[:, column]
+    candidates = np.ones(len(arrival), np.bool_)
+    root, group = signature.group.root, signature.group
+    if signature.state == "late_root":
+        candidates[:] = False
+        candidates[root] = root >= 0
+    elif signature.state == "early_root" and row != root:
+        return None
+    elif signature.state == "early_scan":
+        candidates[row:] = False
+    elif signature.state == "neighbor":
+        candidates[:] = False
+        candidates[group.sources[row]] = True
+    elif signature.state is None:
+        return None
+    candidates[row] = False
+    if not candidates.any():
+        return None
+    last = int(np.argmax(np.where(candidates, arrival, np.iinfo(np.int64).min)))
+    wait = int(min(arrival[last], kept.finish[row, column]) - arrival[row])
+    return (last, wait) if wait > 0 else None
+
+
+class _Walking:
+    """One walk: what each place added to the lateness, and the steps so far."""
+
+    def __init__(self) -> None:
+        self.added: dict[Origin, float] = {}
+        self.reached: dict[Origin, int] = {}
+        self.steps: list[Step] = []
+
+    def add(self, origin: Origin, amount: float) -> None:
+        if amount > 0:
+            self.added[origin] = self.added.get(origin, 0.0) + amount
+            self.reached[origin] = len(self.steps)
+
+    def result(self, first_arrival: int, late: float) -> Walk:
+        origin = max(self.added, key=lambda o: self.added[o])
+        steps = tuple(reversed(self.steps[: self.reached[origin]]))
+        return Walk(first_arrival, late, origin, steps)
+
+
+def walk(context: Context, kept: Kept, column: int, least: int) -> Walk | None:
+    """Follow the last rank of an instance back; None where nobody is late by more than `least`."""
+    front = Front.of(kept, column)
+    row = int(np.argmax(front.arrive))
+    late = total = after_others(front.arrive, row)
+    if late <= least:
+        return None
+    walking = _Walking()
+    here = (kept, column)
+    for _ in range(HOPS):
+        rank = int(front.ranks[row])
+        callsite = context.signature(*here).callsite
+        walking.steps.append(
+            Step(callsite, rank, here[0].communicator.index, int(here[0].sequence[here[1]]))
+        )
+        if np.isnan(front.exit[row]):
+            how = "outside" if front.shape[row] < 0 else "unknown"
+            walking.add(Origin(rank, callsite, START, how), late)
+            break
+        earlier = context.find(int(front.shape[row]), int(front.sequence[row]))
+        after = UNSEEN if earlier is None else context.signature(*earlier).callsite
+        left = after_others(front.exit, row)
+        messages = min(max(after_others(front.outside, row), 0.0), max(late - left, 0.0))
+        walking.add(Origin(rank, callsite, after, "point_to_point"), messages)
+        walking.add(Origin(rank, callsite, after, "outside"), late - left - messages)
+        if left < ENOUGH * total:
+            break
+        if earlier is None:
+            walking.add(Origin(rank, callsite, after, "unknown"), left)
+            break
+        found = _before(context, front, row, earlier, left)
+        front, row, late, inside = found
+        walking.add(Origin(rank, after, UNSEEN, "inside"), inside)
+        if late < ENOUGH * total:
+            break
+        here = earlier
+    else:
+        walking.add(Origin(rank, callsite, UNSEEN, "unknown"), late)
+    return walking.result(int(kept.arrival[:, column].min()), total)
+
+
+def _before(
+    context: Context, front: Front, row: int, earlier: tuple[Kept, int], left: float
+) -> tuple[Front, int, float, float]:
+    """Explain why a rank left an instance late, by `left`.
+
+    Returns the front there, the row that was late at it (another one where the rank had waited
+    for it), by how much, and what the operation itself added.
+    """
+    kept, column = earlier
+    rank = int(front.ranks[row])
+    inside = left - after_others(front.enter, row)
+    own = kept.communicator.column(rank)
+    waited = waited_for(context.signature(kept, column), kept, column, own)
+    if waited is None or inside < left / 2 or waited[1] < inside / 2:
+        return front.back(context), row, left - inside, max(inside, 0.0)
+    cause = int(kept.communicator.ranks[waited[0]])
+    where = np.flatnonzero(front.ranks == cause)
+    same = len(where) and (
+        context.find(int(front.shape[where[0]]), int(front.sequence[where[0]])) == earlier
+    )
+    if same:
+        back, at = front.back(context), int(where[0])
+    else:
+        back, at = Front.of(kept, column), waited[0]
+    late = after_others(back.arrive, at)
+    return back, at, late, max(inside - waited[1], 0.0)

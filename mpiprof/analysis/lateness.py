@@ -1,0 +1,309 @@
+"""How late each rank of a call site comes, in the sampled instances, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.analysis.sample import Part
+from mpiprof.analysis.variance import (
+    UNKNOWN,
+    Effects,
+    Estimate,
+    after_median_of_others,
+    centred,
+    jackknife,
+    stretches,
+)
+from mpiprof.analysis.waits import STATE_FUNCTIONS
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Bool, Float, Int
+
+CANDIDATES = 8  # ranks and nodes whose waiting is worked out
+MOST_EFFECTS = 1 << 17  # ranks x phases up to which phases are told apart
+NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Culprits:
+    """Ranks and a node that are late by much, and the waiting (ns) that each causes."""
+
+    ranks: tuple[int, ...]
+    rank_wait: float
+    node: str | None
+    node_wait: float
+
+
+class Cells:
+    """The sampled instances of a call site, with their stretch of the run and their phase.
+
+    Matrices by rank follow `ranks`, the world ranks that take part, ascending.
+    """
+
+    def __init__(self, trace: Trace, parts: list[Part], phases: pd.DataFrame) -> None:
+        self.trace, self.parts = trace, parts
+        self.least = float(trace.clock_error_ns)
+        first = [part.arrival.min(0) for part in parts]
+        starts = np.concatenate(first) if first else np.zeros(0, np.int64)
+        self.instances = len(starts)
+        place = np.empty(len(starts), np.int64)
+        place[np.argsort(starts, kind="stable")] = stretches(len(starts))
+        self.stretches = int(place.max(initial=0)) + 1
+        self.ranks = np.unique(np.concatenate([part.ranks for part in parts])) if parts else starts
+        begins = phases["begin_ns"].to_numpy(np.int64)[1:]
+        if (len(begins) + 1) * len(self.ranks) > MOST_EFFECTS:
+            begins = begins[:0]
+        self.phases = len(begins) + 1
+        edges = np.cumsum([len(part) for part in first])[:-1]
+        self.stretch = np.split(place, edges)
+        self.phase = np.split(np.searchsorted(begins, starts, "right"), edges)
+        # Where not every instance was recorded, the record before is not the previous collective.
+        self.sampled = trace.meta.get("sample", 1) not in (1, None)
+        names = [trace.node_of.get(rank, "?") for rank in self.ranks.tolist()]
+        self.node_names = list(dict.fromkeys(names))
+        number = {name: i for i, name in enumerate(self.node_names)}
+        self.node = np.array([number[name] for name in names], np.int64)
+
+    def each(self) -> Iterator[tuple[Part, Int, Int, Int]]:
+        """Yield each part, the columns of its ranks, and stretch and phase of its instances."""
+        for part, stretch, phase in zip(self.parts, self.stretch, self.phase, strict=False):
+            yield part, np.searchsorted(self.ranks, part.ranks), stretch, phase
+
+    def section_5(self) -> tuple[list[Estimate], list[Estimate]]:
+        """Imbalance of arrivals, exits, between and point-to-point; shares of their variance."""
+        if not self.instances:
+            return [UNKNOWN] * 4, [UNKNOWN] * 3
+        sums = np.zeros((self.stretches, 9))
+        for part, _, stretch, _ in self.each():
+            arrival = part.arrival.astype(np.float64)
+            np.add.at(sums[:, 0], stretch, 1)
+            np.add.at(sums[:, 1], stretch, np.ptp(arrival, axis=0))
+            known = (part.before.exit > 0).all(0)
+            if self.sampled or not known.any():
+                continue
+            arrival, stretch = arrival[:, known], stretch[known]
+            left = part.before.exit[:, known].astype(np.float64)
+            messages = part.before.outside[:, known].astype(np.float64)
+            a = centred(arrival)
+            values = (
+                np.ones(len(stretch)),
+                np.ptp(left, axis=0),
+                np.ptp(arrival - left, axis=0),
+                np.ptp(messages, axis=0),
+                (a * a).sum(0),
+                (a * centred(left)).sum(0),
+                (a * centred(messages)).sum(0),
+            )
+            for i, value in enumerate(values, 2):
+                np.add.at(sums[:, i], stretch, value)
+        return jackknife(sums, _imbalances, (0.0, np.inf)), jackknife(sums, _origins)
+
+    @cached_property
+    def effects(self) -> tuple[Effects, Float]:
+        """Sums for the analysis of variance, a row a stretch."""
+        groups = len({part.ranks.tobytes() for part in self.parts})
+        size = self.phases * len(self.ranks)
+        sums = np.zeros((self.stretches, 2 + 2 * size))
+        for part, columns, stretch, phase in self.each():
+            a = centred(part.arrival.astype(np.float64))
+            np.add.at(sums[:, 0], stretch, 1)
+            np.add.at(sums[:, 1], stretch, (a * a).sum(0))
+            at = phase[None, :] * len(self.ranks) + columns[:, None]
+            where = np.broadcast_to(stretch, a.shape)
+            np.add.at(sums[:, 2 : 2 + size], (where, at), 1)
+            np.add.at(sums[:, 2 + size :], (where, at), a)
+        return Effects(self.node, len(self.ranks), groups), sums
+
+    @cached_property
+    def nodes_differ(self) -> bool:
+        """Whether some nodes are later than others."""
+        effects, sums = self.effects
+        return self.instances >= 2 and effects.nodes_differ(sums.sum(0), self.least)
+
+    def systematic(self) -> list[Estimate]:
+        """Shares by rank, by node and at random."""
+        if self.instances < 2:
+            return [UNKNOWN] * 3
+        effects, sums = self.effects
+        nodes = self.nodes_differ
+        return jackknife(sums, lambda s: effects.shares(s, nodes), (0.0, 1.0))
+
+    @cached_property
+    def late(self) -> tuple[Float, Float, Float]:
+        """Of each phase and rank: instances, mean lateness and its error (ns, two deviations)."""
+        sums = np.zeros((3, self.phases, len(self.ranks)))
+        for part, columns, _, phase in self.each():
+            late = after_median_of_others(part.arrival.astype(np.float64))
+            at = (np.broadcast_to(phase, late.shape), np.broadcast_to(columns[:, None], late.shape))
+            for i, values in enumerate((np.ones_like(late), late, late**2)):
+                np.add.at(sums[i], at, values)
+        count, mean = sums[0], sums[1] / np.maximum(sums[0], 1)
+        spread = np.maximum(sums[2] / np.maximum(count, 1) - mean**2, 0.0)
+        return count, mean, 2 * np.sqrt(spread / np.maximum(count - 1, 1))
+
+    def rank_table(self, scale: float) -> pd.DataFrame:
+        """One row a rank, the latest first."""
+        ranks = len(self.ranks)
+        # count, late, last; of instances whose exits before are known: count, inherited, messages
+        sums = np.zeros((6, self.stretches, ranks))
+        for part, columns, stretch, _ in self.each():
+            arrival = part.arrival.astype(np.float64)
+            late = after_median_of_others(arrival)
+            known = (part.before.exit > 0).all(0) & (not self.sampled)
+            left = after_median_of_others(part.before.exit.astype(np.float64))
+            messages = after_median_of_others(part.before.outside.astype(np.float64))
+            last = np.arange(len(arrival))[:, None] == arrival.argmax(0)
+            last &= np.ptp(arrival, axis=0) > 0
+            where = np.broadcast_to(stretch, arrival.shape)
+            at = np.broadcast_to(columns[:, None], arrival.shape)
+            counted = (1.0, late, last, known, known * left, known * messages)
+            for i, values in enumerate(counted):
+                np.add.at(sums[i], (where, at), np.broadcast_to(values, arrival.shape))
+        count, late, last, told, left, messages = sums.sum(1)
+        mean = late / np.maximum(count, 1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            inherited, talked = left / told, messages / told
+        error = jackknife(np.concatenate([sums[0], sums[1]], 1), _ratio)
+        table: pd.DataFrame = pd.DataFrame(
+            {
+                "rank": self.ranks,
+                "node": [self.node_names[node] for node in self.node],
+                "late_ns": mean,
+                "error_ns": [(found.high - found.low) / 2 for found in error],
+                "late_share": self.late_share.sum(0) / np.maximum(count, 1),
+                "last_share": last / np.maximum(count, 1),
+                "inherited_ns": inherited,
+                "outside_ns": mean - inherited - talked,
+                "point_to_point_ns": talked,
+                "wait_ns": 0.0,
+            }
+        )
+        systematic = np.maximum(self.late[1], 0.0)
+        for index in np.argsort(-mean, kind="stable")[:CANDIDATES].tolist():
+            shift = np.zeros_like(systematic)
+            shift[:, index] = systematic[:, index]
+            table.loc[index, "wait_ns"] = self.vanishing(shift) * scale
+        ordered: pd.DataFrame = table.sort_values(
+            "late_ns", ascending=False, kind="stable", ignore_index=True
+        )
+        return ordered
+
+    @cached_property
+    def late_share(self) -> Float:
+        """Of each phase and rank: instances in which it is late by half of its mean lateness."""
+        found = np.zeros_like(self.late[1])
+        for part, columns, _, phase in self.each():
+            late = after_median_of_others(part.arrival.astype(np.float64))
+            least = np.maximum(self.late[1][phase[None, :], columns[:, None]] / 2, self.least)
+            at = (np.broadcast_to(phase, late.shape), np.broadcast_to(columns[:, None], late.shape))
+            np.add.at(found, at, late > least)
+        return found
+
+    def vanishing(self, shift: Float) -> float:
+        """Return waiting that would vanish if ranks came earlier by `shift` (phases x ranks)."""
+        total = 0.0
+        for part, columns, _, phase in self.each():
+            state = part.signature.state
+            if state is None or not shift[:, columns].any():
+                continue
+            waits = STATE_FUNCTIONS[state]
+            forever = np.full_like(part.arrival, NEVER)
+            by = np.rint(shift[phase[None, :], columns[:, None]]).astype(np.int64)
+            earlier = part.arrival - by
+            now = waits(part.arrival, part.arrival, forever, part.signature.group)
+            then = waits(earlier, earlier, forever, part.signature.group)
+            total += float(np.maximum(now - then, 0).sum())
+        return total
+
+    def node_table(self, scale: float) -> pd.DataFrame:
+        """One row a node, the latest first."""
+        nodes = len(self.node_names)
+        effects, sums = self.effects
+        late = [UNKNOWN] * nodes
+        if nodes > 1:
+            late = jackknife(sums[:, 2:], lambda s: effects.node_lateness(s, nodes))
+        hosts = {p["node"]: p["host"] for p in self.trace.tables.processes.values()}
+        table: pd.DataFrame = pd.DataFrame(
+            {
+                "node": self.node_names,
+                "host": [hosts.get(name) for name in self.node_names],
+                "ranks": np.bincount(self.node, minlength=nodes),
+                "late_ns": np.array([found.value for found in late], np.float64),
+                "error_ns": np.array([(f.high - f.low) / 2 for f in late], np.float64),
+                "wait_ns": 0.0,
+            }
+        )
+        table = table.sort_values("late_ns", ascending=False, kind="stable", ignore_index=True)
+        for index, row in table.head(CANDIDATES).iterrows():
+            if row["late_ns"] > 0:
+                shift = self._node_shift(str(row["node"]), float(row["late_ns"]))
+                table.loc[index, "wait_ns"] = self.vanishing(shift) * scale
+        return table
+
+    def _node_shift(self, node: str, late: float) -> Float:
+        shift = np.zeros((self.phases, len(self.ranks)))
+        shift[:, self.node == self.node_names.index(node)] = late
+        return shift
+
+    def culprits(self, nodes: pd.DataFrame) -> Culprits:
+        """Return who is late, apart from its node, and the node that is; with their waiting.
+
+        Ranks must be late in most instances of a phase, by at least half of what the latest one is,
+        and be few. Where both hide each other's cost, each gets the mean of what it explains first
+        and last (Shapley's value).
+        """
+        by_node = np.zeros((self.phases, len(self.ranks)))
+        slow = None
+        if len(nodes) and self.nodes_differ:
+            first = nodes.iloc[0]
+            if first["late_ns"] > np.nanmax([self.least, first["error_ns"]]):
+                slow = str(first["node"])
+                by_node = self._node_shift(slow, float(first["late_ns"]))
+        by_rank = self._rank_shift(slow is not None)
+        rank, node = self.vanishing(by_rank), self.vanishing(by_node)
+        both = self.vanishing(by_rank + by_node) if rank and node else rank + node
+        order = np.argsort(-(by_rank * self.late[0]).sum(0), kind="stable")
+        some: Bool = (by_rank > 0).any(axis=0)
+        late = self.ranks[order[some[order]]]
+        return Culprits(
+            tuple(late.tolist()),
+            max((rank + both - node) / 2, 0.0),
+            slow,
+            max((node + both - rank) / 2, 0.0),
+        )
+
+    def _rank_shift(self, apart: bool) -> Float:
+        """By how much the late ranks are late, 0 for others; apart: from the rest of their node."""
+        count, late, error = self.late
+        if apart:
+            effects, sums = self.effects
+            within = effects.within_nodes(sums.sum(0))
+            late = within - np.median(within, axis=1, keepdims=True)
+        most = late.max(axis=1, keepdims=True, initial=0.0)
+        least = np.maximum(np.maximum(error, self.least), most / 2)
+        chosen = np.logical_and(late > least, self.late_share > count / 2)
+        few = chosen.sum(axis=1) <= np.maximum((count > 0).sum(axis=1) // 4, 1)
+        shift: Float = np.where(chosen & few[:, None], late, 0.0)
+        return shift
+
+
+def _imbalances(sums: Float) -> Float:
+    arrivals = sums[1] / max(sums[0], 1)
+    rest = sums[3:6] / sums[2] if sums[2] else np.full(3, np.nan)
+    return np.array([arrivals, *rest])
+
+
+def _origins(sums: Float) -> Float:
+    total, inherited, messages = sums[6:9]
+    if total <= 0:
+        return np.full(3, np.nan)
+    return np.asarray(np.array([inherited, total - inherited - messages, messages]) / total)
+
+
+def _ratio(sums: Float) -> Float:
+    count, total = sums.reshape(2, -1)
+    return np.asarray(total / np.maximum(count, 1))

@@ -1,0 +1,261 @@
+"""Phases of a call site: where its imbalance, or who is last, changes for good; and periods.
+
+Change points come from ruptures (optimal segmentation, PELT, in C); what we add is the signal, its
+scale and the penalty.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.analysis.sample import sample_of
+from mpiprof.analysis.series import RUN
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Array, Float, Int
+
+BINS = 2048  # the segmentation takes quadratic time at worst
+SHORTEST = 8  # instances; less is an outlier, no phase
+LEAST_RATIO = 1.25  # between the imbalances of neighbouring phases, where the same ranks are last
+LEAST_SHARE = 0.3  # by which a rank must be last more or less often in neighbouring phases
+LONGEST_PERIOD = 64
+LEAST_PERIODIC = 0.2  # share of the variance that a period must explain
+RANKS = 4  # that come last most often, whose shares are watched
+
+
+@dataclass(frozen=True)
+class Period:
+    """Every length-th instance, those with number % length == offset, is different."""
+
+    length: int
+    offset: int
+
+
+def phases(trace: Trace, callsite: int) -> pd.DataFrame:
+    """One row a phase, in order.
+
+    phase, first_instance and last_instance (numbers within the call site, by first arrival),
+    begin_ns, end_ns (first arrivals of these), instances; average_imbalance_ns,
+    worst_imbalance_ns, worst_factor, wait_ns (means), total_wait_ns, latest_rank (NA where none is
+    known), latest_share, algorithm; period (0, or n where every n-th instance is different),
+    period_offset (which: number % period), period_worst_imbalance_ns (their mean). Of a call site
+    with more instances than series.MOST the figures are those of the ones kept.
+    """
+    series = sample_of(trace, callsite).series
+    spread = series["worst_imbalance_ns"].to_numpy(np.float64)
+    known = np.flatnonzero(~np.isnan(spread))
+    number = series["number"].to_numpy(np.int64)
+    # Below the clocks' error, and below a microsecond, differences mean nothing.
+    signal = np.log(np.maximum(spread[known], max(trace.clock_error_ns, 1_000)))
+    last = np.where(
+        spread[known] > trace.clock_error_ns, series["last_rank"].to_numpy(np.int64)[known], -1
+    )
+    found = period_of(signal, number[known])
+    edges = known[change_points(without_period(signal, number[known], found), last)]
+    bounds = [0, *edges.tolist(), len(series)]
+    skipped = (number[-1] + 1) / len(series) if len(series) else 1.0
+    rows = [
+        _row(series.iloc[a:b], i, found, trace.clock_error_ns, skipped)
+        for i, (a, b) in enumerate(itertools.pairwise(bounds))
+        if b > a
+    ]
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"latest_rank": "Int64"})
+    return frame
+
+
+COLUMNS = (
+    "phase",
+    "first_instance",
+    "last_instance",
+    "begin_ns",
+    "end_ns",
+    "instances",
+    "average_imbalance_ns",
+    "worst_imbalance_ns",
+    "worst_factor",
+    "wait_ns",
+    "total_wait_ns",
+    "latest_rank",
+    "latest_share",
+    "algorithm",
+    "period",
+    "period_offset",
+    "period_worst_imbalance_ns",
+)
+
+
+def _row(
+    part: pd.DataFrame, phase: int, period: Period | None, least: int, skipped: float
+) -> dict[str, object]:
+    number = part["number"].to_numpy(np.int64)
+    late = part["last_rank"][(part["worst_imbalance_ns"] > least) & (part["last_rank"] >= 0)]
+    counts = late.value_counts()
+    latest = int(counts[counts == counts.max()].index.min()) if len(counts) else None
+    complete = int(part["worst_imbalance_ns"].notna().sum())
+    means = part[["average_imbalance_ns", "worst_imbalance_ns", "worst_factor", "wait_ns"]].mean()
+    special = number % period.length == period.offset if period else np.zeros(len(part), np.bool_)
+    return {
+        "phase": phase,
+        "first_instance": int(number[0]),
+        "last_instance": int(number[-1]),
+        "begin_ns": int(part["first_arrival_ns"].iloc[0]),
+        "end_ns": int(part["first_arrival_ns"].iloc[-1]),
+        "instances": int(number[-1] - number[0] + 1),
+        **{str(name): float(value) for name, value in means.items()},
+        "total_wait_ns": float(part["wait_ns"].sum()) * skipped,
+        "latest_rank": latest,
+        "latest_share": float(counts.max()) / complete if len(counts) and complete else np.nan,
+        "algorithm": "+".join(
+            sorted({n for a in part["algorithm"].unique() for n in a.split("+")})
+        ),
+        "period": period.length if period else 0,
+        "period_offset": period.offset if period else 0,
+        "period_worst_imbalance_ns": float(part["worst_imbalance_ns"][special].mean()),
+    }
+
+
+def period_of(signal: Float, number: Int) -> Period | None:
+    """Return the shortest period of a signal, None without; number: of each value's instance.
+
+    An analysis of variance of the signal, less its running mean, over number % n for each n.
+    """
+    longest = min(LONGEST_PERIOD, len(signal) // 6, RUN // 3)
+    if longest < 2 or np.ptp(signal) == 0:
+        return None
+    from scipy import ndimage
+
+    trend = ndimage.uniform_filter1d(signal, 2 * longest + 1, mode="nearest")
+    rest = signal - trend
+    explained = np.zeros(longest + 1)
+    for length in range(2, longest + 1):
+        explained[length] = _explained(rest, number % length, length, longest)
+    best = explained.max()
+    if best < LEAST_PERIODIC:
+        return None
+    length = int(np.flatnonzero(explained >= 0.8 * best)[0])
+    means = _means(rest, number % length, length)
+    return Period(length, int(np.argmax(np.abs(means - np.median(means)))))
+
+
+def _means(values: Float, kind: Int, kinds: int) -> Float:
+    count = np.bincount(kind, minlength=kinds)
+    return np.asarray(np.bincount(kind, values, kinds) / np.maximum(count, 1))
+
+
+def _explained(rest: Float, kind: Int, kinds: int, tests: int) -> float:
+    """Return the adjusted share of variance that the kinds explain, 0 unless significant."""
+    from scipy import special
+
+    total = float(((rest - rest.mean()) ** 2).sum())
+    within = float(((rest - _means(rest, kind, kinds)[kind]) ** 2).sum())
+    left = len(rest) - kinds
+    if total <= 0 or left <= 0:
+        return 0.0
+    adjusted = 1 - (within / left) / (total / (len(rest) - 1))
+    if within > 0:
+        ratio = ((total - within) / (kinds - 1)) / (within / left)
+        if special.fdtrc(kinds - 1, left, ratio) * tests > 1e-3:
+            return 0.0
+    return adjusted
+
+
+def without_period(signal: Float, number: Int, period: Period | None) -> Float:
+    """Return a signal without what repeats in it."""
+    if period is None:
+        return signal
+    from scipy import ndimage
+
+    kind = number % period.length
+    trend = ndimage.uniform_filter1d(signal, 2 * period.length + 1, mode="nearest")
+    means = _means(signal - trend, kind, period.length)
+    return np.asarray(signal - (means - np.median(means))[kind])
+
+
+def change_points(signal: Float, last: Int) -> Int:
+    """Return the indices at which a new phase begins.
+
+    signal: logarithm of the imbalance; last: who came last, -1 unknown. Single outliers are taken
+    out by running medians; what neighbouring phases must differ by is said above.
+    """
+    count = len(signal)
+    if count < 2 * SHORTEST:
+        return np.zeros(0, np.int64)
+    import ruptures
+    from scipy import ndimage
+
+    columns = np.stack([signal, *_shares(last)], 1)
+    smooth = ndimage.median_filter(columns, size=(5, 1), mode="nearest")
+    scale = _noise(columns)
+    width = -(-count // BINS)
+    starts = np.arange(0, count, width)
+    binned = np.add.reduceat(smooth / scale, starts) / np.diff([*starts, count])[:, None]
+    binned *= np.sqrt(width)
+    penalty = 3.0 * (columns.shape[1] + 1) * np.log(len(binned))
+    shortest = max(-(-SHORTEST // width), 2)
+    if len(binned) < 2 * shortest:
+        return np.zeros(0, np.int64)
+    found = ruptures.KernelCPD(kernel="linear", min_size=shortest).fit(binned)
+    edges = [starts[i] for i in found.predict(pen=penalty)[:-1]]
+    exact = [_refined(columns / scale, edge, width) for edge in edges]
+    return np.array(_merged(columns, exact), np.int64)
+
+
+def _shares(last: Int) -> list[Float]:
+    """Return for the ranks that come last most often whether they do, a column each."""
+    ranks, counts = np.unique(last[last >= 0], return_counts=True)
+    often = ranks[np.argsort(-counts, kind="stable")][:RANKS]
+    return [
+        (last == rank).astype(np.float64)
+        for rank in often
+        if LEAST_SHARE / 2 < (last == rank).mean() < 1
+    ]
+
+
+def _noise(columns: Float) -> Float:
+    """Return how much each column moves from one instance to the next, at least a little."""
+    steps = np.abs(np.diff(columns, axis=0))
+    signal = np.median(steps[:, 0]) / (0.6745 * np.sqrt(2))  # outliers are no noise
+    shares = np.sqrt((steps[:, 1:] ** 2).mean(0) / 2)
+    return np.maximum([signal, *shares], [0.05] + [0.1] * len(shares))
+
+
+def _refined(columns: Float, edge: int, width: int) -> int:
+    """Return where around an edge a step fits best."""
+    reach = max(SHORTEST, 2 * width)
+    low, high = max(edge - reach, 0), min(edge + reach, len(columns))
+    window = columns[low:high]
+    n = len(window)
+    sums = np.cumsum(window, axis=0)[:-1]
+    left = np.arange(1, n)[:, None]
+    gain = (sums**2 / left + (window.sum(0) - sums) ** 2 / (n - left)).sum(1)
+    return low + 1 + int(np.argmax(gain))
+
+
+def _merged(columns: Float, edges: list[int]) -> list[int]:
+    """Drop the edges between phases that hardly differ, the least different first."""
+    edges = sorted(set(edges))
+    while edges:
+        bounds = [0, *edges, len(columns)]
+        level = [_level(columns[a:b]) for a, b in itertools.pairwise(bounds)]
+        apart = [
+            max(
+                abs(b[0] - a[0]) / np.log(LEAST_RATIO),
+                float(np.abs(b[1:] - a[1:]).max(initial=0)) / LEAST_SHARE,
+            )
+            for a, b in itertools.pairwise(level)
+        ]
+        short = np.diff(bounds) < SHORTEST
+        differences = np.where(short[1:] | short[:-1], 0.0, apart)
+        least = int(np.argmin(differences))
+        if differences[least] >= 1:
+            break
+        del edges[least]
+    return edges
+
+
+def _level(part: Array) -> Float:
+    """Median imbalance and mean shares of a stretch."""
+    return np.array([np.median(part[:, 0]), *part[:, 1:].mean(0)])

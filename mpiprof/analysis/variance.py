@@ -1,0 +1,184 @@
+"""Shares of a variance, with confidence from leaving out one stretch of the run after the other.
+
+Arrivals of consecutive instances are not independent (a disturbance lasts, a program has phases),
+so a confidence interval from single instances would be too narrow: the run is cut into GROUPS
+stretches and each statistic worked out without each of them (the delete-a-group jackknife).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.trace.types import Bool, Float, Int
+
+GROUPS = 20
+CONFIDENCE = 0.95
+SIGNIFICANT = 0.01
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its 95 % confidence interval, NaN where not known."""
+
+    value: float
+    low: float
+    high: float
+
+
+UNKNOWN = Estimate(float("nan"), float("nan"), float("nan"))
+
+
+def stretches(instances: int) -> Int:
+    """Return for each of some consecutive instances the stretch of the run it belongs to."""
+    return np.arange(instances) * min(GROUPS, instances) // max(instances, 1)
+
+
+def jackknife(
+    sums: Float, statistic: Callable[[Float], Float], bounds: tuple[float, float] | None = None
+) -> list[Estimate]:
+    """Return what a statistic of sums (stretches x K) gives for all, with confidence.
+
+    The statistic takes K sums and returns some values. With fewer than 3 stretches the intervals
+    are NaN. bounds: what no value can pass.
+    """
+    whole = sums.sum(0)
+    value = statistic(whole)
+    count = len(sums)
+    half: Float = np.full(len(value), np.nan)
+    if count >= 3:
+        from scipy import special
+
+        without = np.stack([statistic(whole - part) for part in sums])
+        spread = ((without - without.mean(0)) ** 2).sum(0) * (count - 1) / count
+        half = special.stdtrit(count - 1, (1 + CONFIDENCE) / 2) * np.sqrt(spread)
+    low, high = value - half, value + half
+    if bounds is not None:
+        low, high = np.maximum(low, bounds[0]), np.minimum(high, bounds[1])
+    return [Estimate(*found) for found in np.stack([value, low, high], 1).tolist()]
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Sums of lateness by rank and stretch of constant conditions, for the analysis of variance.
+
+    node: of each rank; groups: how many sets of ranks each centre their own lateness (a
+    communicator each).
+    """
+
+    node: Int
+    ranks: int
+    groups: int
+
+    def shares(self, sums: Float, nodes: bool) -> Float:
+        """Return which shares of the variance are by rank, by node and at random.
+
+        sums: instances, sum of squares, then counts and sums of lateness of each rank (phases
+        flattened); lateness is after the mean arrival of its instance. A nested analysis of
+        variance, ranks within nodes, whose node effect is the median of its ranks' means (so that
+        one late rank makes no slow node); what chance alone gives to an effect (its degrees of
+        freedom times the mean square at random) is moved to the random share.
+        """
+        instances, total = sums[0], sums[1]
+        count, mean = self.means(sums[2:])
+        between = float((count * mean**2).sum())
+        seen = (count > 0).sum()
+        phases = (count > 0).any(1).sum()
+        by_rank = max(float(seen - self.groups * phases), 0.0)
+        left = float(count.sum() - instances - by_rank)
+        if total <= 0 or left <= 0:
+            return np.full(3, np.nan)
+        chance = max(total - between, 0.0) / left
+        of_node = np.zeros_like(mean)
+        if nodes:
+            of_node = self.node_effects(count, mean)
+        node = min(max(float((count * of_node * mean).sum()), 0.0), between)
+        rank = between - node
+        surplus = by_rank * chance
+        rank, surplus = max(rank - surplus, 0.0), max(surplus - rank, 0.0)
+        node = max(node - surplus, 0.0)
+        share: Float = np.array([rank, node, total - rank - node]) / total
+        return share
+
+    def means(self, sums: Float) -> tuple[Float, Float]:
+        """Return counts and mean lateness, phases x ranks."""
+        count, lateness = sums.reshape(2, -1, self.ranks)
+        return count, lateness / np.maximum(count, 1)
+
+    def node_effects(self, count: Float, mean: Float) -> Float:
+        """Return of each rank the effect of its node, phases x ranks."""
+        found = np.zeros_like(mean)
+        for phase, weight in enumerate(count):
+            there = np.flatnonzero(weight > 0)
+            for node in np.unique(self.node[there]):
+                of = there[self.node[there] == node]
+                found[phase, of] = np.median(mean[phase, of])
+            if len(there):
+                found[phase, there] -= np.average(found[phase, there], weights=weight[there])
+        return found
+
+    def within_nodes(self, sums: Float) -> Float:
+        """Return mean lateness of each rank less the effect of its node, phases x ranks."""
+        count, mean = self.means(sums[2:])
+        return np.asarray(mean - self.node_effects(count, mean))
+
+    def node_lateness(self, sums: Float, nodes: int) -> Float:
+        """Return by how much each node (the median of its ranks) is later than the others."""
+        count, mean = self.means(sums)
+        whole = np.maximum(count.sum(0), 1)
+        values = (count * mean).sum(0) / whole
+        median = np.array([np.median(values[self.node == node]) for node in range(nodes)])
+        return np.asarray(median - (median.sum() - median) / (nodes - 1))
+
+    def nodes_differ(self, sums: Float, least: float) -> bool:
+        """Whether nodes differ by more than ranks within them do, and by more than `least` ns.
+
+        Fisher's test over the ranks' means, those far from their node's median brought nearer, as
+        else one late rank would hide a slow node.
+        """
+        count, mean = self.means(sums[2:])
+        whole = count.sum(0)
+        there = np.flatnonzero(whole > 0)
+        values = (count * mean).sum(0)[there] / whole[there]
+        groups = [values[self.node[there] == node] for node in np.unique(self.node[there])]
+        medians = [float(np.median(group)) for group in groups]
+        if len(groups) < 2 or max(map(len, groups)) < 2 or np.ptp(medians) <= least:
+            return False
+        groups = [_drawn_in(group) for group in groups]
+        if all(np.ptp(group) == 0 for group in groups):
+            return True
+        from scipy import stats
+
+        return bool(stats.f_oneway(*groups).pvalue < SIGNIFICANT)
+
+
+def _drawn_in(values: Float) -> Float:
+    """Return values with outliers put at three (robust) standard deviations from the median."""
+    median = np.median(values)
+    reach = 3 * np.median(np.abs(values - median)) / 0.6745
+    return np.asarray(np.clip(values, median - reach, median + reach))
+
+
+def centred(values: Float) -> Float:
+    """Return ranks x instances less the mean of each instance."""
+    difference: Float = values - values.mean(0)
+    return difference
+
+
+def after_median_of_others(values: Float) -> Float:
+    """Return by how much each value exceeds the median of the others of its column."""
+    count = len(values)
+    if count < 2:
+        return np.zeros_like(values)
+    order = np.sort(values, axis=0)
+    middle = count // 2
+    if count % 2 == 0:
+        lower: Bool = values <= order[middle - 1]
+        return np.asarray(values - np.where(lower, order[middle], order[middle - 1]))
+    at, below, above = order[middle], order[middle - 1], order[middle + 1]
+    median = np.where(
+        values < at, (at + above) / 2, np.where(values > at, (below + at) / 2, (below + above) / 2)
+    )
+    return np.asarray(values - median)
