@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from conftest import Mpi, run, run_mpi
 
-from mpiprof.bench import adaptive, arrival, contest, loop, robust, selection, study
+from mpiprof.bench import adaptive, arrival, contest, loop, overhead, robust, selection, study
 from mpiprof.bench.case import AUTO, Case
 from mpiprof.bench.loop import Loop, Looped, Phase
 from mpiprof.bench.options import Options
@@ -113,6 +113,19 @@ def test_what_the_selector_noted_is_read_past_a_cut_line() -> None:
         '{"kind": "phase", "key": "a", "ins',
     ]
     assert selection.phases(lines, "bcast") == ((0, 160), (0, 8))
+
+
+def test_what_is_held_in_the_end_is_that_of_the_longest_key() -> None:
+    notes: list[dict[str, object]]
+    notes = [{"kind": "key", "key": k, "operation": "barrier"} for k in "ab"]
+    notes += [
+        {"kind": "end", "key": "a", "instances": 3, "algorithm": "linear"},
+        {"kind": "end", "key": "b", "instances": 900, "algorithm": "native"},
+        {"kind": "end", "key": "c", "instances": 9000, "algorithm": "ring"},
+    ]
+    text = "\n".join(map(json.dumps, notes))
+    assert overhead.holds(text, "barrier") == "native"
+    assert overhead.holds(text, "allreduce") == overhead.holds("", "barrier") == "?"
 
 
 def test_records_of_a_loop_are_found_by_time_rank_and_operation() -> None:

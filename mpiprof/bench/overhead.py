@@ -5,6 +5,9 @@ return address) and in Python (a frame of the interpreter), run bare and recorde
 fastest of many batches counts, as what others do on the machine only adds; a batch fills several
 windows of the log, so that the touching of its pages is in it. Two readings of the clock are what
 a record is made of; the added cost is what goes beyond them. Runs one process at a time.
+
+Then on two ranks: what `--switch auto` adds to recording, on MPI_COMM_WORLD, where it can choose.
+The fastest batch is one outside its windows, after its probing. Needs two processors.
 """
 
 from __future__ import annotations
@@ -19,12 +22,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mpiprof.bench.selection import lines_of, noted
 from mpiprof.errors import MpiprofError, UsageError
 
 HERE = Path(__file__).parent
 CALLS = 20_000  # a batch: ten windows of the log
 GOALS_NS = {"native": 100, "Python": 400}
 OPERATIONS = ("barrier", "allreduce")
+AUTO_GOAL_NS = 1000
 
 
 @dataclass(frozen=True)
@@ -49,13 +54,13 @@ def measure(argv: Sequence[str]) -> Cost:
     return Cost(*map(float, words))
 
 
-def recorded(argv: Sequence[str], folder: Path) -> Cost:
-    """Measure a loop under mpiprof; the trace is removed."""
+def recorded(argv: Sequence[str], folder: Path, *options: str) -> tuple[Cost, str]:
+    """Measure a loop under mpiprof, with what its selector noted; the trace is removed."""
     trace = folder / "trace"
-    words = [sys.executable, "-m", "mpiprof", "run", "-q", "-o", str(trace), "--", *argv]
-    cost = measure(words)
+    words = [sys.executable, "-m", "mpiprof", "run", "-q", "-o", str(trace), *options, "--", *argv]
+    cost, notes = measure(words), noted(trace)
     shutil.rmtree(trace)
-    return cost
+    return cost, notes
 
 
 def best(costs: Sequence[Cost]) -> Cost:
@@ -73,8 +78,27 @@ def compare(argv: Sequence[str], alternations: int, folder: Path) -> tuple[Cost,
     bare, wrapped = [], []
     for _ in range(alternations):
         bare.append(measure(argv))
-        wrapped.append(recorded(argv, folder))
+        wrapped.append(recorded(argv, folder)[0])
     return best(bare), best(wrapped)
+
+
+def holds(notes: str, operation: str) -> str:
+    """Return what the selector held for an operation in the end, "?" where it noted nothing."""
+    told = list(lines_of(notes.splitlines()))
+    keys = {t.get("key") for t in told if t.get("operation") == operation}
+    ends = [t for t in told if t.get("kind") == "end" and t.get("key") in keys]
+    most = max(ends, key=lambda t: int(t.get("instances", 0)), default={})
+    return str(most.get("algorithm", "?"))
+
+
+def compare_auto(argv: Sequence[str], alternations: int, folder: Path) -> tuple[Cost, Cost, str]:
+    """Measure a loop on two ranks recorded and under auto in turn, and return what auto noted."""
+    plain, auto, notes = [], [], ""
+    for _ in range(alternations):
+        plain.append(recorded(argv, folder, "-n", "2")[0])
+        cost, notes = recorded(argv, folder, "-n", "2", "--switch", "auto")
+        auto.append(cost)
+    return best(plain), best(auto), notes
 
 
 def compiler() -> str:
@@ -98,8 +122,18 @@ def show(kind: str, operation: str, bare: Cost, wrapped: Cost, clock: float) -> 
     )
 
 
+def show_auto(operation: str, plain: Cost, auto: Cost, held: str) -> None:
+    """Print one comparison on two ranks."""
+    added = auto.fastest - plain.fastest
+    verdict = "within" if added <= AUTO_GOAL_NS else "MISSES"
+    print(
+        f"{operation:<10} {plain.fastest:9.0f} {auto.fastest:7.0f} {added:7.0f} {held:>20}   "
+        f"{verdict} {AUTO_GOAL_NS} ns"
+    )
+
+
 def main() -> None:
-    """Compile the loop, run both kinds, and print the table."""
+    """Compile the loop, run all kinds, and print the tables."""
     parser = argparse.ArgumentParser(
         prog="python -m mpiprof.bench.overhead", description=(__doc__ or "").partition("\n")[0]
     )
@@ -125,6 +159,11 @@ def main() -> None:
                 argv = [*loop, operation, str(options.batches), str(CALLS)]
                 bare, wrapped = compare(argv, options.alternations, folder)
                 show(kind, operation, bare, wrapped, clock)
+        print(f"\n{'2 ranks':<10} {'recorded':>9} {'auto':>7} {'added':>7} {'auto holds':>20}")
+        for operation in OPERATIONS:
+            argv = [str(program), operation, str(options.batches), str(CALLS), "world"]
+            plain, auto, notes = compare_auto(argv, options.alternations, folder)
+            show_auto(operation, plain, auto, holds(notes, operation))
 
 
 if __name__ == "__main__":

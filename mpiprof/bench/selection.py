@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -63,18 +64,21 @@ def noted(folder: Path | None) -> str:
         return ""
 
 
+def lines_of(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield what the lines of the selector's notes say; a cut one is left out."""
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            yield json.loads(line)
+
+
 def phases(lines: Sequence[str], operation: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return where the phases of an operation's keys began, and their windows' lengths.
 
-    A cut line is left out. A key that isn't named among the lines counts as the operation's.
+    A key that isn't named among the lines counts as the operation's.
     """
     operations: dict[str, str] = {}
     found: list[tuple[int, int]] = []
-    for line in lines:
-        try:
-            told: dict[str, Any] = json.loads(line)
-        except ValueError:
-            continue
+    for told in lines_of(lines):
         key = str(told.get("key"))
         if told.get("kind") == "key":
             operations[key] = str(told.get("operation"))
