@@ -58,7 +58,7 @@ struct site *site_new(struct map *m, uint64_t key, const struct text *frames)
 
     if (s == NULL && sites_made < MOST_SITES && (s = calloc(1, sizeof *s)) != NULL) {
         s->id = sites_made + 1;
-        if (recorder.by_site)
+        if (recorder.by_site || recorder.names_sites)
             rules_meet(s, frames->bytes);
         if (site_write(s->id, frames) && map_put(m, key, s)) {
             sites_made++;

@@ -17,7 +17,7 @@
 
 #include "recorder.h"
 
-enum { TRIES = 20, TAG = 19937 };
+enum { TRIES = 20, TAG = 19937, STALE_NS = 20000 };
 
 struct place { /* one a rank */
     uint64_t node;
@@ -120,37 +120,68 @@ int clock_neighbour(int size)
     return -1;
 }
 
+/* This node's clock against the first node's: what it is ahead by, how well that is known, and how
+ * fast it changes. Two quartz clocks part by no more than DRIFT; after two comparisons it is known
+ * how fast these two do. Of leaders, and by clock_share of all ranks. */
+struct offset {
+    int64_t ahead_ns, error_ns, at_ns; /* at_ns 0: never compared */
+    double rate, rate_error;
+};
+static struct offset common;
+static int64_t origin;
+static const double drift = 1e-5, wander = 2e-7;
+
 static void answer(int leader)
 {
     for (int i = 0; i < TRIES; i++) {
-        int64_t t = 0;
+        int64_t t[3] = {0};
 
-        pmpi.Recv(&t, sizeof t, MPI_BYTE, leader, TAG, recorder.private, MPI_STATUS_IGNORE);
-        t = now_ns();
-        pmpi.Send(&t, sizeof t, MPI_BYTE, leader, TAG, recorder.private);
+        pmpi.Recv(t, sizeof *t, MPI_BYTE, leader, TAG, recorder.private, MPI_STATUS_IGNORE);
+        t[0] = now_ns();
+        t[1] = clock_common(t[0]) + origin - t[0];
+        t[2] = clock_bound();
+        pmpi.Send(t, sizeof t, MPI_BYTE, leader, TAG, recorder.private);
+    }
+}
+
+/* From a comparison at a time of this node's clock. */
+static void compared(int64_t at, int64_t ahead, int64_t error)
+{
+    const struct offset before = common;
+
+    common = (struct offset){ahead, error, at, 0, drift};
+    if (before.at_ns > 0 && at > before.at_ns) {
+        const double span = (double)(at - before.at_ns);
+
+        common.rate = (double)(ahead - before.ahead_ns) / span;
+        common.rate_error = (double)(error + before.error_ns) / span + wander;
+        common.rate_error = common.rate_error < drift ? common.rate_error : drift;
     }
 }
 
 static void ask(int leader, const char *when)
 {
-    int64_t best = INT64_MAX, offset = 0, at = 0;
+    int64_t best = INT64_MAX, offset = 0, at = 0, above = 0, bound = 0;
     struct text t = {0};
 
     for (int i = 0; i < TRIES; i++) {
-        int64_t theirs = 0;
+        int64_t theirs[3] = {0};
         const int64_t before = now_ns();
 
-        pmpi.Send(&theirs, sizeof theirs, MPI_BYTE, leader, TAG, recorder.private);
-        pmpi.Recv(&theirs, sizeof theirs, MPI_BYTE, leader, TAG, recorder.private,
+        pmpi.Send(theirs, sizeof *theirs, MPI_BYTE, leader, TAG, recorder.private);
+        pmpi.Recv(theirs, sizeof theirs, MPI_BYTE, leader, TAG, recorder.private,
                   MPI_STATUS_IGNORE);
         const int64_t after = now_ns();
 
         if (after - before < best) {
             best = after - before;
             at = before + best / 2;
-            offset = theirs - at;
+            offset = theirs[0] - at;
+            above = theirs[1];
+            bound = theirs[2];
         }
     }
+    compared(at, offset + above, best / 2 + 1 + bound);
     text_add(&t, "{\"rank\": %d, \"clock\": {\"node\": ", recorder.rank);
     text_json(&t, clock_node(), -1);
     text_add(&t, ", \"reference\": %lld, \"at_ns\": %lld, \"offset_ns\": %lld, ",
@@ -174,4 +205,46 @@ void clock_synchronise(const char *when)
         else if (my_node >= step && my_node < 2 * step)
             ask(leaders[my_node - step], when);
     }
+}
+
+/* Every member of recorder.private calls it, after a comparison: what leaders know, all know. */
+void clock_share(void)
+{
+    struct offset *all;
+    int size = 0;
+
+    pmpi.Comm_size(recorder.private, &size);
+    all = malloc(sizeof *all * (size_t)size);
+    if (all == NULL)
+        abort();
+    pmpi.Allgather(&common, sizeof common, MPI_BYTE, all, sizeof common, MPI_BYTE,
+                   recorder.private);
+    if (my_node >= 0)
+        common = all[leaders[my_node]];
+    free(all);
+    if (origin == 0)
+        origin = now_ns();
+    pmpi.Bcast(&origin, sizeof origin, MPI_BYTE, leaders[0], recorder.private);
+}
+
+/* A time of this node's clock on the first node's, since an origin that all share. */
+int64_t clock_common(int64_t ns)
+{
+    const double since = common.at_ns > 0 ? (double)(ns - common.at_ns) : 0;
+
+    return ns + common.ahead_ns + (int64_t)(common.rate * since) - origin;
+}
+
+/* How wrong that may be now. */
+int64_t clock_bound(void)
+{
+    if (common.at_ns == 0)
+        return 0;
+    return common.error_ns + (int64_t)(common.rate_error * (double)(now_ns() - common.at_ns));
+}
+
+/* Whether comparing again would help. */
+bool clock_is_stale(void)
+{
+    return common.at_ns > 0 && clock_bound() > STALE_NS && clock_bound() > 2 * common.error_ns;
 }

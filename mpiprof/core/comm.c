@@ -338,6 +338,8 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     recorder_lock();
     map_put(&by_handle, handle_key(comm), c);
     recorder_unlock();
+    if (how->parent != NULL && strncmp(how->how, "dup", 3) == 0)
+        select_inherit(c, how->parent);
     return c;
 }
 

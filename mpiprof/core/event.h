@@ -2,7 +2,8 @@
  *
  * Kinds: a call (open while exit_ns is 0), the start of a persistent operation, a completion by
  * Wait or Test, an extension of the record after it (`sequence` says of what, exit_ns is the
- * value), and a line of the summary (enter_ns: total time, exit_ns: number of calls).
+ * value), a line of the summary (enter_ns: total time, exit_ns: number of calls), and statistics of
+ * a call site (statistics.c).
  * `kind` is written last, so that a reader of a live or dead job never sees half a record.
  */
 #pragma once
@@ -26,7 +27,7 @@
     X(uint64_t, serial, "<u8")                                                                     \
     X(uint64_t, dropped, "<u8")
 
-#define KINDS(X) X(empty) X(call) X(start) X(completion) X(extension) X(summary)
+#define KINDS(X) X(empty) X(call) X(start) X(completion) X(extension) X(summary) X(statistics)
 
 #define MEMBER(type, name, format) type name;
 struct record {
@@ -41,7 +42,21 @@ struct chunk_head {
 enum kind { KINDS(KIND) };
 #undef KIND
 
-enum extension { EXT_OUTSIDE = 1, EXT_START, EXT_SENT, EXT_RECEIVED, EXT_LONGEST };
+enum extension {
+    EXT_OUTSIDE = 1,
+    EXT_START,
+    EXT_SENT,
+    EXT_RECEIVED,
+    EXT_LONGEST,
+    EXT_AVERAGE, /* these follow their `statistics`, in this order */
+    EXT_WORST,
+    EXT_WAIT,
+    EXT_SCORE,
+    EXT_BALANCED,
+    EXT_WORST_MOST,
+    EXT_LATEST, /* enter_ns: the rank */
+    EXT_END
+};
 
 enum { CHUNK_BYTES = 65536, CHUNK_HEAD = 64, CHUNK_RECORDS = (CHUNK_BYTES - CHUNK_HEAD) / 32 };
 #define CHUNK_MAGIC 0x6863504Du

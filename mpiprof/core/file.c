@@ -38,6 +38,7 @@ struct owned {
     ino_t inode;
 };
 static struct owned log_file = {.descriptor = -1}, tables_file = {.descriptor = -1};
+static struct owned selection_file = {.descriptor = -1}; /* under recorder.lock */
 static struct log_head *head;
 static bool line_cut;
 
@@ -350,6 +351,28 @@ bool file_line(const struct text *line)
     return false;
 }
 
+/* Appends a line to selection.jsonl, which the leaders of all communicators share. */
+bool file_selection(const struct text *line)
+{
+    char path[PATH_BYTES + 32];
+
+    if (line->bytes == NULL || recorder.passive || atomic_load(&recorder.stopped))
+        return false;
+    if (selection_file.descriptor < 0) {
+        snprintf(path, sizeof path, "%s/selection.jsonl", recorder.folder);
+        const int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+
+        if (descriptor < 0)
+            return false;
+        selection_file = owned_by(descriptor);
+    }
+    if (!still_ours(&selection_file))
+        return false;
+    const struct iovec part = {line->bytes, line->length};
+
+    return write_guarded(selection_file.descriptor, &part, 1, -1) == (ssize_t)line->length;
+}
+
 /* Appends a remark to the tables. */
 void file_note(const char *format, ...)
 {
@@ -373,5 +396,8 @@ void file_close(void)
         close(log_file.descriptor);
     if (still_ours(&tables_file))
         close(tables_file.descriptor);
+    if (selection_file.descriptor >= 0 && still_ours(&selection_file))
+        close(selection_file.descriptor);
+    selection_file.descriptor = -1;
     log_file.descriptor = tables_file.descriptor = -1;
 }

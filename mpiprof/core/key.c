@@ -29,20 +29,37 @@
 
 enum { HISTORY = 3, MOST_KEYS = 128 };
 
-struct key {
-    uint64_t hash;
-    uint32_t used; /* sequence number of its last instance */
-    uint32_t instances;
-    int agreed;              /* a rule, the same on all members; RULE_NONE: no call site's */
-    int wished;              /* rank 0: the first named of what its call sites wish */
-    const struct site *site; /* rank 0: the first, and what the others are noted in */
-    int site_wish;
-    struct sharing *sharing;
-};
+static unsigned epoch; /* changes between collectives, on all ranks alike */
+static struct keys *tables;
+
 struct keys {
+    struct keys *next, *before; /* of the process: under recorder.lock */
     int count;
+    unsigned epoch;
     struct key list[MOST_KEYS];
 };
+
+static void table_link(struct keys *t)
+{
+    recorder_lock();
+    t->next = tables;
+    if (tables != NULL)
+        tables->before = t;
+    tables = t;
+    recorder_unlock();
+}
+
+static void table_unlink(struct keys *t)
+{
+    recorder_lock();
+    if (t->next != NULL)
+        t->next->before = t->before;
+    if (t->before != NULL)
+        t->before->next = t->next;
+    else
+        tables = t->next;
+    recorder_unlock();
+}
 
 /* ---- what makes a key */
 
@@ -76,7 +93,7 @@ uint64_t key_hash(const struct execution *e)
     uint64_t h = hash_mix(past, (uint64_t)(e->call->root + 1));
 
     if (!problem_is_known(e))
-        return h;
+        return h;                   /* each member knows its own sizes only */
     if (k->inter && k->first_group) /* each side's own bytes, in an order that both can tell */
         return hash_mix(hash_mix(h, size_class(p->bytes)), size_class(p->remote_bytes));
     if (k->inter)
@@ -96,27 +113,85 @@ static struct key *oldest(struct keys *t, uint32_t now)
     return found;
 }
 
-static struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
+static void forget(struct key *key, int count)
 {
-    if (k->keys == NULL)
-        k->keys = calloc(1, sizeof *k->keys);
-    struct keys *const t = k->keys;
+    auto_forget(key, count, MPI_COMM_NULL);
+}
 
-    if (t == NULL)
-        abort(); /* out of memory, where the other members are under way */
+/* The entry of a key, made where it is new; all members call this alike. */
+struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
+{
+    struct keys *t = k->keys;
+
+    if (t == NULL) {
+        t = k->keys = calloc(1, sizeof *t);
+        if (t == NULL)
+            abort(); /* out of memory, where the other members are under way */
+        t->epoch = epoch;
+        table_link(t);
+    }
+    if (t->epoch != epoch) { /* a study has begun anew */
+        forget(t->list, t->count);
+        t->count = 0;
+        t->epoch = epoch;
+    }
     for (int i = 0; i < t->count; i++)
-        if (t->list[i].hash == hash)
+        if (t->list[i].hash == hash) {
+            t->list[i].used = sequence;
             return &t->list[i];
-    struct key *const made = t->count < MOST_KEYS ? &t->list[t->count++] : oldest(t, sequence);
+        }
+    const bool full = t->count == MOST_KEYS;
+    struct key *const made = full ? oldest(t, sequence) : &t->list[t->count++];
 
-    *made = (struct key){.hash = hash, .agreed = RULE_NONE, .wished = RULE_NONE};
+    if (full)
+        forget(made, 1);
+    *made = (struct key){.hash = hash, .used = sequence, .agreed = RULE_NONE, .wished = RULE_NONE};
     return made;
 }
 
+/* The private communicator goes with them. */
 void keys_free(struct communicator *k)
 {
-    free(k->keys);
+    struct keys *const t = k->keys;
+
+    if (t != NULL)
+        table_unlink(t);
+    auto_forget(t != NULL ? t->list : NULL, t != NULL ? t->count : 0, k->private);
+    free(t);
     k->keys = NULL;
+}
+
+/* In MPI_Finalize: communicators go with the library. */
+void keys_end(void)
+{
+    for (struct keys *t = tables; t != NULL; t = t->next)
+        auto_forget(t->list, t->count, MPI_COMM_NULL);
+}
+
+/* A duplicate begins with what its parent has settled on: communicators that live shortly would
+ * never find out by themselves. All members duplicate at the same point of the parent's order. */
+void keys_inherit(struct communicator *child, const struct communicator *parent)
+{
+    const struct keys *const from = parent->keys;
+
+    if (from == NULL || from->epoch != epoch || child->keys != NULL ||
+        (child->keys = calloc(1, sizeof *child->keys)) == NULL)
+        return;
+    child->keys->epoch = epoch;
+    table_link(child->keys);
+    for (int i = 0; i < from->count; i++) {
+        struct key *const made = &child->keys->list[child->keys->count];
+
+        *made = (struct key){.hash = from->list[i].hash, .agreed = RULE_NONE, .wished = RULE_NONE};
+        auto_inherit(made, &from->list[i]);
+        child->keys->count += made->heir != NULL;
+    }
+}
+
+/* From here on all keys are new. */
+void keys_begin_anew(void)
+{
+    epoch++;
 }
 
 /* ---- choosing */
@@ -140,12 +215,10 @@ static void listen(struct key *key, const struct execution *e, const struct aske
 
 /* The rule that the call sites of this key agree on; RULE_NONE: none. The private communicator is
  * there. Called by all members. */
-int key_choice(const struct execution *e, uint64_t hash, const struct asked *q)
+int key_choice(struct key *key, const struct execution *e, const struct asked *q)
 {
-    struct communicator *const k = e->call->comm;
-    struct key *const key = key_find(k, hash, e->call->sequence);
+    const struct communicator *const k = e->call->comm;
 
-    key->used = e->call->sequence;
     key->instances++;
     if (communicator_leads(k))
         listen(key, e, q);

@@ -52,6 +52,20 @@ static bool writes_meta(int rank)
     return rank == 0 || recorder.options.partial;
 }
 
+/* All ranks plan with the same numbers: those of the slowest link. */
+static void share_machine(const struct text *machine)
+{
+    static const char name[] = "{\"alpha_ns\": ";
+    double link[2] = {0, 0};
+
+    for (const char *s = machine->bytes; s != NULL && (s = strstr(s, name)) != NULL; s++)
+        if (sscanf(s + sizeof name - 1, "%lf, \"beta_ns_per_byte\": %lf", &link[0], &link[1]) < 2)
+            link[0] = 0;
+    pmpi.Bcast(link, sizeof link, MPI_BYTE, 0, recorder.private);
+    if (link[0] > 0 && link[1] > 0)
+        select_machine(link[0], link[1]);
+}
+
 /* Clocks and the machine table, where the processes may communicate. The first rank alone reads a
  * table's file, and says whether to measure: not all may have been given it, or see it. */
 static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *skipped)
@@ -84,6 +98,7 @@ static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *
             text_add(skipped, "%s\"reductions: this MPI has none outside MPI_COMM_WORLD\"",
                      skipped->length > 0 ? ", " : "");
     }
+    share_machine(machine);
     /* From here on a lost process is the program's affair: in MPI_Finalize no error of ours may
      * end a job that has outlived one. */
     if (pmpi.Comm_set_errhandler != NULL)

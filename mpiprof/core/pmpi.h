@@ -59,6 +59,7 @@
     X(Comm_get_errhandler, (MPI_Comm, MPI_Errhandler *))                                           \
     X(Comm_set_errhandler, (MPI_Comm, MPI_Errhandler))                                             \
     X(Errhandler_free, (MPI_Errhandler *))                                                         \
+    X(Iallreduce, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request *))      \
     X(Intercomm_merge, (MPI_Comm, int, MPI_Comm *))                                                \
     X(Pack, (const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm))                       \
     X(Unpack, (const void *, int, int *, void *, int, MPI_Datatype, MPI_Comm))                     \

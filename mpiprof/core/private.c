@@ -59,6 +59,8 @@ bool private_ready(struct communicator *k, MPI_Comm comm)
 
     if (k->private_tried)
         return k->private != MPI_COMM_NULL;
+    const int64_t begin = now_ns();
+
     k->private_tried = true;
     k->private = MPI_COMM_NULL;
     /* A failure must not reach the program: the user's handler may end the job. */
@@ -84,16 +86,17 @@ bool private_ready(struct communicator *k, MPI_Comm comm)
         atomic_fetch_add(&refused, 1);
     if (k->private != MPI_COMM_NULL && !k->inter)
         k->nodes = nodes_of(k);
+    k->private_ns = now_ns() - begin;
     return k->private != MPI_COMM_NULL;
 }
 
 /* The user's communicator has been freed by all its members: so is ours. */
 void select_forget(struct communicator *c)
 {
-    if (c->private_tried && c->private != MPI_COMM_NULL)
-        pmpi.Comm_free(&c->private);
+    if (!c->private_tried)
+        c->private = MPI_COMM_NULL;
+    keys_free(c);
     c->private = MPI_COMM_NULL;
     free(c->nodes);
     c->nodes = NULL;
-    keys_free(c);
 }

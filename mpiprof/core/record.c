@@ -145,11 +145,11 @@ static struct record *record_new(struct thread *t, uint32_t extensions)
 
 /* ---- the summary: totals in place of a log, four records a family and algorithm */
 
-static struct record *summary_slots(void)
+static struct record *summary_slots(uint32_t count)
 {
     static struct thread common; /* under recorder.lock: one series of windows for all threads */
 
-    if (common.window == NULL || common.used + 4 > CHUNK_RECORDS) {
+    if (common.window == NULL || common.used + count > CHUNK_RECORDS) {
         common.window = file_window(atomic_fetch_add(&threads, 1));
         common.used = 0;
     }
@@ -157,7 +157,7 @@ static struct record *summary_slots(void)
         return NULL;
     struct record *const r = &common.window->records[common.used];
 
-    common.used += 4;
+    common.used += count;
     return r;
 }
 
@@ -165,7 +165,7 @@ static struct record *summary_of(struct shape *f)
 {
     recorder_lock();
     if (f->summary == NULL) {
-        struct record *const r = summary_slots();
+        struct record *const r = summary_slots(4);
 
         if (r != NULL) {
             r->shape = f->id;
@@ -178,6 +178,22 @@ static struct record *summary_of(struct shape *f)
     }
     recorder_unlock();
     return f->summary;
+}
+
+/* Room for the statistics of a call site (statistics.c); NULL: there is none. Under recorder.lock.
+ */
+struct record *record_statistics(uint32_t shape)
+{
+    enum { GROUP = EXT_END - EXT_AVERAGE + 1 };
+    struct record *const r = summary_slots(GROUP);
+
+    for (int i = 1; r != NULL && i < GROUP; i++)
+        extend(r + i, (enum extension)(EXT_AVERAGE + i - 1), 0);
+    if (r != NULL) {
+        r->shape = shape;
+        publish(r, KIND_statistics);
+    }
+    return r;
 }
 
 static void summarise(struct family *f, const char *algorithm, int64_t elapsed, int64_t sent,
@@ -291,10 +307,13 @@ static void call_retract(struct call *c)
 /* After the native routine; true: it succeeded and its arguments may be read. */
 bool call_end(struct call *c, int error)
 {
-    if (c->site != NULL)
+    if (c->site != NULL || c->key != NULL)
         c->exit_ns = now_ns();
     if (error != MPI_SUCCESS) {
-        if (c->comm != NULL && error_is_local(error)) {
+        c->refused = c->comm != NULL && error_is_local(error);
+        if (c->comm != NULL && !c->refused)
+            c->comm->failed = true;
+        if (c->refused) {
             call_retract(c);
         } else if (c->record != NULL) {
             const struct shape *const s =
@@ -348,6 +367,7 @@ void call_traffic(struct call *c, const struct arguments *a)
     }
     if (s != NULL)
         c->record->shape = c->shape = s->id;
+    c->record->choice = c->choice;
     atomic_thread_fence(memory_order_release);
     c->record->exit_ns = c->exit_ns;
 }
@@ -356,6 +376,8 @@ void call_leave(struct call *c)
 {
     struct thread *const t = &self;
 
+    if (c->key != NULL)
+        switch_end(c);
     t->depth = 0;
     if (c->begin_ns != 0 && c->exit_ns != 0)
         t->recorder_ns += OVERHEAD_EVERY * (c->enter_ns - c->begin_ns + now_ns() - c->exit_ns);

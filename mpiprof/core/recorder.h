@@ -55,6 +55,10 @@ int clock_node_count(void);
 int clock_leader(int node);
 bool clock_on_node(int rank, int node);
 int clock_neighbour(int size);
+void clock_share(void);
+int64_t clock_common(int64_t ns);
+int64_t clock_bound(void);
+bool clock_is_stale(void);
 void machine_measure(struct text *out, bool full);
 bool machine_reduces(void);
 
@@ -96,6 +100,7 @@ bool file_open(const char *folder, int rank, int size, const char *host);
 struct chunk *file_window(uint32_t thread);
 bool file_append(const struct chunk *chunk);
 bool file_line(const struct text *line);
+bool file_selection(const struct text *line);
 void file_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void file_close(void);
 
@@ -119,6 +124,7 @@ void python_forget_preload(const char *value);
 
 /* ---- comm.c */
 
+struct key;
 struct keys;
 struct communicator {
     uint64_t identity;
@@ -130,6 +136,8 @@ struct communicator {
     bool first_group;   /* inter-communicators: the group with the lowest world rank */
     bool everyone;      /* the ranks of MPI_COMM_WORLD, in their order */
     bool private_tried; /* select.c */
+    bool failed;        /* an operation has, on this rank */
+    int64_t private_ns; /* what making `private` took */
     MPI_Comm handle, private;
     struct keys *keys; /* key.c */
     int *nodes;        /* of the members of `private`, numbered by first appearance */
@@ -236,6 +244,9 @@ struct call {
     uint32_t sequence, shape;
     int64_t begin_ns, enter_ns, exit_ns;
     bool counted, wide;
+    bool refused;    /* by the library's check of its arguments: it has taken part in nothing */
+    struct key *key; /* auto.c: its statistics are wanted */
+    uint8_t choice, candidate;
 };
 struct side {
     const void *count, *counts, *displs, *type, *types;
@@ -257,6 +268,7 @@ void record_start(const struct request *r, int64_t enter_ns, int64_t exit_ns);
 void record_completion(const struct request *r, int64_t enter_ns, int64_t exit_ns);
 void record_start_up(void);
 void record_flush(void);
+struct record *record_statistics(uint32_t shape);
 int64_t record_overhead_ns(void);
 uint64_t record_dropped(void);
 
@@ -292,7 +304,10 @@ int64_t select_fingerprint(void);
 void select_start(void);
 void select_end(MPI_Comm comm);
 void select_forget(struct communicator *c);
+void select_inherit(struct communicator *child, const struct communicator *parent);
+void select_machine(double alpha_ns, double beta_ns);
 bool switch_run(struct call *c, const struct arguments *a, int *error);
+void switch_end(struct call *c);
 void rules_meet(struct site *s, const char *frame);
 
 /* ---- lifecycle.c: MPI_Init to MPI_Finalize */
@@ -310,6 +325,7 @@ struct recorder {
     atomic_bool stopped; /* disk full: counted, dropped */
     bool switching;      /* calls may run on algorithms of ours */
     bool by_site;        /* some rules name call sites */
+    bool names_sites;    /* sites have names, for messages */
     bool agreed;         /* all ranks were given the same rules */
     bool passive;        /* this process never had files to write to */
     atomic_int pending;  /* nonblocking and persistent operations not complete or freed */

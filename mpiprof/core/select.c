@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "switch.h"
+#include "auto.h"
 
 enum { MOST_CANDIDATES = 32 };
 
 static bool random_choice;
 static uint64_t seed;
-static double alpha, beta;
-static _Atomic int switched_calls; /* since a study last asked */
+static double alpha = 20000, beta = 1; /* an Ethernet's, where nothing is measured */
+static _Atomic int switched_calls;     /* since a study last asked */
 static bool switched[OP_COUNT][2]; /* the catalogue has algorithms, [1]: for inter-communicators */
 
 /* ---- the arguments of a call, as C or Fortran gave them */
@@ -52,10 +52,12 @@ MPI_Op argument_op(const struct arguments *a)
 /* Of what is asked of this process: all ranks must have been asked the same, or none switches. */
 int64_t select_fingerprint(void)
 {
-    const char *const texts[] = {getenv("MPIPROF_SWITCH"), getenv("MPIPROF_SWITCH_MODEL")};
+    const char *const texts[] = {getenv("MPIPROF_SWITCH"), getenv("MPIPROF_SWITCH_MODEL"),
+                                 getenv("MPIPROF_AUTO"),   getenv("MPIPROF_REPRODUCIBLE"),
+                                 getenv("MPIPROF_RECORD"), getenv("MPIPROF_EXPLAIN")};
     uint64_t h = pmpi.can_switch;
 
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 6; i++)
         for (const char *s = texts[i]; s != NULL && *s != '\0'; s++)
             h = hash_mix(h, (uint64_t)(unsigned char)*s + 256 * (uint64_t)i);
     return (int64_t)h;
@@ -65,10 +67,8 @@ static void switching_start(void)
 {
     const char *const model = getenv("MPIPROF_SWITCH_MODEL");
 
-    if (model == NULL || sscanf(model, "%lf %lf", &alpha, &beta) != 2) {
-        alpha = 20000; /* an Ethernet's: 20 us and 1 ns a byte, where nothing is measured */
-        beta = 1;
-    }
+    if (model != NULL)
+        sscanf(model, "%lf %lf", &alpha, &beta);
     for (int i = 0; i < schedule_count; i++)
         for (int op = 0; op < OP_COUNT; op++)
             if (strcmp(schedule_algorithms[i]->operation, operation_names[op]) == 0)
@@ -80,10 +80,11 @@ static void switching_start(void)
 
 void select_start(void)
 {
-    const char *const text = getenv("MPIPROF_SWITCH");
+    const char *const given = getenv("MPIPROF_SWITCH"), *const text = given != NULL ? given : "";
+    const bool chooses = getenv("MPIPROF_AUTO") != NULL;
     unsigned long long number;
 
-    if (text == NULL || *text == '\0')
+    if (*text == '\0' && !chooses && !recorder.options.summary)
         return;
     if (!recorder.agreed || !pmpi.can_switch) {
         if (recorder.rank == 0)
@@ -95,21 +96,39 @@ void select_start(void)
     if (sscanf(text, "random %llu", &number) == 1) {
         random_choice = true;
         seed = number;
-    } else if (rules_read(text) == 0) {
+    } else if (rules_read(text) == 0 && !chooses && !recorder.options.summary) {
         return;
     }
     switching_start();
+    recorder.names_sites = chooses;
+    if ((chooses || recorder.options.summary) && !random_choice)
+        auto_start(chooses);
 }
 
-/* For `bench`: from here on calls run by this rule alone, or as the library does it ("").
+/* What was measured in MPI_Init, on the slowest link. */
+void select_machine(double alpha_ns, double beta_ns)
+{
+    alpha = alpha_ns;
+    beta = beta_ns;
+}
+
+/* For `bench`: from here on calls run by this rule alone, as the library does it (""), or as they
+ * find out themselves, from the beginning ("auto").
  * All ranks call it alike, between collectives, from one thread. Returns how many calls have run on
  * algorithms of ours since it was called before, -1: it can't be done. */
 PUBLIC int mpiprof_study_choose(const char *rule)
 {
-    if (!atomic_load(&recorder.active) || !pmpi.can_switch || !rules_only(rule))
+    const bool chooses = strcmp(rule, "auto") == 0;
+
+    if (!atomic_load(&recorder.active) || !pmpi.can_switch || !rules_only(chooses ? "" : rule))
         return -1;
     if (!recorder.switching)
         switching_start();
+    automatic = chooses;
+    if (chooses) {
+        keys_begin_anew();
+        auto_start(true);
+    }
     return atomic_exchange(&switched_calls, 0);
 }
 
@@ -118,8 +137,15 @@ void select_end(MPI_Comm comm)
 {
     if (!recorder.switching)
         return;
+    auto_finish(comm);
     remarks_end(comm);
     valid_end();
+}
+
+void select_inherit(struct communicator *child, const struct communicator *parent)
+{
+    if (automatic)
+        keys_inherit(child, parent);
 }
 
 /* ---- what all members know */
@@ -227,7 +253,8 @@ bool problem_is_known(const struct execution *e)
 {
     const int operation = e->call->operation;
 
-    return operation != OP_barrier && !is_v(operation) &&
+    return switched[operation][e->call->comm->inter] && operation != OP_barrier &&
+           !is_v(operation) &&
            !(operation == OP_allgatherv && e->call->comm->inter); /* each knows the others' */
 }
 
@@ -246,24 +273,13 @@ static int64_t known_bytes(const struct execution *e)
 
 /* ---- candidates */
 
-static bool fits(const struct algorithm *a, struct execution *e)
-{
-    const char *const name = operation_names[e->call->operation];
-
-    if (strcmp(a->operation, name) != 0 || a->inter != e->call->comm->inter)
-        return false;
-    if (e->reduces && !a->keeps_order && !op_predefined(e->op))
-        return false;
-    return a->applies == NULL || a->applies(&e->problem);
-}
-
 static const struct algorithm *pick_random(struct execution *e)
 {
     const struct algorithm *found[MOST_CANDIDATES];
     int count = 1; /* place 0 is the library's own */
 
     for (int i = 0; i < schedule_count && count < MOST_CANDIDATES; i++)
-        if (fits(schedule_algorithms[i], e))
+        if (candidate_fits(schedule_algorithms[i], e))
             found[count++] = schedule_algorithms[i];
     const uint64_t h = hash_mix(hash_mix(seed, e->call->comm->identity), e->call->sequence);
     const uint64_t which = h % (uint64_t)count;
@@ -275,6 +291,17 @@ static const struct algorithm *pick_random(struct execution *e)
 }
 
 /* ---- choosing */
+
+static const struct algorithm *take_candidate(struct execution *e, const struct candidate *c,
+                                              const char **label)
+{
+    if (c == NULL)
+        return NULL;
+    e->problem.block_size = c->block_size;
+    e->problem.order = c->order;
+    *label = c->label;
+    return c->algorithm;
+}
 
 /* NULL: the library's own. Called by all members. */
 static const struct algorithm *choose(struct execution *e, const char **label)
@@ -292,14 +319,25 @@ static const struct algorithm *choose(struct execution *e, const char **label)
         return a;
     }
     const uint64_t sites = rules_by_site(&q);
+    const bool watched = auto_takes(e->call);
+    struct key *key = NULL;
     int index = RULE_NONE;
 
+    if (sites != 0 || watched) {
+        const uint64_t hash = key_hash(e);
+
+        key = key_find(k, sites != 0 ? hash_mix(hash, sites) : hash, e->call->sequence);
+    }
     if (sites != 0 && private_ready(k, e->call->handle))
-        index = key_choice(e, hash_mix(key_hash(e), sites), &q);
+        index = key_choice(key, e, &q);
     if (index == RULE_NONE)
         index = rules_general(&q);
     struct rule *const r = rule_at(index);
 
+    if (automatic && watched)
+        return take_candidate(e, auto_choose(e, key, r), label);
+    if (watched)
+        auto_watch(e, key);
     if (r == NULL)
         return NULL;
     const struct algorithm *const a = schedule_find(q.operation, r->algorithm, q.inter);
@@ -307,7 +345,7 @@ static const struct algorithm *choose(struct execution *e, const char **label)
     e->problem.block_size = r->block_size;
     e->problem.order = r->order;
     e->problem.equal_blocks = r->equal_blocks;
-    const bool applies = r->native || (a != NULL && fits(a, e));
+    const bool applies = r->native || (a != NULL && candidate_fits(a, e));
 
     if (communicator_leads(k))
         atomic_fetch_add(applies ? &r->applied : &r->left_alone, 1);
@@ -337,6 +375,17 @@ static void run(struct execution *e)
     schedule_free(&e->context);
 }
 
+/* An operation that is not switched, but whose statistics are wanted. */
+static void watch(struct execution *e)
+{
+    const struct call *const c = e->call;
+    struct communicator *const k = c->comm;
+
+    e->problem = (struct problem){.size = k->size, .root = c->root, .alpha = alpha, .beta = beta};
+    if (!k->local && k->size + k->remote_size > 1 && auto_takes(c))
+        auto_watch(e, key_find(k, key_hash(e), c->sequence));
+}
+
 /* True: the call has run on one of our algorithms, with this result. */
 bool switch_run(struct call *c, const struct arguments *a, int *error)
 {
@@ -345,8 +394,15 @@ bool switch_run(struct call *c, const struct arguments *a, int *error)
     struct communicator *const k = c->comm;
     const char *label = NULL;
 
-    if (k == NULL || !switched[c->operation][k->inter] || k->local ||
-        k->size + k->remote_size < 2 || (k->inter && c->root != ROOT_NONE) ||
+    if (k == NULL)
+        return false;
+    if (c->enter_ns == 0) /* a call that is not recorded */
+        c->enter_ns = now_ns();
+    if (!switched[c->operation][k->inter]) {
+        watch(&e);
+        return false;
+    }
+    if (k->local || k->size + k->remote_size < 2 || (k->inter && c->root != ROOT_NONE) ||
         !arguments_valid(c, a))
         return false;
     e.reduces = is_reduction(c->operation);
@@ -377,4 +433,10 @@ bool switch_run(struct call *c, const struct arguments *a, int *error)
     if (*error != MPI_SUCCESS) /* the user's handler is asked, as the library would have */
         pmpi.Comm_call_errhandler(c->handle, *error);
     return true;
+}
+
+/* The last thing in a call. */
+void switch_end(struct call *c)
+{
+    auto_end(c);
 }

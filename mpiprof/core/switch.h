@@ -15,7 +15,7 @@
 
 /* One call that runs on a schedule. Lives on the caller's stack; its memory is the thread's. */
 struct execution {
-    const struct call *call;
+    struct call *call;
     const struct arguments *arguments;
     const struct algorithm *algorithm;
     struct problem problem;
@@ -78,9 +78,42 @@ uint64_t private_refused(void);
 
 /* ---- key.c */
 
+struct selection;
+struct key {
+    uint64_t hash;
+    uint32_t used; /* sequence number of its last instance */
+    uint32_t instances;
+    int agreed;              /* a rule, the same on all members; RULE_NONE: no call site's */
+    int wished;              /* rank 0: the first named of what its call sites wish */
+    const struct site *site; /* rank 0: the first, and what the others are noted in */
+    int site_wish;
+    struct sharing *sharing;
+    struct selection *selection;  /* auto.c */
+    const struct algorithm *heir; /* of a duplicate: what its parent had settled on, NULL: none */
+    const char *heir_label;
+    int64_t heir_block, heir_gain_ns, heir_price_ns;
+    int heir_order;
+};
 uint64_t key_hash(const struct execution *e);
-int key_choice(const struct execution *e, uint64_t hash, const struct asked *q);
+struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence);
+int key_choice(struct key *key, const struct execution *e, const struct asked *q);
 void keys_free(struct communicator *k);
+void keys_begin_anew(void);
+void keys_end(void);
+void keys_inherit(struct communicator *child, const struct communicator *parent);
+
+/* ---- auto.c */
+
+struct candidate;
+extern bool automatic;
+void auto_start(bool chooses);
+bool auto_takes(const struct call *c);
+const struct candidate *auto_choose(struct execution *e, struct key *key, const struct rule *first);
+void auto_watch(struct execution *e, struct key *key);
+void auto_end(struct call *c);
+void auto_forget(struct key *keys, int count, MPI_Comm comm);
+void auto_finish(MPI_Comm comm);
+void auto_inherit(struct key *child, const struct key *parent);
 
 /* ---- valid.c */
 

@@ -30,9 +30,11 @@ typedef struct MPI_Status MPI_Status;
     X(datatype_null)                                                                               \
     X(byte)                                                                                        \
     X(double)                                                                                      \
+    X(int64_t)                                                                                     \
     X(double_int)                                                                                  \
     X(errors_return)                                                                               \
     X(op_null)                                                                                     \
+    X(op_max)                                                                                      \
     X(op_sum)                                                                                      \
     X(op_maxloc)
 
@@ -50,7 +52,9 @@ extern struct predefined predefined;
 #define MPI_DATATYPE_NULL ((MPI_Datatype)predefined.mpi_datatype_null)
 #define MPI_BYTE ((MPI_Datatype)predefined.mpi_byte)
 #define MPI_DOUBLE ((MPI_Datatype)predefined.mpi_double)
+#define MPI_INT64_T ((MPI_Datatype)predefined.mpi_int64_t)
 #define MPI_DOUBLE_INT ((MPI_Datatype)predefined.mpi_double_int)
+#define MPI_MAX ((MPI_Op)predefined.mpi_op_max)
 #define MPI_SUM ((MPI_Op)predefined.mpi_op_sum)
 #define MPI_MAXLOC ((MPI_Op)predefined.mpi_op_maxloc)
 #define MPI_OP_NULL ((MPI_Op)predefined.mpi_op_null)

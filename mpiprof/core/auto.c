@@ -1,0 +1,359 @@
+/* A key's life: which of its instances are watched, and what each runs on.
+ *
+ * From its second instance on a key's arrivals are collected window by window (arrival.c), where
+ * they are wanted: to choose an algorithm (`--switch auto`), or as statistics (`--record summary`).
+ * A communicator with fewer instances gets no private communicator and is left alone. An instance
+ * counts when the library has accepted its arguments; that is known afterwards, so counting is the
+ * last thing that happens in a call.
+ *
+ * Threads: a key belongs to its communicator. The ledger is the process's: atomic.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "auto.h"
+
+enum { FIRST_WINDOW = 4, FIRST_WINDOW_AHEAD = 32, MOST_GRANTS = 3, LOSS_SHARE = 50 };
+
+bool automatic;
+static bool watching, reproducible;
+static int64_t began_ns;
+
+/* ---- what a process may lose to probing: a fiftieth of its time in collectives, and one of the
+ * library's own instances for each of its first keys */
+
+static _Atomic int64_t spent_ns, lost_ns, granted_ns;
+static _Atomic int grants;
+
+static int64_t ledger_budget(void)
+{
+    return atomic_load(&spent_ns) / LOSS_SHARE + atomic_load(&granted_ns) - atomic_load(&lost_ns);
+}
+
+void ledger_lose(int64_t ns)
+{
+    atomic_fetch_add(&lost_ns, ns);
+}
+
+void ledger_grant(int64_t ns)
+{
+    if (atomic_fetch_add(&grants, 1) < MOST_GRANTS)
+        atomic_fetch_add(&granted_ns, ns);
+}
+
+/* ---- start */
+
+void auto_start(bool chooses)
+{
+    automatic = chooses;
+    watching = true;
+    reproducible = getenv("MPIPROF_REPRODUCIBLE") != NULL;
+    if (began_ns == 0)
+        began_ns = now_ns();
+    atomic_store(&spent_ns, 0);
+    atomic_store(&lost_ns, 0);
+    atomic_store(&granted_ns, 0);
+    atomic_store(&grants, 0);
+    if (recorder.private != MPI_COMM_NULL)
+        clock_share();
+}
+
+/* Whether calls of this kind are looked at. */
+bool auto_takes(const struct call *c)
+{
+    return watching && (automatic || recorder.options.summary) &&
+           !(c->comm->inter && c->root != ROOT_NONE);
+}
+
+static enum semantics semantics_of(int operation)
+{
+    switch (operation) {
+    case OP_barrier:
+    case OP_allgather:
+    case OP_allgatherv:
+    case OP_alltoall:
+    case OP_alltoallv:
+    case OP_alltoallw:
+    case OP_allreduce:
+    case OP_reduce_scatter:
+    case OP_reduce_scatter_block: return SYNCHRONISES;
+    case OP_bcast:
+    case OP_scatter:
+    case OP_scatterv: return FROM_ROOT;
+    case OP_reduce:
+    case OP_gather:
+    case OP_gatherv: return TO_ROOT;
+    default: return OTHERWISE;
+    }
+}
+
+/* Whether one of the operations before this one keeps all members together: then none runs a
+ * window ahead of another. */
+static bool kept_together(const struct communicator *k)
+{
+    for (int i = 1; i <= 3; i++) {
+        const int before = (int)(k->history >> 8 * i & 0xff) - 1;
+
+        if (before >= 0 && before < OP_COUNT && semantics_of(before) == SYNCHRONISES)
+            return true;
+    }
+    return false;
+}
+
+static struct selection *selection_make(const struct execution *e, const struct key *key,
+                                        bool switches)
+{
+    const struct communicator *const k = e->call->comm;
+    const enum semantics semantics = semantics_of(e->call->operation);
+    const bool close = semantics == SYNCHRONISES || kept_together(k);
+    const bool first = !k->inter || k->first_group;
+    struct selection *const s = calloc(1, sizeof *s);
+
+    if (s == NULL)
+        abort(); /* the other members are under way */
+    s->arrivals =
+        arrivals_make(semantics, k->size + k->remote_size, k->rank + (first ? 0 : k->remote_size),
+                      e->call->root == k->rank, close ? FIRST_WINDOW : FIRST_WINDOW_AHEAD);
+    s->state = STATE_OBSERVE;
+    s->switches = switches && !(reproducible && e->reduces);
+    s->count = 1;
+    memset(s->plan, NOBODY, sizeof s->plan);
+    memset(s->next, NOBODY, sizeof s->next);
+    s->key = hash_mix(key->hash, k->identity);
+    explain_key(s, e);
+    return s;
+}
+
+/* ---- what an instance runs on */
+
+static int find_candidate(struct selection *s, const struct algorithm *a, const char *label,
+                          int64_t block_size, int order)
+{
+    for (int i = 1; i < s->count; i++)
+        if (s->list[i].algorithm == a && s->list[i].block_size == block_size &&
+            s->list[i].order == order)
+            return i;
+    if (s->count == MOST_LIST)
+        s->count--;
+    s->list[s->count] = (struct candidate){
+        .algorithm = a, .label = label, .block_size = block_size, .order = order};
+    return s->count++;
+}
+
+/* What may run, with its predictions: not in an instance that is watched, as it takes a while. */
+static void list_and_predict(struct selection *s, struct execution *e)
+{
+    s->count = candidates_list(s->list, e);
+    s->listed = true;
+    for (int i = 1; i < s->count; i++)
+        s->list[i].predicted_ns = candidate_predicted(&s->list[i], e);
+}
+
+/* Begins with what is known: from a plan, or from the communicator that this one duplicates. */
+static void begin_with(struct selection *s, struct execution *e, const struct algorithm *a,
+                       const char *label, int64_t block_size, int order, const char *why)
+{
+    list_and_predict(s, e);
+    s->current = a != NULL ? find_candidate(s, a, label, block_size, order) : NATIVE;
+    s->state = STATE_HOLD;
+    s->phase = 1;
+    s->why = why;
+    explain_choice(s);
+}
+
+static bool heir_pays(const struct key *key)
+{
+    return key->heir != NULL && (key->instances + 1) * key->heir_gain_ns >= key->heir_price_ns;
+}
+
+/* Which candidate this instance runs on; NULL: the library's own. Called by all members, alike. */
+const struct candidate *auto_choose(struct execution *e, struct key *key, const struct rule *first)
+{
+    struct call *const c = e->call;
+    struct selection *s = key->selection;
+    const bool planned = first != NULL && s == NULL;
+    const bool inherits = !planned && s == NULL && heir_pays(key);
+
+    c->key = key;
+    if (s == NULL && !planned && !inherits && key->instances < 1)
+        return NULL;
+    if (s == NULL) {
+        s = key->selection = selection_make(e, key, true);
+        const struct algorithm *const a =
+            planned && !first->native
+                ? schedule_find(operation_names[c->operation], first->algorithm, c->comm->inter)
+                : NULL;
+
+        if (planned && (first->native || (a != NULL && candidate_fits(a, e))))
+            begin_with(s, e, a, first->label, first->block_size, first->order, "from the plan");
+        else if (inherits && candidate_fits(key->heir, e))
+            begin_with(s, e, key->heir, key->heir_label, key->heir_block, key->heir_order,
+                       "from the communicator that this one duplicates");
+    }
+    const int at = s->arrivals->position;
+    int which = s->current;
+    bool probes = false;
+
+    if (!s->listed && arrivals_full(s->arrivals))
+        list_and_predict(s, e);
+    if (at >= 0 && at < s->arrivals->length && s->plan[at] != NOBODY) {
+        which = s->plan[at];
+        probes = true;
+    }
+    if (which != NATIVE &&
+        (!private_ready(c->comm, c->handle) || !candidate_fits(s->list[which].algorithm, e)))
+        which = NATIVE;
+    c->candidate = (uint8_t)which;
+    c->choice = (uint8_t)(probes                   ? STATE_PROBE
+                          : s->state == STATE_HOLD ? STATE_HOLD
+                                                   : STATE_OBSERVE);
+    return which != NATIVE ? &s->list[which] : NULL;
+}
+
+/* An instance that is not switched, but whose statistics are wanted. */
+void auto_watch(struct execution *e, struct key *key)
+{
+    e->call->key = key;
+    if (key->selection == NULL && key->instances >= 1)
+        key->selection = selection_make(e, key, false);
+}
+
+/* ---- after an instance */
+
+static void begin_window(struct selection *s, struct call *c)
+{
+    struct arrivals *const w = s->arrivals;
+    int64_t *const x = w->extras;
+
+    if (!private_ready(c->comm, c->handle)) {
+        s->left = true;
+        s->current = NATIVE;
+        return;
+    }
+    memset(x, 0, sizeof w->extras);
+    x[EXTRA_FAILED] = c->comm->failed;
+    x[EXTRA_BUDGET] = -ledger_budget();
+    x[EXTRA_CLOCK] = clock_bound();
+    x[EXTRA_STALE] = clock_is_stale();
+    x[EXTRA_WALL] = now_ns() - began_ns;
+    x[EXTRA_PRIVATE] = c->comm->private_ns;
+    for (int i = 1; i < s->count; i++)
+        x[EXTRA_PREDICTED + i] = s->list[i].predicted_ns;
+    arrivals_begin(w, c->comm->private);
+    memcpy(s->plan, s->next, sizeof s->plan);
+    memset(s->next, NOBODY, sizeof s->next);
+}
+
+static void results(struct selection *s, const struct call *c)
+{
+    const struct arrivals *const w = s->arrivals;
+
+    if (communicator_leads(c->comm))
+        for (int i = 0; i < w->count; i++)
+            if (w->before[i].family != NULL)
+                statistics_add(w->before[i].family, &w->results[i], s->message_ns);
+    s->private_ns = w->extras[EXTRA_PRIVATE];
+    /* All members are here, in an operation that keeps them together in any case. */
+    if (w->extras[EXTRA_STALE] > 0 && w->semantics == SYNCHRONISES && c->comm->everyone &&
+        recorder.private != MPI_COMM_NULL) {
+        clock_synchronise("live");
+        clock_share();
+    }
+    decide(s);
+}
+
+/* The last thing in a call whose statistics are wanted. */
+void auto_end(struct call *c)
+{
+    struct key *const key = c->key;
+    struct selection *const s = key->selection;
+
+    c->key = NULL;
+    if (c->refused)
+        return;
+    key->instances++;
+    atomic_fetch_add(&spent_ns, c->exit_ns - c->enter_ns);
+    if (s == NULL)
+        return;
+    s->instances++;
+    if (communicator_leads(c->comm) && c->site != NULL)
+        explain_site(s, c->site);
+    if (s->left)
+        return;
+    const struct moment m = {.arrival = c->enter_ns,
+                             .exit = c->exit_ns,
+                             .family = c->family,
+                             .candidate = c->candidate,
+                             .probe = c->choice == STATE_PROBE};
+
+    arrivals_note(s->arrivals, &m);
+    if (arrivals_step(s->arrivals, c->comm->private))
+        results(s, c);
+    if (s->arrivals->stage == 0 && !s->left && arrivals_full(s->arrivals) &&
+        (s->listed || !s->switches))
+        begin_window(s, c);
+}
+
+/* ---- the end of keys */
+
+/* `keys` are used no more; `comm` neither, if there is one. Called by all members, alike. */
+void auto_forget(struct key *keys, int count, MPI_Comm comm)
+{
+    struct arrivals **const all = calloc((size_t)count + 1, sizeof(struct arrivals *));
+    int found = 0;
+
+    if (all == NULL)
+        abort();
+    for (int i = 0; i < count; i++)
+        if (keys[i].selection != NULL) {
+            explain_end(keys[i].selection);
+            all[found++] = keys[i].selection->arrivals;
+            free(keys[i].selection);
+            keys[i].selection = NULL;
+        }
+    arrivals_drop(all, found, comm);
+    free(all);
+    if (watching)
+        arrivals_release();
+}
+
+void auto_inherit(struct key *child, const struct key *parent)
+{
+    const struct selection *const s = parent->selection;
+
+    if (s == NULL || s->state != STATE_HOLD || s->current == NATIVE) {
+        child->heir = parent->heir;
+        child->heir_label = parent->heir_label;
+        child->heir_block = parent->heir_block;
+        child->heir_order = parent->heir_order;
+        child->heir_gain_ns = parent->heir_gain_ns;
+        child->heir_price_ns = parent->heir_price_ns;
+        return;
+    }
+    const struct candidate *const c = &s->list[s->current];
+
+    child->heir = c->algorithm;
+    child->heir_label = c->label;
+    child->heir_block = c->block_size;
+    child->heir_order = c->order;
+    child->heir_gain_ns = s->native_ns - candidate_median(c);
+    child->heir_price_ns = s->private_ns;
+}
+
+/* In MPI_Finalize, by all ranks: what is under way on freed communicators ends, or after a second
+ * is left to the library. */
+void auto_finish(MPI_Comm comm)
+{
+    const struct timespec pause = {.tv_nsec = 100000};
+    const int64_t deadline = now_ns() + INT64_C(1000000000);
+
+    if (!watching)
+        return;
+    keys_end();
+    while (arrivals_left() && now_ns() < deadline) {
+        arrivals_release();
+        if (arrivals_left())
+            nanosleep(&pause, NULL);
+    }
+    explain_finish(comm);
+}

@@ -1,0 +1,162 @@
+/* Choosing an algorithm while the program runs: what the parts share.
+ *
+ *   auto.c        a key's life: which of its instances are watched, and what each runs on
+ *   arrival.c     windows of instances, and their statistics over all ranks
+ *   candidates.c  what may run for a key, and what the schedules themselves predict
+ *   decide.c      observe, probe, hold: a pure function of the statistics
+ *   explain.c     what was tried and why, for people and for the trace
+ *
+ * Everything here that decides is the same on all members of a communicator: it is made of the
+ * order of its operations, of the sizes that all know, and of numbers that were reduced over all.
+ */
+#pragma once
+#include "switch.h"
+
+/* ---- arrival.c */
+
+enum semantics { SYNCHRONISES, FROM_ROOT, TO_ROOT, OTHERWISE };
+enum { LONGEST_WINDOW = 256, MOST_LIST = 16 };
+
+/* What travels with the statistics, as the maximum over the members. */
+enum extra {
+    EXTRA_FAILED,    /* an operation on this communicator has failed */
+    EXTRA_BUDGET,    /* minus what probing may still lose */
+    EXTRA_COST,      /* of the last window's reductions */
+    EXTRA_WAITED,    /* of that, waiting for other members */
+    EXTRA_CLOCK,     /* the bound on the clocks' error */
+    EXTRA_STALE,     /* it has grown since the clocks were compared */
+    EXTRA_WALL,      /* since MPI_Init */
+    EXTRA_PRIVATE,   /* what making the private communicator took */
+    EXTRA_PREDICTED, /* of each candidate */
+    EXTRAS = EXTRA_PREDICTED + MOST_LIST
+};
+
+struct sample {             /* one instance, over all members; ns */
+    int64_t first, last;    /* arrivals, on the first node's clock */
+    int64_t average, worst; /* imbalance */
+    int64_t elapsed;        /* mean over the members */
+    int64_t score;          /* mean exit minus the earliest that the operation allows */
+    int64_t wait;           /* sum over the members */
+    int latest;             /* the member that came last */
+    int candidate;
+    bool probe;
+};
+
+struct moment { /* one instance, on this rank */
+    int64_t arrival, exit;
+    struct family *family;
+    int candidate;
+    bool probe;
+};
+
+struct arrivals {
+    enum semantics semantics;
+    int members, member;  /* of the private communicator */
+    bool root;            /* this member is */
+    int length;           /* of the window that is being filled */
+    int next_length, gap; /* of the one after it, and the instances before that */
+    int position;         /* < 0: in the gap */
+    int room;
+    struct moment *now, *before; /* what is being filled, what is being reduced */
+    int count;                   /* of `before` */
+    struct sample *results;      /* of `before`, when its reductions are done */
+    int64_t *sums, *maxima;      /* what is reduced: mine, then that of all */
+    int64_t extras[EXTRAS];      /* mine, then that of all */
+    MPI_Request requests[2];
+    int stage, since, cycle; /* reductions under way, instances since they began, and until due */
+    int64_t cost_ns, waited_ns;
+};
+
+struct arrivals *arrivals_make(enum semantics semantics, int members, int member, bool root,
+                               int length);
+void arrivals_note(struct arrivals *w, const struct moment *m);
+bool arrivals_full(const struct arrivals *w);
+bool arrivals_step(struct arrivals *w, MPI_Comm comm);
+void arrivals_next(struct arrivals *w, int length, int gap);
+void arrivals_begin(struct arrivals *w, MPI_Comm comm);
+void arrivals_drop(struct arrivals **all, int count, MPI_Comm comm);
+void arrivals_release(void);
+bool arrivals_left(void);
+
+/* ---- candidates.c */
+
+enum { MOST_SAMPLES = 32, NATIVE = 0, NOBODY = 255 };
+struct candidate {
+    const struct algorithm *algorithm; /* NULL: the library's own */
+    const char *label;                 /* NULL: the library's own */
+    int64_t block_size, predicted_ns;  /* 0: not known */
+    int order;                         /* of a ring */
+    int64_t samples[MOST_SAMPLES];     /* scores of this phase, the newest ones */
+    int seen;                          /* how many there were */
+    int asked, got;                    /* probes of this lap: planned, and measured */
+    int tried;                         /* instances of all phases */
+    int64_t last_ns;                   /* what it took when it was last measured */
+    bool out;                          /* of this phase's field */
+};
+int candidates_list(struct candidate *list, struct execution *e);
+int64_t candidate_predicted(const struct candidate *c, struct execution *e);
+bool candidate_fits(const struct algorithm *a, const struct execution *e);
+const char *label_intern(const char *text);
+
+/* ---- decide.c */
+
+enum state { STATE_NONE, STATE_OBSERVE, STATE_PROBE, STATE_HOLD };
+struct typical { /* instances that what is new is compared with */
+    int64_t scores[MOST_SAMPLES], worsts[MOST_SAMPLES];
+    int latest[MOST_SAMPLES];
+    int count;
+};
+struct selection {
+    struct arrivals *arrivals;
+    enum state state;
+    bool listed;   /* candidates are known */
+    bool switches; /* the key may be switched; else only watched */
+    bool left;     /* for good: it is not worth watching, or not safe */
+    int current;   /* what runs when nothing is probed */
+    int before;    /* what ran before this phase's probing */
+    uint8_t plan[LONGEST_WINDOW], next[LONGEST_WINDOW]; /* by position: a candidate, or NOBODY */
+    struct candidate list[MOST_LIST];
+    int count;
+    int phase, lap;
+    int limit, probes;            /* of this phase */
+    int later_probes, all_probes; /* of all phases but the first; of all */
+    int64_t instances;            /* that all members have counted */
+    int64_t patience, next_phase; /* no new phase before that instance */
+    struct typical reference;
+    int moved;   /* windows in a row that are unlike the reference */
+    int strikes; /* windows in a row in which the statistics made ranks wait */
+    const char *why;
+    int64_t native_ns, elapsed_ns, worst_ns; /* medians, of the newest window */
+    int64_t saved_ns;
+    int64_t in_flight_ns[2]; /* what planned probes may lose, beyond what is in the budget */
+    int64_t private_ns;      /* what making a private communicator takes */
+    /* for people */
+    uint64_t key;
+    const struct communicator *comm;
+    const struct site *sites[4];
+    int site_count, root, operation;
+    int64_t bytes, message_ns;
+    bool written; /* to selection.jsonl */
+};
+void decide(struct selection *s);
+int64_t candidate_median(const struct candidate *c);
+int64_t candidate_spread(const struct candidate *c);
+
+/* ---- auto.c: what a process may lose to probing */
+
+void ledger_lose(int64_t ns);
+void ledger_grant(int64_t ns);
+
+/* ---- statistics.c */
+
+void statistics_add(struct family *f, const struct sample *r, int64_t message_ns);
+
+/* ---- explain.c */
+
+void explain_key(struct selection *s, const struct execution *e);
+void explain_site(struct selection *s, const struct site *site);
+void explain_phase(struct selection *s);
+void explain_trials(struct selection *s);
+void explain_choice(struct selection *s);
+void explain_end(struct selection *s);
+void explain_finish(MPI_Comm comm);

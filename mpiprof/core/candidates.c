@@ -1,0 +1,176 @@
+/* What may run for a key: the catalogue's algorithms that fit, block sizes around formula (2), and
+ * what the schedules themselves predict.
+ *
+ * A prediction walks the rounds of this rank's schedule: a round takes alpha, a part of it for each
+ * further message, and beta a byte on the busier side of the port; a round in which this rank only
+ * waits takes as long as its own costliest one. The maximum over all ranks counts (arrival.c). The
+ * list is the same on all members: it depends on what all of them know.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "auto.h"
+
+enum { MOST_ROUNDS = 2048 };
+
+bool candidate_fits(const struct algorithm *a, const struct execution *e)
+{
+    const char *const name = operation_names[e->call->operation];
+
+    if (strcmp(a->operation, name) != 0 || a->inter != e->call->comm->inter)
+        return false;
+    if (e->reduces && !a->keeps_order && !op_predefined(e->op))
+        return false;
+    return a->applies == NULL || a->applies(&e->problem);
+}
+
+/* Labels are compared by their address, and live as long as the process. */
+const char *label_intern(const char *text)
+{
+    static struct map labels; /* under recorder.lock */
+    uint64_t h = 3;
+
+    for (const char *s = text; *s != '\0'; s++)
+        h = hash_mix(h, (uint64_t)(unsigned char)*s);
+    const char *found = map_get(&labels, h);
+
+    if (found != NULL)
+        return found;
+    recorder_lock();
+    found = map_get(&labels, h);
+    if (found == NULL && (found = strdup(text)) != NULL)
+        map_put(&labels, h, (void *)(uintptr_t)found);
+    recorder_unlock();
+    return found != NULL ? found : "?";
+}
+
+/* ---- predictions */
+
+static double round_time(const struct problem *p, const struct round *r)
+{
+    const double reduced_ns = 0.25; /* a byte: memory's pace, where nothing is measured */
+    double sent = 0, received = 0, own = 0;
+    int messages = 0;
+
+    for (int i = 0; i < r->count; i++) {
+        const struct step *const s = &r->steps[i];
+
+        if (s->kind == STEP_SEND)
+            sent += (double)s->length;
+        else if (s->kind == STEP_RECEIVE)
+            received += (double)s->length;
+        else if (s->kind == STEP_REDUCE)
+            own += reduced_ns * (double)s->length;
+        else if (s->kind == STEP_BARRIER)
+            own += p->alpha * log2_ceiling(p->size);
+        messages += s->kind == STEP_SEND || s->kind == STEP_RECEIVE;
+    }
+    if (messages > 0)
+        own +=
+            p->alpha * (1 + 0.1 * (messages - 1)) + p->beta * (sent > received ? sent : received);
+    return own;
+}
+
+/* Of this rank alone, in ns; 0: it can't tell. */
+int64_t candidate_predicted(const struct candidate *c, struct execution *e)
+{
+    struct problem problem = e->problem;
+    struct context context = {0};
+    struct round r = {0};
+    double total = 0, costliest = 0, idle = 0;
+
+    if (c->algorithm == NULL || c->algorithm->needs_counts)
+        return 0;
+    problem.block_size = c->block_size;
+    problem.order = c->order;
+    problem.nodes = e->call->comm->nodes;
+    if (!schedule_prepare(c->algorithm, &context, &problem, e->call->comm->rank))
+        return 0;
+    const int64_t rounds = c->algorithm->rounds(&context);
+    const int64_t stride = rounds / MOST_ROUNDS + 1;
+
+    for (int64_t i = 0; i < rounds; i += stride) {
+        r.count = 0;
+        c->algorithm->round(&context, i, &r);
+        const double takes = round_time(&problem, &r);
+
+        total += takes;
+        idle += takes == 0;
+        costliest = takes > costliest ? takes : costliest;
+    }
+    free(r.steps);
+    schedule_free(&context);
+    return 1 + (int64_t)((total + idle * costliest) * (double)stride);
+}
+
+/* ---- the list */
+
+static int add(struct candidate *list, int count, const struct algorithm *a, int64_t block_size,
+               int order)
+{
+    struct text t = {0};
+
+    if (count == MOST_LIST)
+        return count;
+    text_add(&t, "%s", a->name);
+    if (block_size > 0)
+        text_add(&t, ":block_size=%lld", (long long)block_size);
+    if (order == ORDER_BOTH)
+        text_add(&t, ":order=both");
+    list[count] = (struct candidate){
+        .algorithm = a, .label = label_intern(t.bytes), .block_size = block_size, .order = order};
+    text_free(&t);
+    return count + 1;
+}
+
+/* Half and twice what minimises (bytes / B + p)(alpha + B beta), to powers of two: the measured
+ * alpha and beta are not all that a machine is. */
+static int add_block_sizes(struct candidate *list, int count, const struct algorithm *a,
+                           const struct problem *p)
+{
+    double total = (double)p->bytes, square;
+    int64_t best = 1;
+
+    for (int i = 0; p->counts != NULL && i < p->size; i++)
+        total += (double)p->counts[i];
+    if (a->parameters == NULL || strstr(a->parameters, "block_size") == NULL || p->size < 3 ||
+        p->beta <= 0)
+        return count;
+    square = total * p->alpha / (p->beta * (p->size - 2));
+    while ((double)best * (double)best * 2 < square)
+        best *= 2;
+    for (int64_t b = best / 2; b <= best * 2; b *= 4)
+        if (b >= 1024 && (double)b < total)
+            count = add(list, count, a, b, ORDER_RANKS);
+    return count;
+}
+
+/* Whether some nodes have several members, and there are several nodes. */
+static bool several_a_node(const struct communicator *k)
+{
+    int last = 0;
+
+    for (int i = 0; k->nodes != NULL && i < k->size; i++)
+        last = k->nodes[i] > last ? k->nodes[i] : last;
+    return last > 0 && last < k->size - 1;
+}
+
+/* Place 0 is the library's own. Returns how many there are. */
+int candidates_list(struct candidate *list, struct execution *e)
+{
+    int count = 1;
+
+    list[NATIVE] = (struct candidate){0};
+    for (int i = 0; i < schedule_count; i++)
+        if (candidate_fits(schedule_algorithms[i], e))
+            count = add(list, count, schedule_algorithms[i], 0, ORDER_RANKS);
+    const int plain = count;
+
+    for (int i = 1; i < plain; i++)
+        count = add_block_sizes(list, count, list[i].algorithm, &e->problem);
+    for (int i = 1; i < plain && several_a_node(e->call->comm); i++)
+        if (list[i].algorithm->parameters != NULL &&
+            strstr(list[i].algorithm->parameters, "order=") != NULL)
+            count = add(list, count, list[i].algorithm, 0, ORDER_BOTH);
+    return count;
+}

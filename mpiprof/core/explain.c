@@ -1,0 +1,299 @@
+/* What was tried, what won and why: in selection.jsonl of the trace as it happens, and at the end
+ * in words (`--explain`) and as a plan (`--plan-out`).
+ *
+ *   {"kind": "key", "key": "0f..", "communicator": "8c..", "operation": "alltoall", "bytes": 65536,
+ * ..
+ *   {"kind": "phase", "key": "0f..", "phase": 1, "instance": 12, "why": "start", ..
+ *   {"kind": "trial", "key": "0f..", "phase": 1, "algorithm": "ring", "instances": 5, "score_ns":
+ * ..
+ *   {"kind": "choice", "key": "0f..", "phase": 1, "instance": 40, "algorithm": "ring", "why": ..
+ *   {"kind": "end", "key": "0f..", "instances": 300, "probes": 38, "algorithm": "ring", ..
+ *
+ * Written by the member that leads its communicator; the others come here and write nothing. What
+ * is kept for the end is under recorder.lock.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "auto.h"
+
+static struct text words, plan; /* for the end, under recorder.lock */
+static int reductions_switched;
+
+static const char *name_of(const struct candidate *c)
+{
+    return c->label != NULL ? c->label : "native";
+}
+
+static bool speaks(const struct selection *s)
+{
+    return communicator_leads(s->comm);
+}
+
+static struct text line_begin(const struct selection *s, const char *kind)
+{
+    struct text t = {0};
+
+    text_add(&t, "{\"kind\": \"%s\", \"key\": \"%016llx\"", kind, (unsigned long long)s->key);
+    return t;
+}
+
+static void line_end(struct text *t)
+{
+    text_add(t, "}\n");
+    file_selection(t);
+    text_free(t);
+}
+
+/* ---- as it happens */
+
+static int64_t bytes_of(const struct problem *p)
+{
+    int64_t total = p->bytes;
+
+    for (int i = 0; p->counts != NULL && i < p->size; i++)
+        total += p->counts[i];
+    return total;
+}
+
+/* The message whose time the report divides by: of a pair, a contribution, the vector. */
+static int64_t message_bytes(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+    const bool several = e->call->operation == OP_alltoallv ||
+                         (p->counts != NULL && e->call->operation != OP_reduce_scatter);
+
+    return p->counts == NULL ? p->bytes : several ? bytes_of(p) / p->size : bytes_of(p);
+}
+
+void explain_key(struct selection *s, const struct execution *e)
+{
+    s->comm = e->call->comm;
+    s->operation = e->call->operation;
+    s->root = e->call->root;
+    s->bytes = bytes_of(&e->problem);
+    s->message_ns = (int64_t)(e->problem.alpha + e->problem.beta * (double)message_bytes(e));
+}
+
+static void write_key(struct selection *s)
+{
+    struct text t;
+
+    if (s->written || !speaks(s))
+        return;
+    s->written = true;
+    t = line_begin(s, "key");
+    text_add(&t, ", \"communicator\": \"%016llx\", \"operation\": \"%s\", \"bytes\": %lld, ",
+             (unsigned long long)s->comm->identity, operation_names[s->operation],
+             (long long)s->bytes);
+    text_add(&t, s->root == ROOT_NONE ? "\"root\": null" : "\"root\": %d", s->root);
+    text_add(&t, ", \"size\": %d, \"sites\": [", s->comm->size + s->comm->remote_size);
+    for (int i = 0; i < s->site_count; i++) {
+        text_add(&t, i > 0 ? ", " : "");
+        text_json(&t, s->sites[i]->name != NULL ? s->sites[i]->name : "?", -1);
+    }
+    text_add(&t, "]");
+    line_end(&t);
+}
+
+void explain_site(struct selection *s, const struct site *site)
+{
+    for (int i = 0; i < s->site_count; i++)
+        if (s->sites[i] == site)
+            return;
+    if (s->site_count < (int)(sizeof s->sites / sizeof *s->sites))
+        s->sites[s->site_count++] = site;
+}
+
+void explain_phase(struct selection *s)
+{
+    struct text t;
+
+    if (!speaks(s))
+        return;
+    write_key(s);
+    t = line_begin(s, "phase");
+    text_add(&t, ", \"phase\": %d, \"instance\": %lld, \"why\": \"%s\", \"imbalance_ns\": %lld, ",
+             s->phase, (long long)s->instances, s->why, (long long)s->worst_ns);
+    text_add(&t, "\"score_ns\": %lld", (long long)candidate_median(&s->list[s->current]));
+    line_end(&t);
+}
+
+/* What this phase has measured. */
+void explain_trials(struct selection *s)
+{
+    if (!speaks(s))
+        return;
+    write_key(s);
+    for (int i = 0; i < s->count; i++) {
+        const struct candidate *const c = &s->list[i];
+        struct text t;
+
+        if (c->tried == 0)
+            continue;
+        t = line_begin(s, "trial");
+        text_add(&t, ", \"phase\": %d, \"algorithm\": \"%s\", \"instances\": %d, ", s->phase,
+                 name_of(c), c->tried);
+        text_add(&t, "\"score_ns\": %lld, \"error_ns\": %lld, \"predicted_ns\": %lld",
+                 (long long)(c->seen > 0 ? candidate_median(c) : c->last_ns),
+                 (long long)candidate_spread(c), (long long)c->predicted_ns);
+        line_end(&t);
+    }
+}
+
+void explain_choice(struct selection *s)
+{
+    struct text t;
+
+    if (!speaks(s))
+        return;
+    write_key(s);
+    t = line_begin(s, "choice");
+    text_add(&t, ", \"phase\": %d, \"instance\": %lld, \"algorithm\": \"%s\", \"why\": \"%s\"",
+             s->phase, (long long)s->instances, name_of(&s->list[s->current]), s->why);
+    line_end(&t);
+    if (s->current == NATIVE || !is_reduction(s->operation) || s->state != STATE_HOLD)
+        return;
+    recorder_lock();
+    const bool first = reductions_switched++ == 0;
+    recorder_unlock();
+    if (first)
+        recorder_say("%s now runs on %s: floating-point results may round differently; "
+                     "--reproducible leaves reductions to the library",
+                     operation_names[s->operation], name_of(&s->list[s->current]));
+}
+
+/* ---- at the end */
+
+static void put_plan(const struct selection *s)
+{
+    const struct candidate *const c = &s->list[s->current];
+    int64_t from = 1, to = 1;
+
+    while (s->bytes > 64 && to < s->bytes)
+        to *= 2;
+    from = s->bytes > 64 ? to / 2 + 1 : s->bytes;
+    to = s->bytes > 64 ? to : s->bytes;
+    text_add(&plan, "%s  {\"operation\": \"%s\", \"size\": %d, ", plan.length > 0 ? ",\n" : "",
+             operation_names[s->operation], s->comm->size + s->comm->remote_size);
+    text_add(&plan, "\"bytes\": {\"from\": %lld, \"to\": %lld}, ", (long long)from, (long long)to);
+    if (s->site_count > 0 && s->sites[0]->name != NULL && strchr(s->sites[0]->name, ':') != NULL) {
+        text_add(&plan, "\"call_sites\": [");
+        text_json(&plan, s->sites[0]->name, -1);
+        text_add(&plan, "], ");
+    }
+    text_add(&plan, "\"algorithm\": \"%s\", ", c->algorithm->name);
+    if (c->block_size > 0 || c->order > 0)
+        text_add(&plan, "\"parameters\": {%s%.0lld%s%s}, ",
+                 c->block_size > 0 ? "\"block_size\": " : "", (long long)c->block_size,
+                 c->block_size > 0 && c->order > 0 ? ", " : "",
+                 c->order > 0 ? "\"order\": \"both\"" : "");
+    text_add(&plan, "\"why\": \"%s: %.1f us, the library's own %.1f us\"}", s->why,
+             (double)candidate_median(c) / 1e3, (double)s->native_ns / 1e3);
+}
+
+static void put_words(const struct selection *s)
+{
+    text_add(&words, "%s of %lld bytes", operation_names[s->operation], (long long)s->bytes);
+    for (int i = 0; i < s->site_count; i++)
+        text_add(&words, "%s%s", i == 0 ? " at " : ", ",
+                 s->sites[i]->name != NULL ? s->sites[i]->name : "?");
+    text_add(&words, ": %s", name_of(&s->list[s->current]));
+    text_add(&words, s->why != NULL ? " (%s)" : "", s->why);
+    text_add(&words, "; %lld instances, %d of them probes, %d phase%s; saved %.1f ms a rank\n",
+             (long long)s->instances, s->all_probes, s->phase, s->phase == 1 ? "" : "s",
+             (double)s->saved_ns / 1e6);
+    for (int i = 0; i < s->count; i++) {
+        const struct candidate *const c = &s->list[i];
+
+        if (c->tried > 0)
+            text_add(&words, "    %-32s %8.1f us +- %.1f in %d instance%s\n", name_of(c),
+                     (double)(c->seen > 0 ? candidate_median(c) : c->last_ns) / 1e3,
+                     (double)candidate_spread(c) / 1e3, c->tried, c->tried == 1 ? "" : "s");
+    }
+}
+
+/* Of a key that is used no more. */
+void explain_end(struct selection *s)
+{
+    struct text t;
+
+    if (!speaks(s) || !s->switches || (s->phase == 0 && !s->left))
+        return;
+    write_key(s);
+    t = line_begin(s, "end");
+    text_add(&t, ", \"instances\": %lld, \"probes\": %d, \"algorithm\": \"%s\", \"saved_ns\": %lld",
+             (long long)s->instances, s->all_probes, name_of(&s->list[s->current]),
+             (long long)s->saved_ns);
+    line_end(&t);
+    recorder_lock();
+    put_words(s);
+    if (s->state == STATE_HOLD && s->current != NATIVE)
+        put_plan(s);
+    recorder_unlock();
+}
+
+/* Rank 0 gets the texts of all; `comm` has all ranks, or is MPI_COMM_NULL. */
+static void collect(struct text *t, MPI_Comm comm)
+{
+    enum { TAG = 19939 };
+    int64_t mine = (int64_t)t->length, *const lengths =
+                                           calloc((size_t)recorder.size, sizeof(int64_t));
+
+    if (comm == MPI_COMM_NULL || lengths == NULL) {
+        free(lengths);
+        return;
+    }
+    pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, lengths, sizeof mine, MPI_BYTE, comm);
+    if (recorder.rank > 0 && mine > 0)
+        pmpi.Send(t->bytes, (int)mine, MPI_BYTE, 0, TAG, comm);
+    for (int i = 1; recorder.rank == 0 && i < recorder.size; i++) {
+        char *const theirs = lengths[i] > 0 ? malloc((size_t)lengths[i]) : NULL;
+
+        if (lengths[i] == 0)
+            continue;
+        if (theirs == NULL)
+            abort();
+        pmpi.Recv(theirs, (int)lengths[i], MPI_BYTE, i, TAG, comm, MPI_STATUS_IGNORE);
+        text_add(t, "%s%.*s", t == &plan && t->length > 0 ? ",\n" : "", (int)lengths[i], theirs);
+        free(theirs);
+    }
+    free(lengths);
+}
+
+static void plan_write(const char *path)
+{
+    FILE *const f = fopen(path, "w");
+
+    if (f == NULL) {
+        recorder_say("--plan-out: cannot write %s", path);
+        return;
+    }
+    fprintf(f, "[\n%s\n]\n", plan.length > 0 ? plan.bytes : "");
+    if (fclose(f) != 0)
+        recorder_say("--plan-out: cannot write %s", path);
+}
+
+void explain_finish(MPI_Comm comm)
+{
+    const char *const to = getenv("MPIPROF_PLAN_OUT");
+    const bool told = getenv("MPIPROF_EXPLAIN") != NULL;
+    char *rest = NULL;
+
+    if (told) {
+        collect(&words, comm);
+        for (char *line = words.bytes != NULL ? strtok_r(words.bytes, "\n", &rest) : NULL;
+             line != NULL && recorder.rank == 0; line = strtok_r(NULL, "\n", &rest))
+            recorder_say("%s", line);
+        if (words.length == 0 && recorder.rank == 0)
+            recorder_say("nothing was worth probing: too few calls, or too little time in them");
+    }
+    if (to != NULL) {
+        collect(&plan, comm);
+        if (recorder.rank == 0)
+            plan_write(to);
+    }
+    text_free(&words);
+    text_free(&plan);
+}
