@@ -20,7 +20,7 @@ from mpiprof.reports.table import Column, render
 MS = 1_000_000
 SCHEMA = (
     "version trace program mpi ranks nodes duration_ns collective_ns wait_ns clock_error_ns "
-    "dropped complete callsites"
+    "dropped complete callsites findings"
 )
 CALLSITE = (
     "operation sites instances size bytes bytes_min bytes_max mean_elapsed_ns "
@@ -79,7 +79,7 @@ def test_text_has_every_part(trace: Path, capsys: pytest.CaptureFixture[str]) ->
         "Imbalance factors",
         "Worst-case factors",
         "1. allreduce at app.py:12 step costs 90.0 ms of waiting",
-        "Rank 2 comes last in 100 % of its 10 instances",
+        "Rank 2 is late by 3.00 ms in 100 % of its 10 instances",
     ):
         assert part in text
     assert " -m mpiprof report" in text.rstrip().splitlines()[-1]

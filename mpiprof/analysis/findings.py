@@ -97,16 +97,16 @@ def _of_callsite(trace: Trace, callsite: int) -> Iterator[Finding]:
 
 def _moving(causes: Causes, phases: pd.DataFrame) -> dict[str, Any]:
     """Return what is known of lateness that no rank or node explains."""
-    found: dict[str, Any] = {
+    late = [f"rank {rank}" for rank in causes.late_ranks[:1]]
+    late += [f"node {causes.slow_node}"] if causes.slow_node else []
+    return {
+        "besides": " and ".join(late),
         "by_rank": causes.by_rank.value,
         "by_node": causes.by_node.value,
         "random": causes.random.value,
         "phases": len(phases),
+        "period": int(phases["period"].max()) if len(phases) else 0,
     }
-    if len(phases) and phases["period"].iloc[0]:
-        found["period"] = int(phases["period"].iloc[0])
-        found["period_worst_imbalance_ns"] = float(phases["period_worst_imbalance_ns"].mean())
-    return found
 
 
 def _facts(row: Any) -> dict[str, Any]:
@@ -131,8 +131,15 @@ def _of_ranks(causes: Causes, facts: Mapping[str, Any]) -> Finding | None:
     if not causes.late_ranks:
         return None
     row = causes.ranks[causes.ranks["rank"] == causes.late_ranks[0]].iloc[0]
-    names = ("late_ns", "error_ns", "late_share", "inherited_ns", "point_to_point_ns")
-    evidence = {**facts, **{name: float(row[name]) for name in names}, **origin(causes)}
+    names = ("error_ns", "inherited_ns", "point_to_point_ns")
+    evidence = {
+        **facts,
+        "late_ns": causes.late_ns,
+        "late_share": causes.late_share,
+        "late_phases": list(causes.late_phases),
+        **{name: float(row[name]) for name in names},
+        **origin(causes),
+    }
     one = _finding("rank", causes.late_wait_ns, causes.callsite, evidence)
     return replace(one, ranks=causes.late_ranks)
 
@@ -141,7 +148,7 @@ def origin(causes: Causes) -> dict[str, Any]:
     """Return where the lateness of the latest rank began most often; empty if that is not known."""
     late = causes.late_ranks
     chain = causes.chain
-    ours = chain[[any(r in late for _, r in path[-1:]) for path in chain["path"]]]
+    ours = chain[[path[-1][1] == late[0] for path in chain["path"]]]
     if not len(ours):
         return {}
     most = ours.iloc[0]

@@ -21,7 +21,7 @@ from mpiprof.analysis.variance import (
 )
 from mpiprof.analysis.waits import STATE_FUNCTIONS
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Bool, Float, Int
+from mpiprof.trace.types import Float, Int
 
 CANDIDATES = 8  # ranks and nodes whose waiting is worked out
 MOST_EFFECTS = 1 << 17  # ranks x phases up to which phases are told apart
@@ -30,10 +30,16 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Culprits:
-    """Ranks and a node that are late by much, and the waiting (ns) that each causes."""
+    """Ranks and a node that are late by much, and the waiting (ns) that each causes.
+
+    late_ns, late_share: of the first rank, in the phases in which it is late.
+    """
 
     ranks: tuple[int, ...]
     rank_wait: float
+    late_ns: float
+    late_share: float
+    phases: tuple[int, ...]
     node: str | None
     node_wait: float
 
@@ -252,8 +258,8 @@ class Cells:
     def culprits(self, nodes: pd.DataFrame) -> Culprits:
         """Return who is late, apart from its node, and the node that is; with their waiting.
 
-        Ranks must be late in most instances of a phase, by at least half of what the latest one is,
-        and be few. Where both hide each other's cost, each gets the mean of what it explains first
+        Ranks must be late in most instances of a phase, by at least half of what the latest one is.
+        Where both hide each other's cost, each gets the mean of what it explains first
         and last (Shapley's value).
         """
         by_node = np.zeros((self.phases, len(self.ranks)))
@@ -267,11 +273,17 @@ class Cells:
         rank, node = self.vanishing(by_rank), self.vanishing(by_node)
         both = self.vanishing(by_rank + by_node) if rank and node else rank + node
         order = np.argsort(-(by_rank * self.late[0]).sum(0), kind="stable")
-        some: Bool = (by_rank > 0).any(axis=0)
+        some = np.any(by_rank > 0, axis=0)
         late = self.ranks[order[some[order]]]
+        phases = np.flatnonzero(by_rank[:, order[0]]) if len(late) else order[:0]
+        count, often = (v[phases, order[0]] for v in (self.late[0], self.late_share))
+        shift = by_rank[phases, order[0]]
         return Culprits(
             tuple(late.tolist()),
             max((rank + both - node) / 2, 0.0),
+            float((count * shift).sum() / max(count.sum(), 1)),
+            float(often.sum() / max(count.sum(), 1)),
+            tuple(phases.tolist()),
             slow,
             max((node + both - rank) / 2, 0.0),
         )
@@ -286,8 +298,7 @@ class Cells:
         most = late.max(axis=1, keepdims=True, initial=0.0)
         least = np.maximum(np.maximum(error, self.least), most / 2)
         chosen = np.logical_and(late > least, self.late_share > count / 2)
-        few = chosen.sum(axis=1) <= np.maximum((count > 0).sum(axis=1) // 4, 1)
-        shift: Float = np.where(chosen & few[:, None], late, 0.0)
+        shift: Float = np.where(chosen, late, 0.0)
         return shift
 
 

@@ -82,7 +82,9 @@ def series(trace: Trace, callsites: Sequence[int]) -> dict[int, pd.DataFrame]:
     makers = {callsite: SeriesMaker(int(counts[callsite])) for callsite in callsites}
     measure = measure_again(trace)
     for _, rows in measure.batches():
-        for callsite in np.unique(rows.callsite).tolist():
+        order = np.argsort(rows.callsite, kind="stable")
+        ids, begins = np.unique(rows.callsite[order], return_index=True)
+        for callsite, index in zip(ids.tolist(), np.split(order, begins[1:]), strict=True):
             if callsite in makers:
-                makers[callsite].add(rows, np.flatnonzero(rows.callsite == callsite))
+                makers[callsite].add(rows, index)
     return {callsite: maker.done(measure) for callsite, maker in makers.items()}

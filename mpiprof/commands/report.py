@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,10 @@ from mpiprof.errors import TraceError, UsageError
 from mpiprof.invocation import invocation
 
 if TYPE_CHECKING:
+    from mpiprof.analysis.findings import Finding
     from mpiprof.trace import Trace
 
-THRESHOLD_MET = 3
+MOST_FINDINGS = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
     import mpiprof
     from mpiprof.commands.folders import chosen
     from mpiprof.commands.progress import working
+    from mpiprof.commands.threshold import exit_code
     from mpiprof.reports import json
 
     name = shlex.quote(str(args.trace)) if args.trace else ""
@@ -59,31 +60,21 @@ def run(args: argparse.Namespace) -> int:
         raise TraceError(f"{trace.path}: no call in it can be read ({why}); record it again")
     if args.site:
         callsites = matching(callsites, args.site)
+    found = []
+    if args.json or not (args.site or args.by == "routine"):
+        with working("looking for causes"):
+            found = trace.findings()
     if args.json:
-        print(json.text(json.report(trace, callsites)))
+        data = json.report(trace, callsites, found)
+        print(json.text(with_causes(trace, callsites, data) if args.site else data))
     elif args.site:
         print(one_site(trace, callsites, args.top, name))
     elif args.by == "routine":
         print(by_routine(trace, name))
     else:
-        print(by_callsite(trace, callsites, args.top, args.sort, name))
-    rows = json.report(trace, callsites)["callsites"] if terms else []
-    met = [row for row in rows if condition.holds(terms, row)]
-    if met:
-        first = f"{met[0]['operation']} at {_place(met[0])}"
-        many = f"{len(met)} call site" + "s" * (len(met) > 1)
-        print(
-            f"mpiprof: --fail-on {args.fail_on!r} is met by {many}, first {first}",
-            file=sys.stderr,
-        )
-        return THRESHOLD_MET
-    return 0
-
-
-def _place(row: dict[str, Any]) -> str:
-    from mpiprof.reports.places import places
-
-    return places(row["sites"])
+        print(by_callsite(trace, callsites, found, args, name))
+    rows = [json.row_of(row) for row in callsites.to_dict("records")] if terms else []
+    return exit_code(args.fail_on, terms, rows)
 
 
 def check_column(name: str) -> None:
@@ -114,12 +105,25 @@ def matching(callsites: Any, pattern: str) -> Any:
     return callsites[found]
 
 
-def by_callsite(trace: Trace, callsites: Any, top: int, column: str, name: str) -> str:
+def with_causes(trace: Trace, callsites: Any, data: dict[str, Any]) -> dict[str, Any]:
+    """Add to the call sites of a report as data their causes and phases; not to a summary's."""
+    from mpiprof.reports import json
+
+    if trace.record == "events":
+        for row, callsite in zip(data["callsites"], callsites["callsite"].tolist(), strict=True):
+            row["causes"] = json.causes(trace.causes(callsite))
+            row["phases"] = json.rows_of(trace.phases(callsite))
+    return data
+
+
+def by_callsite(
+    trace: Trace, callsites: Any, found: list[Finding], args: argparse.Namespace, name: str
+) -> str:
     """Return the whole report, call site by call site."""
     from mpiprof.reports import text, wording
     from mpiprof.reports.table import paragraph
 
-    parts = [text.facts(trace)]
+    parts, top, column = [text.facts(trace)], args.top, args.sort
     if not len(callsites):
         parts.append("No collective operation was recorded.")
     else:
@@ -132,9 +136,9 @@ def by_callsite(trace: Trace, callsites: Any, top: int, column: str, name: str) 
         figure = text.distribution_table(trace) if trace.record == "events" else ""
         if figure:
             parts.append(f"Worst-case factors ω/T: share of instances\n{figure}")
-        found = wording.findings(callsites, text.total_time(trace))
         if found:
-            lines = [paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(found, 1)]
+            told = [wording.finding(trace, one) for one in found[:MOST_FINDINGS]]
+            lines = [paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(told, 1)]
             parts.append("What costs most\n" + "\n".join(lines))
     parts.append(text.suggestion(name, callsites))
     return "\n\n".join(parts)
@@ -174,7 +178,27 @@ def one_site(trace: Trace, callsites: Any, top: int, name: str) -> str:
         instances = trace.instances[trace.instances["callsite"] == callsite]
         arrivals, exits = trace.matrix(callsite)
         ranks = trace.derive("matrix_ranks", callsite).tolist()
+        parts.append(why(trace, callsite, top))
         parts.append(f"Over its instances\n{site.instance_table(instances, top)}")
         parts.append(f"Its ranks\n{site.rank_table(arrivals, exits, ranks, top)}")
     parts.append(f"next: {invocation()} report {name}".rstrip() + "   (all call sites)")
+    return "\n\n".join(parts)
+
+
+def why(trace: Trace, callsite: int, top: int) -> str:
+    """Return why the ranks arrive at a call site at different times, and its phases."""
+    from mpiprof.reports import site, wording
+    from mpiprof.reports.table import paragraph
+
+    causes, phases = trace.causes(callsite), trace.phases(callsite)
+    parts = ["\n".join(["Why", *map(paragraph, wording.causes(trace, causes))])]
+    if causes.instances:
+        parts.append(f"Imbalance before and at it\n{site.cause_table(causes)}")
+    if len(causes.chain):
+        parts.append(f"Where lateness began\n{site.chain_table(causes.chain, min(top, 5))}")
+    repeats = wording.period(phases)
+    if repeats:
+        parts[0] += f"\n{paragraph(repeats)}"
+    if len(phases) > 1:
+        parts.append(f"Phases\n{site.phase_table(phases)}")
     return "\n\n".join(parts)

@@ -1,11 +1,11 @@
-"""Expressions such as "worst_factor>50 and wait_ns>=1e9" over the columns of the JSON report."""
+"""Expressions such as "worst_factor>50 and wait_ns>=1e9" over the columns of a table as data."""
 
 from __future__ import annotations
 
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,25 +37,32 @@ class Term:
         return found is not None and OPERATORS[self.operator](found, self.value)
 
 
-def parse(expression: str) -> list[Term]:
-    """Return the terms that all must hold; raises UsageError for anything else."""
-    return [_term(part, expression) for part in re.split(r"\s+and\s+", expression.strip())]
+def parse(
+    expression: str, numbers: Sequence[str] = NUMBERS, texts: Sequence[str] = TEXTS
+) -> list[Term]:
+    """Return the terms that all must hold; raises UsageError for anything else.
+
+    The columns are those of the JSON report, or others that are given.
+    """
+    parts = re.split(r"\s+and\s+", expression.strip())
+    return [_term(part, expression, numbers, texts) for part in parts]
 
 
-def _term(part: str, expression: str) -> Term:
+def _term(part: str, expression: str, numbers: Sequence[str], texts: Sequence[str]) -> Term:
+    columns = ", ".join([*numbers, *texts])
     found = TERM.match(part)
     if found is None:
         raise UsageError(
             f"can't read {part!r} in {expression!r}: write COLUMN OP NUMBER, OP one of "
-            f"{' '.join(OPERATORS)}, terms joined by 'and'; columns: {', '.join(NUMBERS + TEXTS)}"
+            f"{' '.join(OPERATORS)}, terms joined by 'and'; columns: {columns}"
         )
     column, sign, value = found.groups()
-    if column in TEXTS:
+    if column in texts:
         if sign not in ("==", "!="):
             raise UsageError(f"{column} is text: compare it with == or !=, not {sign}")
         return Term(column, sign, value.strip("'\""))
-    if column not in NUMBERS:
-        raise UsageError(f"no column {column!r}; columns: {', '.join(NUMBERS + TEXTS)}")
+    if column not in numbers:
+        raise UsageError(f"no column {column!r}; columns: {columns}")
     try:
         number = float(value)
     except ValueError:
@@ -66,5 +73,5 @@ def _term(part: str, expression: str) -> Term:
 
 
 def holds(terms: list[Term], row: Mapping[str, Any]) -> bool:
-    """Return whether a call site, as a row of the JSON report, meets all terms."""
+    """Return whether a call site, as a row of data, meets all terms."""
     return all(term.holds(row) for term in terms)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from mpiprof.reports import wording
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from mpiprof.analysis.causes import Causes
+    from mpiprof.analysis.findings import Finding
     from mpiprof.trace import Trace
 
 VERSION = 1
@@ -33,8 +42,8 @@ TEXTS = ("operation", "algorithm")
 TOTALS = ("total_wait_ns", "total_elapsed_ns")
 
 
-def report(trace: Trace, callsites: Any) -> dict[str, Any]:
-    """Return a trace and (a selection of) its call sites in the schema of version 1.
+def report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[str, Any]:
+    """Return a trace, (a selection of) its call sites and its findings, schema version 1.
 
     Times are means over instances, in ns; what is not known is None.
     """
@@ -52,15 +61,70 @@ def report(trace: Trace, callsites: Any) -> dict[str, Any]:
         "dropped": plain(trace.dropped),
         "complete": bool(trace.complete),
         "callsites": [row_of(row) for row in callsites.to_dict("records")],
+        "findings": [finding(trace, one) for one in found],
     }
+
+
+def finding(trace: Trace, found: Finding) -> dict[str, Any]:
+    """Return a finding, its call sites by operation and place, and what it says to people."""
+    return {
+        "kind": found.kind,
+        "cost_ns": found.cost_ns,
+        "share": plain(found.share),
+        "callsites": [_place(trace, callsite) for callsite in found.callsites],
+        "ranks": list(found.ranks),
+        "node": found.node,
+        "algorithm": found.algorithm,
+        "evidence": {name: _value(value) for name, value in found.evidence.items()},
+        "title": wording.finding_title(trace, found),
+        "text": wording.finding(trace, found),
+    }
+
+
+def _place(trace: Trace, callsite: int) -> dict[str, Any]:
+    row = wording.row_of(trace, callsite)
+    return {"operation": row["operation"], "sites": _sites(row["sites"])}
+
+
+def _sites(sites: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: site.get(name) for name in ("file", "line", "function")} for site in sites]
+
+
+def _value(value: Any) -> Any:
+    """Return a text as such, a list value by value, and numbers as `plain` does."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_value(one) for one in value]
+    return plain(value)
+
+
+def causes(found: Causes) -> dict[str, Any]:
+    """Return the causes of a call site: estimates as value, low and high, tables as rows."""
+    result: dict[str, Any] = {}
+    for field in dataclasses.fields(found):
+        value = getattr(found, field.name)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            result[field.name] = {k: plain(v) for k, v in dataclasses.asdict(value).items()}
+        elif hasattr(value, "to_dict"):
+            result[field.name] = rows_of(value)
+        else:
+            result[field.name] = _value(value)
+    return result
+
+
+def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table, such as the phases of a call site."""
+    return [
+        {str(name): _value(value) for name, value in row.items()}
+        for row in table.to_dict("records")
+    ]
 
 
 def row_of(row: dict[str, Any]) -> dict[str, Any]:
     """Return one call site in the schema's order."""
     result: dict[str, Any] = {"operation": row["operation"]}
-    result["sites"] = [
-        {name: site.get(name) for name in ("file", "line", "function")} for site in row["sites"]
-    ]
+    result["sites"] = _sites(row["sites"])
     result |= {name: plain(row[name]) for name in NUMBERS}
     result["algorithm"] = row["algorithm"]
     return result

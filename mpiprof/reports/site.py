@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from mpiprof.reports.places import places
 from mpiprof.reports.table import Column, bar, render
 from mpiprof.reports.units import count, duration, factor, share
+
+if TYPE_CHECKING:
+    from mpiprof.analysis.causes import Causes
+    from mpiprof.analysis.variance import Estimate
 
 
 def instance_table(instances: Any, most: int) -> str:
@@ -67,6 +72,63 @@ def rank_table(arrivals: Any, exits: Any, ranks: list[int], most: int) -> str:
             Column("greatest", [duration(float(late[:, i].max())) for i in order]),
             Column("last in", [share(float((last == i).mean())) for i in order]),
             Column("mean time inside", [duration(_mean(inside[:, i])) for i in order]),
+        ]
+    )
+
+
+def cause_table(found: Causes) -> str:
+    """Return imbalances of exit, between and arrival (the paper's Tables 6 and 7)."""
+    rows = [
+        ("exit from the collective before", found.exit_ns),
+        ("time between", found.between_ns),
+        ("of it point-to-point", found.point_to_point_ns),
+        ("arrival", found.arrival_ns),
+    ]
+    return render(
+        [
+            Column("last less first rank", [name for name, _ in rows], left=True),
+            Column("mean", [duration(value.value) for _, value in rows]),
+            Column("95 %", [_interval(value) for _, value in rows]),
+        ]
+    )
+
+
+def _interval(value: Estimate) -> str:
+    half = (value.high - value.low) / 2
+    return "" if np.isnan(half) else f"± {duration(half)}"
+
+
+def chain_table(chain: pd.DataFrame, most: int) -> str:
+    """Return where the lateness of whoever came last began, the most frequent origin first."""
+    rows = chain.head(most).to_dict("records")
+    how = {"point_to_point": "messages", "outside": "between", "inside": "inside"}
+    return render(
+        [
+            Column("rank", [str(row["rank"]) for row in rows]),
+            Column("how", [how.get(row["how"], "unknown") for row in rows], left=True),
+            Column("after", [row["after_site"] for row in rows], left=True, shrink=True),
+            Column("at", [row["site"] for row in rows], left=True, shrink=True),
+            Column("instances", [share(row["share"]) for row in rows]),
+            Column("late by", [duration(row["late_ns"]) for row in rows]),
+            Column("through", [f"{row['hops']:.1f}" for row in rows]),
+        ]
+    )
+
+
+def phase_table(phases: pd.DataFrame) -> str:
+    """Return the phases of a call site, a row each."""
+    rows = phases.to_dict("records")
+    spans = [f"{row['first_instance']}-{row['last_instance']}" for row in rows]
+    late = [f"{r['latest_rank']} in {share(r['latest_share'])}" for r in rows]
+    unknown = [bool(pd.isna(row["latest_rank"])) for row in rows]
+    return render(
+        [
+            Column("instances", spans),
+            Column("δ", [duration(row["average_imbalance_ns"]) for row in rows]),
+            Column("ω", [duration(row["worst_imbalance_ns"]) for row in rows]),
+            Column("ω/T", [factor(row["worst_factor"]) for row in rows]),
+            Column("wait", [duration(row["total_wait_ns"]) for row in rows]),
+            Column("latest", ["–" if n else t for n, t in zip(unknown, late, strict=True)]),
         ]
     )
 

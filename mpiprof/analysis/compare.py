@@ -1,0 +1,173 @@
+"""What changed between recordings of a program, call site by call site, beyond chance.
+
+Each is compared with the first. Instances of a call site are not independent of each other, so the
+tests take the means of consecutive ones (at most STRETCHES) as values.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Float
+
+STRETCHES = 32
+FEWEST = 4  # instances in both, for a test
+LEVEL = 0.05
+MEANS = ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")
+COMPARED = ("total_elapsed_ns", *MEANS, "instances", "algorithm")
+COLUMNS = (
+    "other",
+    "operation",
+    "sites",
+    "callsite",
+    "other_callsite",
+    "matched",
+    *(f"{prefix}{name}" for name in COMPARED for prefix in ("", "other_")),
+    *(f"{name}_{what}" for name in MEANS for what in ("change", "p")),
+    "significant",
+)
+
+
+def compare(traces: Sequence[Trace]) -> pd.DataFrame:
+    """One row a call site and other trace, by the change of its time over all ranks.
+
+    other (1..: which trace), operation, sites (of the first trace where it is there), callsite and
+    other_callsite (-1: not there), matched ("line": same file, line and function; "function": same
+    but for lines that moved; "": only in one); of the first trace and, with `other_` before it, of
+    the other: total_elapsed_ns (over all ranks), mean_elapsed_ns, wait_ns (over ranks) and
+    worst_imbalance_ns (means an instance), instances, algorithm; of each mean `..._change` (other /
+    first - 1) and `..._p` (Welch's test, NaN with fewer than FEWEST instances); significant: one of
+    these differs, by Holm's correction over all tests of the table.
+    """
+    first, *others = traces
+    known = _values(first)
+    rows: list[dict[str, Any]] = []
+    for number, other in enumerate(others, 1):
+        values = _values(other)
+        for one, two, how in matched(first.callsites, other.callsites):
+            row = _row(first.callsites, other.callsites, one, two)
+            tests = _tests(known.get(one, {}), values.get(two, {}))
+            rows.append({"other": number, "matched": how, **row, **tests})
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
+    frame["significant"] = _holm(frame[[f"{name}_p" for name in MEANS]].to_numpy(np.float64))
+    change = (frame["other_total_elapsed_ns"] - frame["total_elapsed_ns"]).abs()
+    order = np.lexsort((-change.to_numpy(np.float64), frame["other"].to_numpy(np.int64)))
+    ordered: pd.DataFrame = frame.iloc[order].reset_index(drop=True)
+    return ordered
+
+
+def matched(first: pd.DataFrame, other: pd.DataFrame) -> Iterator[tuple[int, int, str]]:
+    """Yield pairs of call sites of two traces (-1: only in one), and how they were matched.
+
+    By operation, file name, line and function; what is left by all but the line, in the order of
+    lines, where both have equally many.
+    """
+    left, right = _keys(first), _keys(other)
+    for key in [key for key in left if key in right]:
+        yield left.pop(key), right.pop(key), "line"
+    loose_left, loose_right = _loose(left), _loose(right)
+    for key, ours in loose_left.items():
+        theirs = loose_right.get(key, [])
+        same = len(ours) == len(theirs)
+        for i, mine in enumerate(ours):
+            yield left[mine], right.pop(theirs[i]) if same else -1, "function" if same else ""
+    for callsite in right.values():
+        yield -1, callsite, ""
+
+
+def _keys(table: pd.DataFrame) -> dict[tuple[Any, ...], int]:
+    """Return call sites by operation and sites; a second one with the same key is number 1, ..."""
+    found: dict[tuple[Any, ...], int] = {}
+    seen: Counter[tuple[Any, ...]] = Counter()
+    for row in table[["callsite", "operation", "sites", "started"]].to_dict("records"):
+        sites = tuple(sorted(_site(site) for site in row["sites"]))
+        key: tuple[Any, ...] = (row["operation"], row["started"], sites)
+        found[(*key, seen[key])] = int(row["callsite"])
+        seen[key] += 1
+    return found
+
+
+def _site(site: Mapping[str, Any]) -> tuple[str, str, int]:
+    name = PurePath(str(site["file"])).name if site["file"] else ""
+    return name, str(site["function"] or ""), int(site["line"] or 0)
+
+
+def _loose(keys: Mapping[tuple[Any, ...], int]) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
+    """Group keys by all that doesn't move when lines are put in above them."""
+    groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    for key in sorted(keys, key=lambda key: [line for *_, line in key[2]]):
+        operation, started, sites, _ = key
+        places = tuple((file, function) for file, function, _ in sites)
+        groups.setdefault((operation, started, places), []).append(key)
+    return groups
+
+
+def _row(first: pd.DataFrame, other: pd.DataFrame, one: int, two: int) -> dict[str, Any]:
+    ours: Any = first.loc[one] if one >= 0 else None
+    theirs: Any = other.loc[two] if two >= 0 else None
+    there = theirs if ours is None else ours
+    row = {"operation": there["operation"], "sites": there["sites"]}
+    row |= {"callsite": one, "other_callsite": two}
+    absent = {"algorithm": "", "instances": 0, "total_elapsed_ns": 0}
+    for prefix, of in (("", ours), ("other_", theirs)):
+        for name in COMPARED:
+            row[prefix + name] = absent.get(name, np.nan) if of is None else of[name]
+    for name in MEANS:
+        before, after = float(row[name]), float(row[f"other_{name}"])
+        row[f"{name}_change"] = after / before - 1 if before > 0 else np.nan
+    return row
+
+
+def _values(trace: Trace) -> dict[int, dict[str, Float]]:
+    """Return of each call site means of consecutive instances, by measure."""
+    if trace.record == "summary":
+        return {}
+    found: dict[int, pd.DataFrame] = trace.derive("series", tuple(range(len(trace.callsites))))
+    return {
+        callsite: {name: _stretches(series[name].to_numpy(np.float64)) for name in MEANS}
+        for callsite, series in found.items()
+    }
+
+
+def _stretches(values: Float) -> Float:
+    values = values[~np.isnan(values)]
+    if len(values) <= STRETCHES:
+        return values
+    edges = np.arange(STRETCHES) * len(values) // STRETCHES
+    return np.asarray(np.add.reduceat(values, edges) / np.diff([*edges, len(values)]))
+
+
+def _tests(ours: Mapping[str, Float], theirs: Mapping[str, Float]) -> dict[str, float]:
+    found = {f"{name}_p": np.nan for name in MEANS}
+    if not ours or not theirs:
+        return found
+    from scipy import stats
+
+    for name in MEANS:
+        a, b = ours[name], theirs[name]
+        if min(len(a), len(b)) < FEWEST:
+            continue
+        if np.ptp(a) == 0 and np.ptp(b) == 0:  # for which the test's statistic is not defined
+            found[f"{name}_p"] = float(a[0] == b[0])
+        else:
+            found[f"{name}_p"] = float(stats.ttest_ind(a, b, equal_var=False).pvalue)
+    return found
+
+
+def _holm(p: Float) -> Any:
+    """Return which rows hold a significant p, NaN aside, at LEVEL for the whole table."""
+    order = np.argsort(p, axis=None)
+    known = int((~np.isnan(p)).sum())
+    limits = LEVEL / (known - np.arange(known))
+    passed = np.flatnonzero(p.reshape(-1)[order[:known]] > limits)
+    count = int(passed[0]) if len(passed) else known
+    found = np.zeros(p.size, np.bool_)
+    found[order[:count]] = True
+    return found.reshape(p.shape).any(1) if len(p) else np.zeros(0, np.bool_)

@@ -1,0 +1,139 @@
+"""Two recordings or more side by side, as text and as data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.analysis.compare import COLUMNS, MEANS
+from mpiprof.reports.json import VERSION, plain
+from mpiprof.reports.places import places
+from mpiprof.reports.table import Column, paragraph, render
+from mpiprof.reports.text import percent, total_time
+from mpiprof.reports.units import count, duration
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mpiprof.trace import Trace
+
+TEXTS = ("operation", "matched", "algorithm", "other_algorithm")
+NUMBERS = tuple(name for name in COLUMNS if name not in (*TEXTS, "sites"))
+LEGEND = (
+    "ē: mean time in the call. wait: of all ranks, and ω: last minus first arrival; means over "
+    "instances; Δ: change. *: differs by more than chance (95 %, over the whole table); (): too "
+    "few instances to tell."
+)
+
+
+def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a comparison as data; what is not known is None."""
+    return [
+        {
+            name: row[name]
+            if name in TEXTS
+            else _sites(row["sites"])
+            if name == "sites"
+            else plain(row[name])
+            for name in COLUMNS
+        }
+        for row in table.to_dict("records")
+    ]
+
+
+def as_data(traces: Sequence[Trace], table: pd.DataFrame) -> dict[str, Any]:
+    """Return a comparison as data: the runs, and a row a call site and other trace."""
+    return {
+        "version": VERSION,
+        "traces": [_run(trace) for trace in traces],
+        "callsites": rows_of(table),
+    }
+
+
+def _run(trace: Trace) -> dict[str, Any]:
+    return {
+        "trace": str(trace.path),
+        "program": trace.program,
+        "mpi": trace.mpi,
+        "ranks": trace.ranks,
+        "nodes": trace.nodes,
+        "duration_ns": plain(trace.duration_ns),
+        "collective_ns": plain(trace.callsites["total_elapsed_ns"].sum()),
+        "wait_ns": plain(trace.callsites["total_wait_ns"].sum()),
+    }
+
+
+def _sites(sites: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: site.get(name) for name in ("file", "line", "function")} for site in sites]
+
+
+def run_table(traces: Sequence[Trace]) -> str:
+    """Return the runs, a row each."""
+    collective = [float(trace.callsites["total_elapsed_ns"].sum()) for trace in traces]
+    waiting = [float(trace.callsites["total_wait_ns"].sum()) for trace in traces]
+    whole = [total_time(trace) for trace in traces]
+    parts = list(zip(traces, collective, waiting, whole, strict=True))
+    return render(
+        [
+            Column("", [chr(ord("A") + i) for i in range(len(traces))], left=True),
+            Column("trace", [str(trace.path) for trace in traces], left=True, shrink=True),
+            Column("ranks", [count(trace.ranks) for trace in traces]),
+            Column("run time", [duration(trace.duration_ns) for trace in traces]),
+            Column("in collectives", [f"{duration(c)} {percent(c, w)}" for _, c, _, w in parts]),
+            Column("waiting", [f"{duration(v)} {percent(v, w)}" for _, _, v, w in parts]),
+        ]
+    )
+
+
+def change_table(table: pd.DataFrame) -> str:
+    """Return the call sites of the first trace and another one, with what changed."""
+    rows: list[dict[Any, Any]] = table.to_dict("records")
+    columns = [
+        Column("routine", [row["operation"] for row in rows], left=True),
+        Column("call site", [places(row["sites"]) for row in rows], left=True, shrink=True),
+        Column("count", [_both(row, "instances", count) for row in rows], drop=1),
+        Column("time", [_both(row, "total_elapsed_ns", duration) for row in rows]),
+    ]
+    heads = dict(zip(MEANS, ("ē", "wait", "ω"), strict=True))
+    for name, head in heads.items():
+        columns.append(Column(head, [_both(row, name, duration) for row in rows], drop=2))
+        columns.append(Column(f"Δ{head}", [_change(row, name) for row in rows]))
+    if any({row["algorithm"], row["other_algorithm"]} - {"native", ""} for row in rows):
+        columns.append(Column("algorithm", [_both(row, "algorithm", str) for row in rows], True))
+    return render(columns)
+
+
+def _both(row: dict[Any, Any], name: str, shown: Any) -> str:
+    before, after = row[name], row[f"other_{name}"]
+    if row["callsite"] < 0 or row["other_callsite"] < 0:
+        return f"- → {shown(after)}" if row["callsite"] < 0 else f"{shown(before)} → -"
+    if shown(before) == shown(after):
+        return str(shown(before))
+    return f"{shown(before)} → {shown(after)}"
+
+
+def _change(row: dict[Any, Any], name: str) -> str:
+    change, p = row[f"{name}_change"], row[f"{name}_p"]
+    if math.isnan(change):
+        return ""
+    text = f"{100 * change:+.0f} %" if abs(change) < 10 else f"× {change + 1:.0f}"
+    if math.isnan(p):
+        return f"({text})"
+    return text + ("*" if row["significant"] and p < 0.05 else "")
+
+
+def verdict(table: pd.DataFrame) -> str:
+    """Return in a sentence what changed between the first trace and another one."""
+    both = table[(table["callsite"] >= 0) & (table["other_callsite"] >= 0)]
+    sure = both[both["significant"]]
+    only = len(table) - len(both)
+    before, after = (
+        float(table["total_elapsed_ns"].sum()),
+        float(table["other_total_elapsed_ns"].sum()),
+    )
+    text = f"All collectives together: {duration(before)} → {duration(after)}"
+    text += f" ({100 * (after / before - 1):+.0f} %). " if before > 0 else ". "
+    text += f"{len(sure)} of {len(both)} call sites differ by more than chance"
+    text += f"; {only} are only in one of them." if only else "."
+    return paragraph(text, 0)
