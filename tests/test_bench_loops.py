@@ -178,6 +178,12 @@ def test_a_contest_s_ratios() -> None:
     assert contest.medians_text(found) == "ring 80, native 100, pair 130"
 
 
+def test_what_is_held_before_a_change_does_not_count_after_it() -> None:
+    found = a_contest(81)
+    assert found.selection.held(300) == slice(40, 300)
+    assert found.held == slice(150, 300)  # the arrivals of `looped` change at half
+
+
 def test_the_line_of_a_robust_setting() -> None:
     labels = {"operation": "alltoall", "bytes": 64 << 10, "computation ms": 50, "MAX_IF": 1}
     row = robust.row_of(a_contest(81, **labels))
@@ -286,6 +292,17 @@ def test_arrivals_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
     assert [(r["computation ms"], r["instances"]) for r in rows] == [("50", "4"), ("200", "4")]
     assert all(float(r[f"{kind} ω/T"]) > 0 for r in rows for kind in arrival.KINDS)
     assert "<svg" in (tmp_path / "r.html").read_text()
+
+
+def test_auto_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
+    words = ["--quick", "--repetitions", "4", "--sizes", "1K", "--only", "bcast"]
+    argv = [str(mpich.python), "-m", "mpiprof", "bench", "robust", "-n", "2", *words]
+    run([*argv, "-o", str(tmp_path / "r")], check=True)
+    with (tmp_path / "r.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(r["operation"], r["MAX_IF"]) for r in rows] == [("bcast", "1"), ("bcast", "10")]
+    assert {r["algorithm"] for r in rows} == {"native"}  # too few calls to probe
+    assert all(float(r["auto ms"]) > 0 and float(r["best ms"]) > 0 for r in rows)
 
 
 @pytest.mark.parametrize(

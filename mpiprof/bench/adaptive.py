@@ -213,5 +213,8 @@ def report(results: Sequence[Looped], selected: Sequence[Selection], setup: Setu
     if setup.ranks != ASKED_RANKS or setup.laps < LAPS or setup.options.sizes:
         for row in rows:
             row |= {"asked": f"({row['asked'].strip('()')}, at {ASKED_RANKS})", "holds": ""}
-    medians = "\n".join(f"{c.labels['title']}: {medians_text(c)}" for c in found)
+    medians = "\n".join(
+        f"{c.labels['title']}: {medians_text(c, only_after=KINDS[c.labels['name']].changes)}"
+        for c in found
+    )
     return Report(COLUMNS, rows, [f"Median scores (ms):\n{medians}"])

@@ -66,19 +66,19 @@ class App:
 
 
 APPS = {
-    "ft": App("ft.py --grid 64 --steps 150", "ft.py --grid 16 --steps 3", 30),
-    "hydro": App("hydro.py --cells 384", "hydro.py --cells 32", 40),
-    "fft2d": App("fft2d.py --order 1024 --repetitions 75", "fft2d.py --order 64", 50),
-    "transpose": App("transpose.py --order 1024 --repetitions 300", "transpose.py --order 64", 30),
+    "ft": App("ft.py --grid 64 --steps 150", "ft.py --grid 16 --steps 3", 15),
+    "hydro": App("hydro.py --cells 384", "hydro.py --cells 32", 20),
+    "fft2d": App("fft2d.py --order 1024 --repetitions 75", "fft2d.py --order 64", 30),
+    "transpose": App("transpose.py --order 1024 --repetitions 300", "transpose.py --order 64", 25),
     "coupled": App(
         "coupled.py --cells 131072 --ratio 1 --steps 150",  # 1 MB a group
         "coupled.py --cells 300",
-        150,
+        110,
         asked=3.0,
         routines=("allgather", "allgatherv"),  # those between its groups
     ),
-    "nbody": App("nbody.py --bodies 1600 --steps 300", "nbody.py --bodies 64", 30),
-    "md": App("md.py --steps 150", "md.py --cells 2", 20),
+    "nbody": App("nbody.py --bodies 800 --steps 300", "nbody.py --bodies 64", 15),
+    "md": App("md.py --steps 150", "md.py --cells 2", 12),
 }
 Start = Callable[[Sequence[str], Mapping[str, str]], int]
 

@@ -126,8 +126,11 @@ class Contest:
 
     @property
     def held(self) -> slice:
-        """The selector's instances after probing."""
-        return self.selection.held(self.auto.loop.laps)
+        """The selector's instances after probing, and after the last change of the arrivals."""
+        loop = self.auto.loop
+        held = self.selection.held(loop.laps)
+        change = max((phase.since for phase in loop.phases), default=0)
+        return slice(max(held.start, change), held.stop)
 
     def best(self, *, only_after: bool = False) -> str:
         """Return the fixed choice of the least median score."""
@@ -155,10 +158,11 @@ def contests(results: Sequence[Looped], selections: Sequence[Selection]) -> list
     return [Contest(*several) for several in zip(*parts, strict=True)]
 
 
-def medians_text(contest: Contest) -> str:
+def medians_text(contest: Contest, *, only_after: bool = False) -> str:
     """Return the median score of all fixed choices, the best first."""
     values = {
-        case.choice: float(np.median(contest.fixed(case.choice, score))) / 1e6
+        case.choice: float(np.median(contest.fixed(case.choice, score, only_after=only_after)))
+        / 1e6
         for case in contest.after.loop.cases
     }
     return ", ".join(
