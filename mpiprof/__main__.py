@@ -17,7 +17,18 @@ from typing import NoReturn
 from mpiprof import __version__
 from mpiprof.errors import MpiprofError, UsageError
 
-VERBS = ("run", "report", "compare", "view", "status", "algorithms", "calibrate", "doctor", "bench")
+VERBS = (
+    "run",
+    "report",
+    "compare",
+    "view",
+    "export",
+    "status",
+    "algorithms",
+    "calibrate",
+    "doctor",
+    "bench",
+)
 PROGRAM = "python -m mpiprof"
 
 

@@ -24,6 +24,12 @@ IMPLAUSIBLE_NS = 50_000
 
 def facts(trace: Trace) -> str:
     """Return what ran, how long, how much of it in collectives and in waiting, and how sure."""
+    title, rows = fact_rows(trace)
+    return "\n".join([title, *(f"  {name:<14}  {text}" for name, text in rows)])
+
+
+def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
+    """Return the facts of a run: a title, and names with what they are."""
     nodes = f"{trace.nodes} node" + ("s" if trace.nodes != 1 else "")
     started = str(trace.meta.get("started") or "").replace("T", " ").rstrip("Z")
     title = f"{trace.program} · {trace.ranks} rank{'s' * (trace.ranks != 1)} on {nodes}"
@@ -47,12 +53,11 @@ def facts(trace: Trace) -> str:
     ]
     if trace.record == "summary":
         rows[3] = ("recorded", "as summary: counts, times and sizes; no arrivals, so no waiting")
-    lines = [title, *(f"  {name:<14}  {text}" for name, text in rows)]
     if trace.meta.get("sample", 1) not in (1, None):
-        lines.append(f"  sampled         one instance in {trace.meta['sample']}")
-    lines += [f"  attention       {line}" for line in wording.completeness(trace)]
-    lines += [f"  note            {note}" for note in notes(trace)]
-    return "\n".join(lines)
+        rows.append(("sampled", f"one instance in {trace.meta['sample']}"))
+    rows += [("attention", line) for line in wording.completeness(trace)]
+    rows += [("note", note) for note in notes(trace)]
+    return title, rows
 
 
 def total_time(trace: Trace) -> float:

@@ -1,0 +1,179 @@
+"""Take a trace along: as a page, for Perfetto, or as tables.
+
+  python -m mpiprof export [TRACE] --to html [-o FILE.html]       one page that needs nothing else
+  python -m mpiprof export [TRACE] --to perfetto [-o FILE.json]   opens at https://ui.perfetto.dev
+  python -m mpiprof export [TRACE] --to parquet|csv [-o NAME]     NAME-events and NAME-instances
+
+Without TRACE: the newest in this folder; without -o: a name like the trace's, in this folder. All
+but the page are written piece by piece, however long the trace is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.errors import MpiprofError, TraceError, UsageError
+from mpiprof.invocation import invocation
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
+
+ENDINGS = {"html": ".html", "perfetto": ".json", "parquet": ".parquet", "csv": ".csv"}
+NEXT = {
+    "html": "open it in a browser; it needs no network",
+    "perfetto": "open it at https://ui.perfetto.dev (which reads it inside the browser)",
+    "parquet": 'pandas.read_parquet("{0}")',
+    "csv": 'pandas.read_csv("{0}")',
+}
+PERFETTO_LIMIT = 2 << 30  # what its page can hold, about
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this verb."""
+    add = parser.add_argument
+    add("trace", nargs="?", type=Path, metavar="TRACE", help="a trace folder")
+    add("--to", choices=tuple(ENDINGS), required=True, help="what to make of it")
+    add("-o", dest="output", type=Path, metavar="FILE", help="where to write it")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the files."""
+    import mpiprof
+    from mpiprof.commands.folders import chosen
+    from mpiprof.commands.progress import bar
+
+    trace = mpiprof.open(chosen(args.trace))
+    refuse_empty(trace, args.to)
+    stem = stem_of(args.output, trace, ENDINGS[args.to])
+    writer = {"html": page, "perfetto": perfetto}.get(args.to, tables)
+    with bar("exporting", 2 * records_of(trace)) as step:
+        written = writer(trace, stem, ENDINGS[args.to], step)
+    for path, what in written.items():
+        print(f"{path}: {what}, {size_of(path)}")
+    first = next(iter(written))
+    hint = NEXT[args.to].format(first)
+    if args.to == "perfetto" and first.stat().st_size > PERFETTO_LIMIT:
+        hint = f"too much for Perfetto's page (2 GB): `{invocation()} view`, or its trace_processor"
+    print(f"next: {hint}")
+    return 0
+
+
+def refuse_empty(trace: Trace, to: str) -> None:
+    """Raise TraceError where there is nothing to write."""
+    if to != "html" and trace.record == "summary":
+        raise TraceError(
+            f"{trace.path}: recorded as summary, so it has no events; --to html shows the sums"
+        )
+
+
+def stem_of(output: Path | None, trace: Trace, ending: str) -> Path:
+    """Return the path to write to, without its ending; raises UsageError where that can't be."""
+    if output is None:
+        return Path(trace.path.resolve().name)
+    if output.is_dir():
+        raise UsageError(f"-o {output} is a folder: name the file, as {output / 'trace'}{ending}")
+    if not output.parent.is_dir():
+        raise UsageError(f"-o {output}: there is no folder {output.parent}")
+    return output.with_suffix("") if output.suffix == ending else output
+
+
+def records_of(trace: Trace) -> int:
+    """Return how many records the logs have room for: how much there is to read, about."""
+    threads = (thread for rank in range(trace.ranks) for thread in trace.threads_of(rank))
+    return sum(chunk.log.layout.records for thread in threads for chunk in thread)
+
+
+@contextlib.contextmanager
+def finished(path: Path) -> Iterator[Path]:
+    """Give a path to write to, which becomes `path` when all is written: there is no half file."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    except OSError as error:
+        raise MpiprofError(f"{path} can't be written: {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
+
+
+def with_ending(stem: Path, ending: str) -> Path:
+    """Return a path with an ending, whatever dots are in its name."""
+    return stem.with_name(stem.name + ending)
+
+
+def page(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
+    """Write the page; returns what was written."""
+    from mpiprof.reports import html
+
+    path = with_ending(stem, ending)
+    text = html.page(trace, step)
+    with finished(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+    return {path: f"{len(trace.callsites)} call sites"}
+
+
+def perfetto(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
+    """Write the file for Perfetto; returns what was written."""
+    from mpiprof.reports import perfetto
+    from mpiprof.reports.units import count
+
+    path = with_ending(stem, ending)
+    with finished(path) as unfinished:
+        calls = perfetto.write(unfinished, trace, facts_of(trace), step)
+    return {path: f"{count(calls)} calls"}
+
+
+def tables(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
+    """Write events and instances as tables; returns what was written."""
+    from mpiprof.analysis.frames import event_pieces, instance_pieces
+    from mpiprof.reports import columns, csv, parquet
+    from mpiprof.reports.units import count
+
+    written = {}
+    for name, pieces, meanings, done in (
+        ("events", event_pieces(trace), columns.EVENTS, len),
+        ("instances", instance_pieces(trace), columns.INSTANCES, lambda p: int(p["size"].sum())),
+    ):
+        path = with_ending(stem, f"-{name}{ending}")
+
+        def told(piece: Any, done: Callable[[Any], int] = done) -> None:
+            step(done(piece))
+
+        with finished(path) as unfinished:
+            if ending == ".csv":
+                rows = csv.write(unfinished, pieces, told)
+            else:
+                rows = parquet.write(unfinished, pieces, meanings, facts_of(trace), told)
+        written[path] = f"{count(rows)} {name}"
+    return written
+
+
+def facts_of(trace: Trace) -> dict[str, Any]:
+    """Return what a file tells of the run."""
+    from mpiprof import __version__
+    from mpiprof.reports.json import plain
+
+    return {
+        "mpiprof": __version__,
+        "program": trace.program,
+        "mpi": trace.mpi,
+        "ranks": trace.ranks,
+        "nodes": trace.nodes,
+        "started_ns": plain(trace.started_ns),
+        "duration_ns": plain(trace.duration_ns),
+        "clock_error_ns": plain(trace.clock_error_ns),
+        "complete": bool(trace.complete),
+    }
+
+
+def size_of(path: Path) -> str:
+    """Return a file's size in words."""
+    from mpiprof.reports.units import size
+
+    return size(path.stat().st_size)

@@ -1,0 +1,69 @@
+"""The columns of exported tables, in order, and what they mean; times are int64 ns.
+
+All times are on the clock of rank 0's node, from the same unspecified beginning; in `started_ns`
+of the file's metadata is when the first rank entered MPI.
+"""
+
+from __future__ import annotations
+
+from mpiprof.analysis.operations import STATES
+
+# Who waits for whom in each wait state.
+WAITS = {
+    "barrier": "in a barrier for the last rank",
+    "nxn": "of all for the last rank",
+    "late_root": "for a late root",
+    "early_root": "of the root for its last sender",
+    "early_scan": "in a scan for the ranks before",
+    "neighbor": "for neighbours in the topology",
+}
+EVENTS = {
+    "rank": "world rank that called",
+    "thread": "thread of that rank, from 0 in order of their first call",
+    "operation": "collective without MPI_, such as allreduce, iallreduce or allreduce_init",
+    "site": "call site, as file:line function",
+    "communicator": "identity of the communicator, the same on all of its ranks",
+    "sequence": "number of the operation on its communicator, the same on all of its ranks",
+    "start": "n-th start of a persistent operation; 0 for calls",
+    "enter_ns": "when the rank called",
+    "exit_ns": "when it returned; missing while open, and of a start, which is not timed",
+    "completion_enter_ns": "when the Wait or Test that completed it was called; missing without",
+    "completion_exit_ns": "when that returned",
+    "bytes": "bytes that the rank sends; missing where unknown",
+    "received": "bytes that the rank receives; missing where unknown",
+    "root": "world rank of the root; missing without",
+    "algorithm": "what it ran on: native, or one of ours with its parameters",
+    "flags": "peculiarities of the call, separated by blanks",
+    "outside_ns": "time in point-to-point and completion calls since the rank's record before",
+    "choice": "state of the selector that chose the algorithm: observe, probe, hold, or empty",
+}
+INSTANCES = {
+    "communicator": EVENTS["communicator"],
+    "sequence": EVENTS["sequence"],
+    "start": EVENTS["start"],
+    "operation": EVENTS["operation"],
+    "algorithm": "what it ran on; several are joined by +",
+    "callsite": "number of the call site, as in the report's JSON and in Python",
+    "sites": "call sites of its ranks, separated by |",
+    "size": "ranks that take part",
+    "complete": "whether all of them came and left",
+    "bytes": "bytes that a rank sends, mean over ranks",
+    "bytes_min": "the least of them",
+    "bytes_max": "the most of them",
+    "message_bytes": "bytes of the message that the imbalance is measured by",
+    "first_arrival_ns": "when the first rank called",
+    "last_arrival_ns": "when the last rank called; missing while one has not",
+    "first_rank": "world rank that called first",
+    "last_rank": "world rank that called last",
+    "average_imbalance_ns": "mean distance of the arrivals from their mean (Faraj et al. 2008)",
+    "worst_imbalance_ns": "last less first arrival",
+    "message_time_ns": "T, the time of one such message on this machine",
+    "average_factor": "average_imbalance_ns / message_time_ns",
+    "worst_factor": "worst_imbalance_ns / message_time_ns",
+    "mean_elapsed_ns": "time in the call, mean over ranks",
+    "wait_ns": "time that ranks waited only because another had not come, summed over ranks",
+    **{f"wait_{state}_ns": f"of it waiting {WAITS[state]}" for state in STATES},
+    "completion_skew_ns": "time in the call after the first rank had left, summed over ranks",
+    "last_exit_ns": "when the last rank returned",
+    "choice": EVENTS["choice"],
+}

@@ -1,0 +1,21 @@
+"""A trace as CSV: the tables of columns.py, one file each; what is missing is empty."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def write(path: Path, pieces: Iterable[pd.DataFrame], step: Callable[[pd.DataFrame], None]) -> int:
+    """Write a table and return its number of rows; `step` is told each piece that is done."""
+    rows = 0
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for i, piece in enumerate(pieces):
+            piece.to_csv(file, index=False, header=i == 0)
+            rows += len(piece)
+            step(piece)
+    return rows

@@ -1,0 +1,239 @@
+"""A trace as one page that needs nothing but itself: no script, no network, no other file.
+
+It stays far below 5 MB for any trace: all pictures have a fixed number of cells, and only the
+call sites that cost most are listed. Everything that comes from a trace is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from mpiprof import __version__
+from mpiprof.analysis import pictures
+from mpiprof.analysis.callsites import RANGE_NAMES
+from mpiprof.reports import svg, text, wording
+from mpiprof.reports.places import place, places
+from mpiprof.reports.units import count, duration, factor, share, size
+
+if TYPE_CHECKING:
+    from mpiprof.analysis.pictures import Shares, Site
+    from mpiprof.trace import Trace
+
+LISTED, DRAWN = 50, 12  # call sites in the table, and with pictures
+ROWS, SITE_ROWS = 256, 96  # of ranks, in the timeline and in a call site's picture
+COLUMNS, SITE_COLUMNS = 1000, 250
+LONGEST, LONGEST_TEXT = 300, 2000  # characters of a name, and of a paragraph
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1f2730; --faint: #5d6875; --ground: #fff;
+  --card: #f6f7f9; --line: #d9dee4; --accent: #0072b2 }
+@media (prefers-color-scheme: dark) { :root { --ink: #dfe4ea; --faint: #9aa5b1; --ground: #171b20;
+  --card: #1f252c; --line: #343c46; --accent: #56b4e9 } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--ground);
+  margin: 0 auto; padding: 24px 16px 60px; max-width: 1180px; overflow-wrap: anywhere }
+h1 { font-size: 24px; margin: 0 } h2 { font-size: 19px; margin: 40px 0 10px }
+h3 { font-size: 16px; margin: 32px 0 6px }
+a { color: var(--accent) } .faint { color: var(--faint) } p, li { max-width: 62em }
+dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 2px 16px;
+  margin: 12px 0 }
+dt { color: var(--faint) } dd { margin: 0 }
+table { border-collapse: collapse; width: 100%; font-size: 14px }
+th { color: var(--faint); font-weight: normal; text-align: right; vertical-align: bottom }
+td { text-align: right; white-space: nowrap } th, td { padding: 4px 8px }
+tr { border-bottom: 1px solid var(--line) } th.l, td.l { text-align: left; white-space: normal }
+.scroll { overflow-x: auto }
+svg { max-width: 100%; height: auto; font: 12px system-ui, sans-serif } text { fill: var(--ink) }
+.grid { stroke: var(--line); fill: none } .ground { fill: var(--card) }
+.row { display: flex; flex-wrap: wrap; gap: 12px 32px } figure { margin: 8px 0; max-width: 100% }
+figcaption { color: var(--faint); font-size: 13px } nav { margin: 8px 0 }
+nav a { margin-right: 16px } li { margin: 6px 0 }
+"""
+COLUMN_HEADS = (
+    ("routine", True),
+    ("call site", True),
+    ("count", False),
+    ("bytes", False),
+    ("mean time", False),
+    ("ω", False),
+    ("ω/T", False),
+    ("waiting", False),
+    ("latest rank", False),
+    ("ω over instances", False),
+)
+
+
+def page(trace: Trace, step: Callable[[int], None]) -> str:
+    """Return the page; `step` is told how many records are read, of twice as many as there are."""
+    callsites = trace.callsites.sort_values("total_wait_ns", ascending=False, kind="stable")
+    if trace.record == "summary":
+        callsites = callsites.sort_values("total_elapsed_ns", ascending=False, kind="stable")
+    rows = cast(list[dict[str, Any]], callsites.head(LISTED).to_dict("records"))
+    shares = pictures.time_shares(trace, COLUMNS, ROWS, step)
+    chosen = [int(row["callsite"]) for row in rows] if trace.record == "events" else []
+    sites = pictures.sites(trace, chosen, SITE_COLUMNS, SITE_ROWS, step)
+    title, facts = text.fact_rows(trace)
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        '<nav><a href="#time">Time</a><a href="#findings">Findings</a>'
+        '<a href="#timeline">Timeline</a><a href="#sites">Call sites</a></nav>',
+        "<dl>" + "".join(f"<dt>{escape(n)}</dt><dd>{_cut(what)}</dd>" for n, what in facts),
+        "</dl>",
+        *_time(trace, shares),
+        *_findings(trace),
+        *_timeline(trace, shares),
+        *_callsites(trace, rows, sites),
+        *(part for row in rows[:DRAWN] for part in _site(trace, row, sites)),
+        f'<p class="faint">Made by mpiprof {escape(__version__)}. ω: last minus first arrival; T: '
+        "the time of one message of that size on this machine; waiting: time that ranks spent in a "
+        "call only because another had not come yet, summed over ranks.</p>",
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(trace.program)} · mpiprof</title><style>{STYLE}</style></head>\n<body>"
+        + "\n".join(parts)
+        + "\n</body></html>\n"
+    )
+
+
+def _cut(words: str, most: int = LONGEST) -> str:
+    return escape(words if len(words) <= most else words[: most - 1] + "…")
+
+
+def _list(kind: str, lines: Sequence[str]) -> str:
+    every = "".join(f"<li>{_cut(one, LONGEST_TEXT)}</li>" for one in lines)
+    return f"<{kind}>{every}</{kind}>" if every else ""
+
+
+def _time(trace: Trace, shares: Shares) -> list[str]:
+    total = text.total_time(trace)
+    inside = float(trace.callsites["total_elapsed_ns"].sum())
+    waiting = float(trace.callsites["total_wait_ns"].sum())
+    messages = min(float(shares.point_to_point_ns), max(total - inside, 0.0))
+    parts = [
+        ("outside MPI collectives", max(total - inside - messages, 0.0), svg.OUTSIDE),
+        ("point-to-point and completion calls", messages, svg.MESSAGES),
+        ("collectives' own work", max(inside - waiting, 0.0), svg.WORK),
+        ("waiting for others in collectives", waiting, svg.WAITING),
+    ]
+    if trace.record == "summary":
+        parts = [parts[0], ("collectives", inside, svg.WORK)]
+    bar = svg.stack(parts, duration)
+    return ['<h2 id="time">Where the time of all ranks went</h2>', f"<figure>{bar}</figure>"]
+
+
+def _findings(trace: Trace) -> list[str]:
+    found = trace.findings()[:10] if trace.record == "events" else []
+    said = _list("ol", [wording.finding(trace, one) for one in found])
+    nothing = "<p>Nothing that costs noteworthy waiting was found.</p>"
+    return ['<h2 id="findings">Findings</h2>', said or nothing]
+
+
+def _timeline(trace: Trace, shares: Shares) -> list[str]:
+    head = '<h2 id="timeline">Timeline</h2>'
+    if not shares.cells.any():
+        return [head, "<p>No call was recorded with its time.</p>"]
+    drawn = svg.timeline(shares.cells, shares.operations, trace.ranks, trace.duration_ns, duration)
+    note = (
+        "Ranks from top to bottom, time from left to right. The colour is the operation in which "
+        "most of a cell's time was spent, the paler the less of it; no colour: outside collectives."
+    )
+    return [head, f"<figure>{drawn}<figcaption>{note}</figcaption></figure>"]
+
+
+def _callsites(trace: Trace, rows: Sequence[dict[str, Any]], sites: dict[int, Site]) -> list[str]:
+    if not rows:
+        return ['<h2 id="sites">Call sites</h2>', "<p>No collective operation was recorded.</p>"]
+    left = len(trace.callsites) - len(rows)
+    head = "".join(
+        f'<th class="l">{name}</th>' if first else f"<th>{name}</th>"
+        for name, first in COLUMN_HEADS
+    )
+    body = [_callsite_row(i, row, sites.get(int(row["callsite"]))) for i, row in enumerate(rows)]
+    more = f"<p>{count(left)} more call sites are left out; `report` lists them.</p>" * (left > 0)
+    table = f'<div class="scroll"><table><tr>{head}</tr>{"".join(body)}</table></div>'
+    return ['<h2 id="sites">Call sites by waiting time</h2>', table, more]
+
+
+def _callsite_row(number: int, row: dict[str, Any], site: Site | None) -> str:
+    name = _cut(places(row["sites"]))
+    if number < DRAWN and site:
+        name = f'<a href="#site-{row["callsite"]}">{name}</a>'
+    algorithm = "" if row["algorithm"] == "native" else f" on {row['algorithm']}"
+    cells = [
+        count(row["instances"]),
+        size(row["bytes"]),
+        duration(row["mean_elapsed_ns"]),
+        duration(row["worst_imbalance_ns"]),
+        factor(row["worst_factor"]),
+        text.waiting(row),
+        text.latest(row),
+    ]
+    drawn = ""
+    if site and site.instances > 1:
+        drawn = svg.spark(site.worst_imbalance, "ω over instances")
+    return (
+        f'<tr><td class="l">{_cut(row["operation"] + algorithm)}</td><td class="l">{name}</td>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        + f"<td>{drawn}</td></tr>"
+    )
+
+
+def _site(trace: Trace, row: dict[str, Any], sites: dict[int, Site]) -> list[str]:
+    """Return a call site's part: what it costs in words, then its pictures."""
+    site = sites.get(int(row["callsite"]))
+    if site is None:
+        return []
+    title = f"{row['operation']} at {places(row['sites'])}"
+    parts = [f'<h3 id="site-{row["callsite"]}">{_cut(title)}</h3>']
+    if len(row["sites"]) > 1:
+        others = ", ".join(place(one) for one in row["sites"][:8])
+        parts.append(f'<p class="faint">Ranks call it from {_cut(others)}.</p>')
+    if row["total_wait_ns"] > 0:
+        said = wording.sentence(row, text.total_time(trace))
+        parts.append(f"<p>{_cut(said, LONGEST_TEXT)}</p>")
+    if row["callsite"] in trace.hot:
+        why = wording.causes(trace, trace.causes(int(row["callsite"])))
+        parts.append(_list("ul", why))
+    return [*parts, '<div class="row">', *_site_pictures(trace, site), "</div>"]
+
+
+def _site_pictures(trace: Trace, site: Site) -> list[str]:
+    def across(column: float) -> str:
+        """Return the instance at which a column begins; the last one for the last."""
+        columns = site.lateness.shape[1]
+        last = column >= columns - 1 > 0
+        return f"instance {site.instances - 1 if last else int(column * site.instances // columns)}"
+
+    late = np.where(np.isnan(site.late), -1.0, site.late)
+    latest = [int(r) for r in np.argsort(-late, kind="stable")[:8] if late[r] >= 0]
+    ranks = [
+        (
+            f"rank {r}",
+            float(late[r]),
+            f"{duration(late[r])}, last in {share(site.last[r] / site.instances)}",
+        )
+        for r in latest
+    ]
+    spread = [
+        (f"{name}", float(n), share(n / max(site.ranges.sum(), 1)))
+        for name, n in zip(RANGE_NAMES, site.ranges.tolist(), strict=True)
+    ]
+    shown = [
+        (
+            svg.heat(site.lateness, trace.ranks, across, duration, "after the first arrival"),
+            "How late each rank comes, from instance to instance",
+        ),
+        (svg.bars(ranks, svg.RED, "latest ranks"), "The latest ranks: mean lateness"),
+    ]
+    if site.instances > 1:
+        drawn = svg.line(site.worst_imbalance, across, duration, "ω over instances")
+        shown.insert(1, (drawn, "ω, the last arrival after the first, over instances"))
+    if site.instances > 1 and site.ranges.sum():
+        drawn = svg.bars(spread, svg.BLUE, "distribution of ω/T")
+        shown.append((drawn, "Instances by ω/T; below 1 the arrivals are balanced"))
+    return [f"<figure><figcaption>{words}</figcaption>{it}</figure>" for it, words in shown]

@@ -1,0 +1,238 @@
+"""Pictures for a page that needs nothing but itself: SVG, with PNG in it where cells are many.
+
+Texts take the page's own ink, so that they can be read on light and dark ground; colours are those
+of Okabe and Ito, and cividis, which are safe for colour blindness. Every text is escaped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from mpiprof.analysis.operations import base_operation
+from mpiprof.reports import png
+
+BLUE, ORANGE, GREEN, PINK = "#0072b2", "#e69f00", "#009e73", "#cc79a7"
+SKY, RED, OLIVE, GREY = "#56b4e9", "#d55e00", "#a89b00", "#8a94a0"
+OUTSIDE, MESSAGES, WORK, WAITING = "#c3cad2", SKY, BLUE, RED
+FAMILIES = {
+    "allreduce": BLUE,
+    "alltoall": ORANGE,
+    "allgather": GREEN,
+    "bcast": PINK,
+    "barrier": GREY,
+    "reduce": SKY,
+    "reduce_scatter": SKY,
+    "reduce_scatter_block": SKY,
+    "gather": OLIVE,
+    "scatter": OLIVE,
+    "scan": RED,
+    "exscan": RED,
+}
+# Cividis (Nuñez, Anderton and Renslow 2018) at equal distances.
+CIVIDIS = ((0, 34, 78), (53, 69, 108), (102, 105, 112), (148, 142, 119), (200, 184, 102))
+CIVIDIS_END = (254, 232, 56)
+LEVELS = 63
+OPACITIES = (60, 105, 150, 200, 255)
+
+Text = Callable[[float], str]
+
+
+def operation_colour(operation: str) -> str:
+    """Return the colour of an operation, the same in all pictures."""
+    base = base_operation(operation).removeprefix("neighbor_")
+    return FAMILIES.get(base) or FAMILIES.get(base.rstrip("vw"), GREY)
+
+
+def drawing(width: float, height: float, title: str, parts: Sequence[str]) -> str:
+    """Return a picture; its title is for those who can't see it."""
+    return (
+        f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" role="img" '
+        f'aria-label="{escape(title)}">{"".join(parts)}</svg>'
+    )
+
+
+def label(x: float, y: float, text: str, anchor: str = "start", more: str = "") -> str:
+    """Return a text at a place."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(text)}</text>'
+
+
+def box(x: float, y: float, width: float, height: float, colour: str, note: str = "") -> str:
+    """Return a rectangle, with what the pointer shows on it."""
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{height:.1f}" '
+        f'fill="{colour}">{f"<title>{escape(note)}</title>" if note else ""}</rect>'
+    )
+
+
+def ticks(low: float, high: float, most: int) -> list[float]:
+    """Return at most so many round numbers between two."""
+    span = high - low
+    if not span > 0:
+        return [low]
+    size = 10.0 ** math.floor(math.log10(span / most))
+    step = next(size * k for k in (1, 2, 5, 10, 20) if span / (size * k) <= most)
+    return [
+        step * i for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+    ]
+
+
+def picture(x: float, y: float, width: float, height: float, address: str) -> str:
+    """Return an embedded picture whose pixels stay pixels."""
+    return (
+        f'<image x="{x}" y="{y}" width="{width}" height="{height}" preserveAspectRatio="none" '
+        f'style="image-rendering:pixelated" href="{address}"/>'
+    )
+
+
+# ---- kinds of pictures
+
+
+def stack(parts: Sequence[tuple[str, float, str]], text: Text, width: float = 760) -> str:
+    """Return one bar of (name, value, colour) and a legend below it."""
+    whole = sum(value for _, value, _ in parts) or 1.0
+    made, x = [], 0.0
+    for name, value, colour in parts:
+        wide = width * value / whole
+        made.append(box(x, 0, wide, 26, colour, f"{name}: {text(value)}, {value / whole:.0%}"))
+        x += wide
+    for i, (name, value, colour) in enumerate(parts):
+        y = 50 + 20 * i
+        made.append(box(0, y - 10, 12, 12, colour))
+        made.append(label(20, y, f"{name}: {value / whole:.0%}, {text(value)}"))
+    return drawing(width, 50 + 20 * len(parts), "where the time went", made)
+
+
+def bars(
+    rows: Sequence[tuple[str, float, str]], colour: str, title: str, width: float = 480
+) -> str:
+    """Return horizontal bars of (name, value, what it says)."""
+    most = max((value for _, value, _ in rows), default=0.0) or 1.0
+    made, left, right = [], 84, 190
+    for i, (name, value, says) in enumerate(rows):
+        y = 20 * i
+        made.append(label(left - 6, y + 14, name, "end"))
+        wide = (width - left - right) * value / most
+        made.append(box(left, y + 3, max(wide, 0.5), 14, colour, f"{name}: {says}"))
+        made.append(label(left + wide + 6, y + 14, says))
+    return drawing(width, 20 * len(rows) + 4, title, made)
+
+
+def line(
+    values: Any, across: Text, up: Text, title: str, size: tuple[float, float] = (560, 150)
+) -> str:
+    """Return values from left to right over a ground of 0; NaN leaves a gap."""
+    (width, height), left, bottom = size, 64, 20
+    known = values[~np.isnan(values)]
+    high = float(known.max()) if len(known) else 1.0
+    high = high or 1.0
+    made = []
+    for tick in ticks(0, high, 4):
+        y = (height - bottom) - (height - bottom - 8) * tick / high
+        made.append(f'<path class="grid" d="M{left} {y:.1f}H{width}"/>')
+        made.append(label(left - 6, y + 4, up(tick) if tick else "0", "end"))
+    for x, text in _ends(len(values), across, left, width):
+        made.append(label(x, height - 4, text, "start" if x == left else "end"))
+    made.append(_path(values, high, left, width, height - bottom))
+    return drawing(width, height, title, made)
+
+
+def spark(values: Any, title: str) -> str:
+    """Return values as a small line."""
+    known = values[~np.isnan(values)]
+    high = (float(known.max()) if len(known) else 1.0) or 1.0
+    return drawing(110, 24, title, [_path(values, high, 1, 109, 23)])
+
+
+def _path(values: Any, high: float, left: float, right: float, ground: float) -> str:
+    step = (right - left) / max(len(values) - 1, 1)
+    path, pen = "", "M"
+    for i, value in enumerate(values.tolist()):
+        if math.isnan(value):
+            pen = "M"
+            continue
+        path += f"{pen}{left + step * i:.1f} {ground - (ground - 8) * value / high:.1f}"
+        path += "h.1" if pen == "M" else ""  # a point alone is seen, too
+        pen = "L"
+    return f'<path d="{path}" fill="none" stroke="{BLUE}" stroke-width="1.5"/>'
+
+
+def _ends(count: int, across: Text, left: float, right: float) -> list[tuple[float, str]]:
+    return [(left, across(0)), (right, across(count - 1))] if count > 1 else [(left, across(0))]
+
+
+# ---- pictures of many cells
+
+
+def rank_axis(ranks: int, top: float, height: float, left: float) -> list[str]:
+    """Return the numbers of ranks beside rows that stand for all of them, first on top."""
+    marks = [t for t in ticks(0, ranks - 1, max(int(height / 24), 1)) if t == int(t)]
+    return [
+        label(left - 6, top + height * (rank + 0.5) / ranks + 4, f"{rank:.0f}", "end")
+        for rank in marks
+    ]
+
+
+def heat(cells: Any, ranks: int, across: Text, text: Text, title: str) -> str:
+    """Return rows x columns of times (ns) from 0 to the largest, on a scale that shows small ones.
+
+    The scale is that of square roots: rows are ranks, columns what `across` says of both ends.
+    """
+    left, width, height = 56, 500, max(24.0, min(260.0, 16.0 * len(cells)))
+    most = float(np.nanmax(cells)) if np.isfinite(cells).any() else 0.0
+    level = np.sqrt(np.nan_to_num(cells) / (most or 1.0)) * (LEVELS - 1)
+    pixels = np.where(np.isnan(cells), LEVELS, level.round()).astype(np.uint8)
+    address = png.address(png.encode(pixels, [*_cividis(), (0, 0, 0, 0)]))
+    made = [*rank_axis(ranks, 4, height, left), picture(left, 4, width, height, address)]
+    for x, said in _ends(cells.shape[1], across, left, left + width):
+        made.append(label(x, height + 20, said, "start" if x == left else "end"))
+    scale = png.address(png.encode(np.arange(LEVELS, dtype=np.uint8)[None], _cividis()))
+    made.append(picture(left, height + 30, 160, 10, scale))
+    for part in (0.0, 0.25, 1.0):
+        x = left + 160 * part**0.5
+        made.append(label(x, height + 54, text(most * part) if part else "0", "middle"))
+    made.append(label(left + 200, height + 40, title))
+    return drawing(left + width + 30, height + 60, title, made)
+
+
+def _cividis() -> list[png.Colour]:
+    anchors = np.array([*CIVIDIS, CIVIDIS_END], np.float64)
+    at = np.linspace(0, len(anchors) - 1, LEVELS)
+    channels = [np.interp(at, np.arange(len(anchors)), anchors[:, i]).round() for i in range(3)]
+    return [(int(r), int(g), int(b), 255) for r, g, b in zip(*channels, strict=True)]
+
+
+def timeline(shares: Any, operations: Sequence[str], ranks: int, span: float, text: Text) -> str:
+    """Return ranks x time: in each cell the operation with the most time, the paler the less.
+
+    shares: rows x columns x operations, of the cell's time; where no operation has a tenth of it
+    nothing is drawn: the ranks are outside collectives. `span` is the whole time in ns.
+    """
+    left, width, height = 56, 1000, max(40.0, min(420.0, 18.0 * len(shares)))
+    colours = [operation_colour(name) for name in operations]
+    palette: list[png.Colour] = [(0, 0, 0, 0)]
+    for colour in colours:
+        red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+        palette += [(red, green, blue, opacity) for opacity in OPACITIES]
+    pixels = np.zeros(shares.shape[:2], np.uint8)
+    if len(operations):
+        best, inside = shares.argmax(2), np.minimum(shares.sum(2), 1.0)
+        level = np.minimum((inside * len(OPACITIES)).astype(int), len(OPACITIES) - 1)
+        pixels = np.where(inside >= 0.1, 1 + best * len(OPACITIES) + level, 0).astype(np.uint8)
+    made = [*rank_axis(ranks, 4, height, left)]
+    made.append(f'<rect class="ground" x="{left}" y="4" width="{width}" height="{height}"/>')
+    made.append(picture(left, 4, width, height, png.address(png.encode(pixels, palette))))
+    for tick in ticks(0, span, 10):
+        x = left + width * tick / max(span, 1)
+        made.append(f'<path class="grid" d="M{x:.1f} {height + 4}v5"/>')
+        made.append(label(x, height + 24, text(tick) if tick else "0", "middle"))
+    for i, (name, colour) in enumerate(zip(operations, colours, strict=True)):
+        x, y = left + 200 * (i % 5), height + 40 + 18 * (i // 5)
+        made.append(box(x, y, 12, 12, colour))
+        made.append(label(x + 18, y + 10, f"{name} ({shares[:, :, i].mean():.1%})"))
+    below = 18 * -(-len(operations) // 5)
+    return drawing(left + width + 40, height + 48 + below, "timeline of all ranks", made)
