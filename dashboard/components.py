@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
+import pandas as pd
 import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from mpiprof.errors import MpiprofError
+from mpiprof.reports import wording
+from mpiprof.reports.units import duration, share
+
 from . import theme
+from .data import Data
+from .sources import Excerpt
 from .state import State
 
+log = logging.getLogger(__name__)
 CONFIG: Any = {
     "displaylogo": False,
     "responsive": True,
@@ -27,7 +37,10 @@ def aria(**names: str) -> dict[str, Any]:
 def graph(figure: go.Figure, state: State, **more: Any) -> Component:
     """Show a figure in the reader's theme; `more` goes to dcc.Graph, such as an id."""
     figure.update_layout(template=theme.template(dark=state.dark))
-    return dcc.Graph(figure=figure, config=CONFIG, className="graph", **more)
+    height = figure.layout.height or 300
+    return dcc.Graph(
+        figure=figure, config=CONFIG, className="graph", style={"height": f"{height}px"}, **more
+    )
 
 
 def card(title: str, *children: Any, note: str = "", **more: Any) -> Component:
@@ -41,6 +54,35 @@ def empty(title: str, why: str) -> Component:
     return html.Div([html.H2(title), html.P(why)], className="empty")
 
 
+def guarded(name: str, make: Callable[[], Any]) -> Any:
+    """Return what `make` gives, or a message: what fails on a trace must not fail the rest."""
+    try:
+        return make()
+    except MpiprofError as error:
+        return empty("This can't be shown", str(error)[:1000])
+    except Exception:
+        log.exception("%s failed", name)
+        return empty("This failed", "The terminal in which `view` runs says how; please report it.")
+
+
+def later(name: str, **more: Any) -> Component:
+    """Return room that a callback fills: the last content stays, dimmed, while it works."""
+    target: Any = {name: "children"}  # and not what is within it
+    return dcc.Loading(
+        html.Div(id=name, **more),
+        target_components=target,
+        delay_show=400,
+        type="dot",
+        color=theme.BLUE,
+        overlay_style={"visibility": "visible", "opacity": 0.5},
+    )
+
+
+def warning(line: str) -> Component:
+    """Return a line that the reader should not miss."""
+    return html.P(line[:1000], className="warning", role="note")
+
+
 def columns(*children: Any, least: str = "420px") -> Component:
     """Put children side by side where each has at least so much room."""
     return html.Div(list(children), className="columns", style={"--least": least})
@@ -50,3 +92,68 @@ def facts(pairs: list[tuple[str, Any]]) -> Component:
     """Return a list of names and values."""
     rows = [html.Div([html.Dt(name), html.Dd(value)]) for name, value in pairs]
     return html.Dl(rows, className="facts")
+
+
+def bar_link(name: str, kind: str, told: str, length: float, colour: str, href: str) -> Component:
+    """Return a bar of a length between 0 and 1 that leads somewhere."""
+    bar = html.Div(
+        className="bar", style={"width": f"{100 * max(length, 0.003):.2f}%", "background": colour}
+    )
+    words = [html.Span(name, className="name"), html.Span(kind, className="kind"), html.B(told)]
+    return dcc.Link([html.Div(words, className="words"), bar], href=href, className="bar-link")
+
+
+def finding(data: Data, found: Any, state: State) -> Component:
+    """Return the card of a finding, which leads to the call site that it is about."""
+    first = found.callsites[0] if found.callsites else None
+    href = "/callsites" + state.shared().with_own(callsite=first).query()
+    head = html.Div([html.B(duration(float(found.cost_ns))), html.Span(share(found.share))])
+    return dcc.Link(
+        [
+            head,
+            html.H3(wording.finding_title(data.trace, found)),
+            html.P(wording.finding(data.trace, found)),
+        ],
+        href=href,
+        className=f"finding {found.kind}",
+    )
+
+
+def table(rows: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> Component:
+    """Return a small table of columns (name, heading); the name's end says how it is shown."""
+    body = [
+        html.Tr([html.Td(shown(name, value)) for name, value in zip(names, row, strict=True)])
+        for names in [[name for name, _ in columns]]
+        for row in rows[names].itertuples(index=False)
+    ]
+    head = html.Thead(html.Tr([html.Th(heading, scope="col") for _, heading in columns]))
+    return html.Table([head, html.Tbody(body)], className="table")
+
+
+def shown(name: str, value: Any) -> str:
+    """Return a value of a column as people read it: times by _ns, shares by _share."""
+    if name.endswith("_ns"):
+        return duration(float(value))
+    if name.endswith("_share") or name == "share":
+        return share(float(value))
+    return str(value)[:300]
+
+
+def code(found: Excerpt) -> Component:
+    """Return source lines with their numbers, the one that is meant marked."""
+    lines = [
+        html.Div(
+            [html.Span(str(number), className="number"), html.Code(line or " ")],
+            className="line meant" if number == found.line else "line",
+        )
+        for number, line in enumerate(found.lines, found.first)
+    ]
+    return html.Pre(lines, className="source", tabIndex=0)
+
+
+def or_else(make: Callable[[], Any], otherwise: Any) -> Any:
+    """Return what `make` gives, or something else where that isn't known."""
+    try:
+        return make()
+    except MpiprofError:
+        return otherwise

@@ -6,23 +6,23 @@ Context.data gives the newest one.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
-import mpiprof
 from mpiprof.analysis.frames import communicator_names
 from mpiprof.errors import MpiprofError, TraceError
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Bool, Int
 
+from . import cache, derived
 from .state import State, parse_ranks
 
 KEPT = 32  # derived tables beyond those of the whole trace; the oldest go first
@@ -30,65 +30,77 @@ PATIENCE = 5  # a trace is read again at most after so many times what the last 
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """One call site: arrivals (-1 absent) and exits (0 open), instances x ranks, int64 ns.
-
-    `ranks`: the world rank of each column.
-    """
-
-    arrivals: Int
-    exits: Int
-    ranks: Int
-
-
 class Data:
     """One trace as it was when it was opened."""
 
-    def __init__(self, name: str, path: Path, version: str) -> None:
+    def __init__(self, name: str, path: Path) -> None:
         self.name = name
         self.path = path
-        self.version = version
-        self.trace: Trace = mpiprof.open(path)
-        self._lock = threading.RLock()
+        self.files = version_of(path)
+        self.trace: Trace = derived.open_trace(path)
+        self.growth = cache.growth(self.trace)
+        self.version = f"{self.files}-{self.growth:x}"
+        self._lock = threading.Lock()
+        self._busy: dict[Any, threading.RLock] = {}
         self._kept: OrderedDict[Any, Any] = OrderedDict()
+
+    @property
+    def ended(self) -> bool:
+        """Whether every rank has said that it ended: then nothing more will come."""
+        return len(self.trace.tables.ends) >= self.trace.ranks
+
+    def has_grown(self) -> bool:
+        """Return whether a recorder has written to it since, also where the files don't show it."""
+        return version_of(self.path) != self.files or cache.growth(self.trace) != self.growth
 
     def once(self, key: Any, make: Callable[[], Result]) -> Result:
         """Return what `make` gives, made once for a key while it is among the last KEPT."""
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = make()
+        with self._making(key):
+            with self._lock:
+                if key in self._kept:
+                    self._kept.move_to_end(key)
+                    return self._kept[key]
+            made = make()
+            with self._lock:
+                self._kept[key] = made
                 while len(self._kept) > KEPT:
                     self._kept.popitem(last=False)
-            self._kept.move_to_end(key)
-            return self._kept[key]
+            return made
+
+    def _making(self, key: Any) -> threading.RLock:
+        """Return the lock of one key: what takes long must not hold up all else."""
+        with self._lock:
+            return self._busy.setdefault(key, threading.RLock())
+
+    def derive(self, name: str, *arguments: Any) -> Any:
+        """Return one of the trace's derived tables (see mpiprof.analysis.DERIVED)."""
+        with self._making((name, arguments)):
+            return self.trace.derive(name, *arguments)
+
+    def prepare(self) -> None:
+        """Begin to derive what the first page needs, before it is asked for."""
+        for name in ("callsites", "rank_totals"):
+            if self.trace.record != "summary" or name == "callsites":
+                threading.Thread(target=self._quietly, args=(name,), daemon=True).start()
+
+    def _quietly(self, name: str) -> None:
+        with contextlib.suppress(MpiprofError):  # the page that needs it says so
+            self.derive(name)
 
     @property
     def callsites(self) -> pd.DataFrame:
         """The trace's `callsites` (see mpiprof.analysis.callsites)."""
-        with self._lock:
-            return self.trace.callsites
+        return self.derive("callsites")
 
     @property
     def instances(self) -> pd.DataFrame:
         """The trace's `instances` (see mpiprof.analysis.frames)."""
-        with self._lock:
-            return self.trace.instances
+        return self.derive("instances")
 
     @property
     def processes(self) -> pd.DataFrame:
         """The trace's `processes`: one row a rank, with its host and node."""
-        with self._lock:
-            return self.trace.processes
-
-    def matrix(self, callsite: int) -> Matrix:
-        """Return arrivals and exits of a call site; TraceError when there is no such one."""
-
-        def read() -> Matrix:
-            arrivals, exits = self.trace.matrix(callsite)
-            return Matrix(arrivals, exits, self.trace.derive("matrix_ranks", callsite))
-
-        return self.once(("matrix", callsite), read)
+        return self.derive("processes")
 
     # Filters
 
@@ -163,11 +175,10 @@ class Context:
             now = time.monotonic()
             if known is not None and now < known[1] + PATIENCE * known[2]:
                 return known[0]
-            version = version_of(path)
-            if known is not None and known[0].version == version:
+            if known is not None and not known[0].has_grown():
                 return known[0]
             try:
-                data = Data(name, path, version)
+                data = Data(name, path)
             except MpiprofError:
                 # It was readable before: show that rather than nothing.
                 if known is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +13,7 @@ from dash.exceptions import PreventUpdate
 
 from mpiprof.errors import MpiprofError
 
-from . import components
+from . import components, live
 from . import state as states
 from .data import Context, Data
 from .pages import pages
@@ -22,7 +21,6 @@ from .pages import pages
 REFRESH_MS = 2000
 MOST_CHOICES = 500  # of a filter; more make the browser slow
 FILTERS = ("communicators", "operations", "nodes")
-log = logging.getLogger(__name__)
 
 
 def layout(context: Context) -> Component:
@@ -55,7 +53,8 @@ def layout(context: Context) -> Component:
             dcc.Interval(id="tick", interval=REFRESH_MS),
             header,
             html.Div([*_filters(), html.Span(id="filter-note")], id="filters", role="search"),
-            html.Main(dcc.Loading(html.Div(id="page"), delay_show=600, id="loading"), tabIndex=-1),
+            html.Div(id="live-strip", role="status"),
+            html.Main(components.later("page"), tabIndex=-1),
         ],
         theme={"primaryColor": "blue", "fontFamily": "Inter, system-ui, sans-serif"},
     )
@@ -144,23 +143,25 @@ def register(app: dash.Dash, context: Context) -> None:
         now = [path, kept, scheme, None if getattr(page, "FOLLOWS", False) else version]
         if now == shown:
             raise PreventUpdate
-        return page_of(page, context, state), now
+        return components.guarded(page.TITLE, lambda: page.layout(context, state)), now
 
     @app.callback(
         Output("version", "data"),
         Output("tick", "disabled"),
+        Output("live-strip", "children"),
         Input("tick", "n_intervals"),
         Input("url", "search"),
         State("version", "data"),
     )
     def follow_growth(_: int, search: str, version: str) -> Any:
         """Tell the pages when the trace has grown; stop asking once every rank has ended."""
+        state = states.parse(search)
         try:
-            data = context.data(states.parse(search))
+            data = context.data(state)
+            strip = live.strip(data, state)
         except MpiprofError:
             raise PreventUpdate from None
-        ended = len(data.trace.tables.ends) >= data.trace.ranks
-        return data.version if data.version != version else dash.no_update, ended
+        return data.version if data.version != version else dash.no_update, data.ended, strip
 
     for page in found:
         page.register(app, context)
@@ -175,28 +176,13 @@ def register(app: dash.Dash, context: Context) -> None:
     )
 
 
-def page_of(page: ModuleType, context: Context, state: states.State) -> Component:
-    """Return a page, or what kept it from being made."""
-    try:
-        made: Component = page.layout(context, state)
-        return made
-    except MpiprofError as error:
-        return components.empty("This can't be shown", str(error))
-    except Exception:
-        # One page that fails on a strange trace must not take the others with it.
-        log.exception("the page %s failed", page.TITLE)
-        return components.empty(
-            "This page failed", "The terminal in which `view` runs says where; please report it."
-        )
-
-
 def _navigation(found: list[ModuleType], path: str, state: states.State) -> list[Component]:
     query = state.shared().query()
     return [
         html.Span(
             dcc.Link(page.TITLE, href=page.PATH + query),
-            className="here" if page.PATH == path else "",
-            **(components.aria(current="page") if page.PATH == path else {}),
+            className="here" if path == page.PATH else "",
+            **(components.aria(current="page") if path == page.PATH else {}),
         )
         for page in found
     ]

@@ -2,18 +2,55 @@
 
 from __future__ import annotations
 
+import zlib
+
 import plotly.graph_objects as go
 
-# Okabe and Ito, reordered so that neighbours differ in brightness too.
-CYCLE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800", "#7F7F7F")
-WAITING, WORK, OUTSIDE, MESSAGES = "#D55E00", "#0072B2", "#9AA5B1", "#56B4E9"
+from mpiprof.analysis.operations import base_operation
+
+BLUE, ORANGE, GREEN, PINK = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
+SKY, RED, OLIVE, GREY = "#56B4E9", "#D55E00", "#A89B00", "#8A94A0"
+CYCLE = (BLUE, ORANGE, GREEN, PINK, SKY, RED, OLIVE, GREY)
+WAITING, WORK, OUTSIDE, MESSAGES = RED, BLUE, "#9AA5B1", SKY
+BALANCED = GREEN
 SEQUENTIAL = "Cividis"  # made for colour blindness; from dark blue to yellow
 FONT = "Inter, system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+
+# Operations that occur together get colours apart; those that do the same for all ranks share one.
+FAMILIES = {
+    "allreduce": BLUE,
+    "alltoall": ORANGE,
+    "allgather": GREEN,
+    "bcast": PINK,
+    "barrier": GREY,
+    "reduce": SKY,
+    "reduce_scatter": SKY,
+    "reduce_scatter_block": SKY,
+    "gather": OLIVE,
+    "scatter": OLIVE,
+    "scan": RED,
+    "exscan": RED,
+}
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+
+
+def operation_colour(operation: str) -> str:
+    """Return the colour of an operation, the same on all pages."""
+    base = base_operation(operation).removeprefix("neighbor_")
+    return FAMILIES.get(base) or FAMILIES.get(base.rstrip("vw"), GREY)
+
+
+def algorithm_colour(algorithm: str) -> str:
+    """Return the colour of an algorithm, the same on all pages; grey for the library's own."""
+    if algorithm == "native":
+        return GREY
+    return CYCLE[zlib.crc32(algorithm.split(":")[0].encode()) % (len(CYCLE) - 1)]
 
 
 def template(*, dark: bool) -> go.layout.Template:
     """Return the Plotly template of a theme."""
     ink, grid = ("#d6dbe1", "#343b45") if dark else ("#2b3440", "#e3e7ec")
+    ground = "#262c34" if dark else "#ffffff"
     axis = {"gridcolor": grid, "linecolor": grid, "zerolinecolor": grid, "automargin": True}
     return go.layout.Template(
         layout={
@@ -21,10 +58,11 @@ def template(*, dark: bool) -> go.layout.Template:
             "font": {"family": FONT, "size": 12, "color": ink},
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
-            "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+            "margin": {"l": 8, "r": 8, "t": 28, "b": 8},
             "xaxis": axis,
             "yaxis": axis,
-            "hoverlabel": {"font": {"family": FONT, "size": 12}},
+            "hoverlabel": {"font": {"family": FONT, "size": 12, "color": ink}, "bgcolor": ground},
             "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+            "bargap": 0.15,
         }
     )

@@ -13,7 +13,8 @@ window.mpiprof = {
     const search = text ? "?" + text : "";
     if (search === window.location.search) return;
     window.history.replaceState(window.history.state, "", window.location.pathname + search);
-    window.dash_clientside.set_props("url", { search });
+    // With the whole address: Dash would else write its old one back.
+    window.dash_clientside.set_props("url", { search, href: window.location.href });
   },
 };
 

@@ -1,22 +1,145 @@
-"""Algorithms."""
+"""Algorithms: the race at a call site, what the selector did, and the catalogue in pictures."""
 
 from __future__ import annotations
 
-import dash
-from dash.development.base_component import Component
+from functools import partial
+from typing import Any
 
-from .. import components
-from ..data import Context
-from ..state import State
+import dash
+import dash_mantine_components as dmc
+from dash import Input, Output, State, html
+from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
+
+from mpiprof.reports.units import count, size
+
+from .. import components, diagram, explain, history, race, tables
+from .. import state as states
+from ..data import Context, Data
+from ..figures import algorithms as figures
 
 TITLE, PATH = "Algorithms", "/algorithms"
+OWN = frozenset(diagram.KEYS)
+MOST_SITES, MOST_CANDIDATES, MOST_KEYS = 200, 40, 20
 
 
-def layout(context: Context, state: State) -> Component:
-    """Return the page."""
-    trace = context.data(state).trace
-    return components.empty(TITLE, f"{trace.program} on {trace.ranks} ranks: to be built.")
+def layout(context: Context, state: states.State) -> Component:
+    """Return the page; races are filled in later."""
+    data = context.data(state)
+    shown = set(tables.by_callsite(data, state)["callsite"])
+    works = [w for w in components.or_else(lambda: race.works(data), []) if w.callsite in shown]
+    options = {str(w.callsite): f"{w.operation} at {tables.text_of(w.place)}" for w in works}
+    parts: list[Component] = []
+    if options:
+        wanted = str(state.number("callsite", -1))
+        choice = dmc.Select(
+            id="race-callsite",
+            label="Call site",
+            data=[{"value": v, "label": t} for v, t in list(options.items())[:MOST_SITES]],
+            value=wanted if wanted in options else next(iter(options)),
+            allowDeselect=False,
+            searchable=True,
+            className="choice wide",
+        )
+        parts += [
+            components.card("The race at a call site", choice, components.later("race-now")),
+            components.columns(components.later("race-sizes"), components.later("race-history")),
+        ]
+    else:
+        note = "Nothing in this trace, under these filters, has other algorithms to choose from."
+        parts.append(components.card("The race at a call site", note=note))
+    return html.Div([*parts, diagram.layout(state)], className="stack")
+
+
+def race_now(data: Data, state: states.State, callsite: int) -> Component:
+    """Return the race of all candidates under the recorded arrivals."""
+    asked = race.at_callsite(data, callsite)
+    if asked is None:
+        return html.P("No algorithm of ours applies here.", className="note")
+    found = race.simulated(data, asked)
+    sizes = "" if asked.bytes is None else f", {size(asked.bytes[1])}"
+    about = f"{count(asked.instances)} instances on {asked.members} ranks{sizes}; "
+    about += f"{len(found.base)} of them simulated with their recorded arrivals."
+    return html.Div(
+        [
+            html.P(about, className="note"),
+            components.graph(figures.race(race.table(found).head(MOST_CANDIDATES)), state),
+            html.P(explain.expectation(race.verdict(data, found))),
+        ]
+    )
+
+
+def race_sizes(data: Data, state: states.State, callsite: int) -> Component:
+    """Return the race at larger numbers of processes."""
+    asked = race.at_callsite(data, callsite)
+    if asked is None:
+        return components.card("On more processes", note="No algorithm of ours applies here.")
+    return components.card(
+        "On more processes",
+        components.graph(figures.race_over_sizes(race.sizes(data, asked)), state),
+        note="Simulated; arrivals are drawn from the recorded ones.",
+    )
+
+
+def selector_history(data: Data, state: states.State, callsite: int) -> Component:
+    """Return what the selector ran at a call site, key by key."""
+    title = "The selector's history"
+    keys = history.keys_of(data, callsite)
+    if not keys:
+        note = "No algorithm was selected here while it ran: record with `run --switch auto`."
+        return components.card(title, note=note)
+    known = history.selection(data)
+    parts: list[Component] = []
+    for key in keys[:MOST_KEYS]:
+        choices = known["choice"][known["choice"]["key"] == key]
+        ends = known["end"][known["end"]["key"] == key]
+        row = known["key"][known["key"]["key"] == key].iloc[0]
+        instances = int(ends["instances"].max()) if len(ends) else 0
+        parts += [
+            html.H3(f"{row['operation']}, {size(float(row['bytes']))}"),
+            components.graph(figures.history(choices, instances), state),
+        ]
+    tried = history.tried(data, callsite)
+    columns = [("phase", "phase"), ("algorithm", "tried"), ("instances", "instances")]
+    columns += [("score_ns", "score"), ("error_ns", "±")]
+    parts += [html.H3("Tried"), components.table(tried.head(MOST_CANDIDATES), columns)]
+    return components.card(title, *parts, note="Its keys are groups of calls that share a choice.")
 
 
 def register(app: dash.Dash, context: Context) -> None:
     """Add the callbacks of this page."""
+    for name, make in (
+        ("race-now", race_now),
+        ("race-sizes", race_sizes),
+        ("race-history", selector_history),
+    ):
+        _fill(app, context, name, make)
+
+    @app.callback(
+        Output("url", "search", allow_duplicate=True),
+        Input("race-callsite", "value"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def choose(callsite: str, search: str) -> str:
+        """Write the call site into the address."""
+        state = states.parse(search)
+        if not callsite or callsite == state.get("callsite"):
+            raise PreventUpdate
+        return state.with_own(callsite=callsite).query()
+
+    diagram.register(app)
+
+
+def _fill(app: dash.Dash, context: Context, name: str, make: Any) -> None:
+    @app.callback(
+        Output(name, "children"),
+        Input("race-callsite", "value"),
+        State("url", "search"),
+        State("scheme", "data"),
+    )
+    def show(callsite: str, search: str, scheme: str) -> Any:
+        if not str(callsite or "").isdecimal():
+            raise PreventUpdate
+        state = states.parse(search, dark=scheme == "dark")
+        return components.guarded(name, partial(make, context.data(state), state, int(callsite)))

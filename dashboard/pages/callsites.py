@@ -1,22 +1,77 @@
-"""Call sites."""
+"""Call sites: all of them in a grid, and one in full."""
 
 from __future__ import annotations
 
-import dash
-from dash.development.base_component import Component
+from typing import Any
 
-from .. import components
+import dash
+from dash import Input, Output, State, dcc, html
+from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
+
+from .. import components, detail
+from .. import grid as grids
+from .. import state as states
 from ..data import Context
-from ..state import State
 
 TITLE, PATH = "Call sites", "/callsites"
+OWN = frozenset(("callsite", "instance"))
+HINT = (
+    "Choose one by click, or with the arrow keys and space. Headings sort; what is typed below "
+    "them filters: text, or the least value, such as 2ms, 64K, 10%."
+)
 
 
-def layout(context: Context, state: State) -> Component:
-    """Return the page."""
-    trace = context.data(state).trace
-    return components.empty(TITLE, f"{trace.program} on {trace.ranks} ranks: to be built.")
+def layout(context: Context, state: states.State) -> Component:
+    """Return the page: the grid, and room for the call site that is chosen."""
+    data = context.data(state)
+    rows = grids.grid_rows(data, state)
+    if not rows:
+        return components.empty("No call site passes the filters", "Clear them above.")
+    return html.Div(
+        [
+            components.card(f"{len(rows)} call sites", grids.grid(rows, state), note=HINT),
+            components.later("callsite-detail"),
+            dcc.Store(id="callsite-key"),
+        ],
+        className="stack",
+    )
 
 
 def register(app: dash.Dash, context: Context) -> None:
-    """Add the callbacks of this page."""
+    """Add the callbacks: choosing a row, the detail of it, and one of its instances."""
+
+    @app.callback(
+        Output("url", "search", allow_duplicate=True),
+        Input("callsite-grid", "selectedRows"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def choose(rows: Any, search: str) -> str:
+        """Write the chosen row into the address."""
+        state = states.parse(search)
+        chosen = rows[0].get("callsite") if isinstance(rows, list) and rows else None
+        if chosen is None or str(chosen) == state.get("callsite"):
+            raise PreventUpdate
+        return state.with_own(callsite=chosen, instance=None).query()
+
+    @app.callback(
+        Output("callsite-detail", "children"),
+        Output("callsite-key", "data"),
+        Input("url", "search"),
+        State("scheme", "data"),
+        State("callsite-key", "data"),
+    )
+    def show(search: str, scheme: str, shown: str | None) -> Any:
+        """Show the chosen call site, unless only another instance of it was chosen."""
+        state = states.parse(search, dark=scheme == "dark")
+        chosen = state.number("callsite", -1)
+        now = detail.key(state)
+        if now == shown:
+            raise PreventUpdate
+        if chosen < 0:
+            return None, now
+        made = components.guarded("a call site", lambda: detail.layout(context, state, chosen))
+        return made, now
+
+    detail.register(app, context)

@@ -1,22 +1,37 @@
-"""Live."""
+"""Live: where every rank of a running job is, who has not arrived, and for how long."""
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import dash
+from dash import Input, Output, State, html
 from dash.development.base_component import Component
 
-from .. import components
+from .. import components, live
+from .. import state as states
 from ..data import Context
-from ..state import State
 
 TITLE, PATH = "Live", "/live"
+FOLLOWS = True
 
 
-def layout(context: Context, state: State) -> Component:
-    """Return the page."""
-    trace = context.data(state).trace
-    return components.empty(TITLE, f"{trace.program} on {trace.ranks} ranks: to be built.")
+def layout(context: Context, state: states.State) -> Component:
+    """Return the page; the tick of the frame refreshes it."""
+    data = context.data(state)
+    return html.Div(components.guarded(TITLE, partial(live.now, data, state)), id="live")
 
 
 def register(app: dash.Dash, context: Context) -> None:
-    """Add the callbacks of this page."""
+    """Add the callback that refreshes the page."""
+
+    @app.callback(
+        Output("live", "children"),
+        Input("tick", "n_intervals"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def refresh(_: int, search: str) -> Any:
+        state = states.parse(search)
+        return components.guarded(TITLE, lambda: live.now(context.data(state), state))

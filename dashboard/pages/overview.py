@@ -1,22 +1,115 @@
-"""Overview."""
+"""Overview: the run, where its time went, what is worth doing, who waits and for whom."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import dash
+from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
-from .. import components
-from ..data import Context
-from ..state import State
+from mpiprof.reports import text, wording
+from mpiprof.reports.units import count, duration, share
+
+from .. import components, explain, tables, theme
+from .. import state as states
+from ..data import Context, Data
+from ..figures import overview as figures
 
 TITLE, PATH = "Overview", "/"
+MOST_SITES, MOST_FINDINGS = 12, 9
 
 
-def layout(context: Context, state: State) -> Component:
+def layout(context: Context, state: states.State) -> Component:
     """Return the page."""
-    trace = context.data(state).trace
-    return components.empty(TITLE, f"{trace.program} on {trace.ranks} ranks: to be built.")
+    data = context.data(state)
+    trace = data.trace
+    rows = tables.by_callsite(data, state)
+    head = html.Div([html.H1(tables.text_of(trace.program)), components.facts(run_facts(data))])
+    warnings = [components.warning(line) for line in wording.completeness(trace)]
+    if not len(rows):
+        why = "No collective operation was recorded" if not len(data.callsites) else (
+            "No collective operation passes the filters"
+        )  # fmt: skip
+        return html.Div([head, *warnings, components.empty(why, "")], className="stack")
+    time = components.card(
+        "Where the time of all ranks went",
+        components.graph(figures.time_bar(tables.time_parts(data, state)), state, id="time"),
+    )
+    sites = components.card(
+        "Waiting by call site",
+        *site_bars(tables.records(rows), state, summary=trace.record == "summary"),
+    )
+    ranks = components.card(
+        "Waiting by rank",
+        components.graph(figures.ranks(tables.by_rank(data, state)), state, id="ranks"),
+        note="Up: its own waiting. Down: how long others waited for it.",
+    )
+    found = html.Section(
+        [
+            html.H2("What is worth doing"),
+            components.later("findings", className="findings"),
+            components.later("gains"),
+        ],
+        className="stack",
+    )
+    return html.Div(
+        [head, *warnings, time, found, components.columns(sites, ranks)], className="stack"
+    )
+
+
+def run_facts(data: Data) -> list[tuple[str, Any]]:
+    """Return what ran, where, how long, and how sure the times are."""
+    trace = data.trace
+    started = str(trace.meta.get("started") or "").replace("T", " ").rstrip("Z")
+    partial = bool((trace.meta.get("options") or {}).get("partial"))
+    hosts = ", ".join(data.hosts[:4]) + (f" and {len(data.hosts) - 4} more" * (len(data.hosts) > 4))
+    facts = [
+        ("ranks", f"{count(trace.ranks)} on {trace.nodes} node{'s' * (trace.nodes != 1)}"),
+        ("hosts", tables.text_of(hosts)),
+        ("MPI", text.mpi_name(trace.mpi)),
+        ("started", f"{started} UTC" if started else "–"),
+        ("run time", duration(float(trace.duration_ns))),
+        ("clocks", wording.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
+        ("message times", text.message_times(trace)),
+        ("trace", tables.text_of(data.path)),
+    ]
+    return [*facts, *[("note", tables.text_of(note)) for note in text.notes(trace)]]
+
+
+def site_bars(rows: list[dict[str, Any]], state: states.State, *, summary: bool) -> list[Component]:
+    """Return the costliest call sites as bars that lead to their place."""
+    column = "total_elapsed_ns" if summary else "total_wait_ns"
+    largest = max((float(row[column]) for row in rows), default=0.0) or 1.0
+    bars: list[Component] = []
+    for row in rows[:MOST_SITES]:
+        value = float(row[column])
+        known = summary or row["complete_instances"]
+        told = f"{duration(value)} · {share(row['share'])}" if known else "not known"
+        bars.append(
+            components.bar_link(
+                row["place"],
+                row["operation"],
+                told,
+                value / largest,
+                theme.operation_colour(row["operation"]),
+                "/callsites" + state.shared().with_own(callsite=row["callsite"]).query(),
+            )
+        )
+    if len(rows) > MOST_SITES:
+        more = f"and {count(len(rows) - MOST_SITES)} more call sites"
+        bars.append(dcc.Link(more, href="/callsites" + state.shared().query()))
+    return bars
 
 
 def register(app: dash.Dash, context: Context) -> None:
-    """Add the callbacks of this page."""
+    """Add the callbacks that fill in what is worth doing: finding it out takes a while."""
+    for name, make in (("findings", explain.findings), ("gains", explain.gains)):
+        _fill(app, context, name, make)
+
+
+def _fill(app: dash.Dash, context: Context, name: str, make: Any) -> None:
+    @app.callback(Output(name, "children"), Input(name, "id"), State("url", "search"))
+    def show(_: str, search: str) -> Any:
+        state = states.parse(search)
+        return components.guarded(name, lambda: make(context.data(state), state, MOST_FINDINGS))

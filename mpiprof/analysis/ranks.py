@@ -14,8 +14,19 @@ from mpiprof.errors import TraceError
 from mpiprof.trace.match import Batch
 from mpiprof.trace.tables import Communicator
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Array, Bool, Float, Int
+from mpiprof.trace.types import (
+    CALL,
+    COMPLETION,
+    EXTENSION,
+    OUTSIDE,
+    Array,
+    Bool,
+    Float,
+    Int,
+)
 
+CHUNKS = 64  # read at once
+WIDE = np.iinfo(np.uint32).max  # stands for: see the extension before
 COLUMNS = ("instances", "elapsed_ns", "wait_ns", "caused_ns", "lateness_ns", "last")
 
 
@@ -93,14 +104,25 @@ def _add(
         sums["caused_ns"] += np.bincount(last_row, wait.sum(0), size)
 
 
-def point_to_point(trace: Trace) -> Array:
-    """Return ns in point-to-point and completion calls, for each rank (float64)."""
+def point_to_point(trace: Trace) -> Float:
+    """Return ns in point-to-point and completion calls, for each rank."""
     totals = np.zeros(trace.ranks)
     for rank in range(trace.ranks):
-        for block in trace.stream(rank).blocks(1 << 18):
-            if block.outside is not None:
-                totals[rank] += float(block.outside.sum())
+        for chunks in trace.threads_of(rank):
+            for begin in range(0, len(chunks), CHUNKS):
+                part = chunks[begin : begin + CHUNKS]
+                log = part[0].log
+                pieces = [(chunk.index, 0, log.layout.records) for chunk in part]
+                totals[rank] += _outside(log.read(pieces))
     return totals
+
+
+def _outside(records: Array) -> float:
+    """Sum the time outside collectives; where 32 bits are few, it is in an extension."""
+    kind, outside, wide = records["kind"], records["outside_ns"], records["exit_ns"]
+    plain = (kind >= CALL) & (kind <= COMPLETION) & (outside != WIDE)
+    extended = (kind == EXTENSION) & (records["sequence"] == OUTSIDE) & (wide >= 0)
+    return float(outside[plain].sum(dtype=np.float64) + wide[extended].sum(dtype=np.float64))
 
 
 def lateness(

@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
     context = data.Context(folders(args.traces), sources(args.source))
     for name in context.names:
         context.data(name)  # what can't be read is said here, not in the browser
+    context.data(context.names[0]).prepare()
     token = app.new_token()
     server = listening(app, app.make(context, token, [args.host]), args.host, args.port)
     address = f"http://{shown_host(args.host)}:{server.effective_port}/?token={token}"

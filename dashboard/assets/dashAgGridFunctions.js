@@ -1,0 +1,47 @@
+// How the grid writes numbers: as mpiprof.reports.units does.
+window.dashAgGridFunctions = window.dashAgGridFunctions || {};
+
+(() => {
+  const three = (value) => {
+    const size = Math.abs(value);
+    return size < 9.995 ? value.toFixed(2) : size < 99.95 ? value.toFixed(1) : value.toFixed(0);
+  };
+  const known = (show) => (value) => (value === null || value === undefined ? "–" : show(value));
+  Object.assign(window.dashAgGridFunctions, {
+    duration: known((ns) => {
+      const size = Math.abs(ns);
+      if (size < 1000) return `${ns.toFixed(0)} ns`;
+      if (size < 999.5e3) return `${three(ns / 1e3)} µs`;
+      if (size < 999.5e6) return `${three(ns / 1e6)} ms`;
+      return `${three(ns / 1e9)} s`;
+    }),
+    size: known((bytes) => {
+      if (bytes < 9999.5) return `${bytes.toFixed(0)} B`;
+      for (const [unit, scale] of [["KB", 2 ** 10], ["MB", 2 ** 20], ["GB", 2 ** 30]]) {
+        if (bytes < 999.5 * scale) return `${three(bytes / scale)} ${unit}`;
+      }
+      return `${three(bytes / 2 ** 40)} TB`;
+    }),
+    factor: known((value) => {
+      for (const [unit, scale] of [["K", 1e3], ["M", 1e6], ["G", 1e9]]) {
+        const scaled = value / scale;
+        if (Math.abs(value) < 999.5) return three(value);
+        if (Math.abs(scaled) < 999.5) return scaled.toFixed(Math.abs(scaled) < 9.95 ? 1 : 0) + unit;
+      }
+      return "–";
+    }),
+    // What is typed to filter by: 2ms, 64K, 10%, 1.5.
+    quantity: (text) => {
+      const match = /^\s*([0-9.]+)\s*(ns|us|µs|ms|s|%|[kmg]b?)?\s*$/i.exec(text || "");
+      if (!match) return null;
+      const units = { ns: 1, us: 1e3, "µs": 1e3, ms: 1e6, s: 1e9, "%": 0.01, k: 1024 };
+      Object.assign(units, { kb: 1024, m: 2 ** 20, mb: 2 ** 20, g: 2 ** 30, gb: 2 ** 30 });
+      return parseFloat(match[1]) * (units[(match[2] || "ns").toLowerCase()] || 1);
+    },
+    share: known((value) => {
+      const percent = 100 * value;
+      return percent > 0 && percent < 0.5 ? "<1 %" : `${percent.toFixed(0)} %`;
+    }),
+    count: known((value) => value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, " ")),
+  });
+})();

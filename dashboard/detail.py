@@ -1,0 +1,258 @@
+"""One call site in full: what the page of call sites shows below its grid."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import dash
+import numpy as np
+import pandas as pd
+from dash import Input, Output, State, dcc, html
+from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
+
+from mpiprof.analysis.ranks import Instance, lateness, one_instance
+from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.reports import text, wording
+from mpiprof.reports.places import place
+from mpiprof.reports.units import count, duration, factor, share, size
+
+from . import components, explain, sources, tables
+from . import state as states
+from .data import Context, Data
+from .figures import axes
+from .figures import callsite as figures
+
+MOST_PLACES = 4
+MARGIN = 0.3  # of an instance's length, around it in the timeline
+
+
+def key(state: states.State) -> str:
+    """Return a text that changes when the detail must be made anew."""
+    return f"{state.dark} {state.with_own(instance=None).query()}"
+
+
+def layout(context: Context, state: states.State, callsite: int) -> Component:
+    """Return everything about a call site; what takes long comes by callbacks of its own."""
+    data = context.data(state)
+    found = data.callsites[data.callsites["callsite"] == callsite]
+    if not len(found):
+        raise UsageError(f"there is no call site {callsite} in this trace")
+    row = tables.records(found)[0]
+    head = [
+        html.H1([row["operation"], " at ", tables.text_of(place((row["sites"] or [{}])[0]))]),
+        components.facts(facts(row)),
+    ]
+    if row["total_wait_ns"] > 0:
+        head.insert(1, html.P(wording.sentence(row, text.total_time(data.trace)), className="lead"))
+    if data.trace.record == "summary" or not row["instances"]:
+        head.append(html.P("Recorded as summary: no arrivals.", className="note"))
+        return html.Div([*head, source(context, row)], className="stack")
+    instances = tables.instances_of(data, callsite, state)
+    if not len(instances):
+        return html.Div([*head, components.empty("No instance passes the filters", "")])
+    return html.Div(
+        [
+            html.Div(head, className="detail-head"),
+            components.columns(
+                source(context, row),
+                components.card("One instance", components.later("callsite-instance")),
+            ),
+            _over_instances(data, state, callsite, instances),
+            components.columns(*_over_ranks(data, state, callsite, instances)),
+            components.columns(
+                components.later("callsite-causes"),
+                components.later("callsite-algorithms"),
+            ),
+        ],
+        className="stack",
+    )
+
+
+def facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return the figures of a call site."""
+    return [
+        ("instances", count(row["instances"])),
+        ("ranks", count(row["size"])),
+        ("bytes a rank", size(row["bytes"])),
+        ("waiting", duration(float(row["total_wait_ns"])) if row["complete_instances"] else "–"),
+        ("mean time in the call ē", duration(row["mean_elapsed_ns"])),
+        ("last minus first arrival ω", duration(row["worst_imbalance_ns"])),
+        ("average factor δ/T", factor(row["average_factor"])),
+        ("worst-case factor ω/T", factor(row["worst_factor"])),
+        ("balanced instances", share(row["balanced_share"])),
+        ("comes last most often", f"rank {tables.latest(row)}"),
+        ("algorithm", tables.text_of(row["algorithm"])),
+    ]
+
+
+def source(context: Context, row: dict[str, Any]) -> Component:
+    """Return the source lines around a call site, where its files are there and allowed."""
+    parts: list[Component] = []
+    for site in row["sites"][:MOST_PLACES]:
+        for frame in [site, *site.get("stack", [])[:MOST_PLACES]]:
+            parts.append(html.H3(tables.text_of(place(frame))))
+            file, line = frame.get("file"), frame.get("line")
+            found = sources.excerpt(str(file), int(line), context.sources) if line else None
+            if found is not None:
+                parts.append(components.code(found))
+            elif line:
+                parts.append(html.P(["not below --source: ", html.Code(tables.text_of(file))]))
+    if len(row["sites"]) > MOST_PLACES:
+        parts.append(html.P(f"and {len(row['sites']) - MOST_PLACES} more places"))
+    return components.card("Source", *parts or [html.P("The place is not known.")])
+
+
+def _over_instances(
+    data: Data, state: states.State, callsite: int, instances: pd.DataFrame
+) -> Component:
+    ranks = np.intersect1d(tables.members(data, callsite), data.ranks(state))
+    late = data.once(
+        ("late", callsite, state.shared().query()),
+        lambda: lateness(
+            data.trace, instances, {callsite: ranks}, axes.MOST_ROWS, axes.MOST_COLUMNS
+        )[callsite],
+    )
+    try:
+        phases = data.derive("phases", callsite)
+    except MpiprofError:
+        phases = pd.DataFrame()
+    lines = figures.factors(instances, phases, tables.switches(instances))
+    heat = figures.heat_map(late, ranks, instances["number"].to_numpy(np.int64))
+    return components.card(
+        "Over its instances",
+        components.graph(lines, state, id="callsite-factors"),
+        html.H3("How late each rank comes, after the first of the instance"),
+        components.graph(heat, state, id="callsite-heat"),
+        note="Click an instance in either picture to see it in full.",
+    )
+
+
+def _over_ranks(
+    data: Data, state: states.State, callsite: int, instances: pd.DataFrame
+) -> list[Component]:
+    totals = tables.totals(data, state)
+    here = totals[totals["callsite"] == callsite]
+    by_rank = here.groupby("rank")[["last", "lateness_ns"]].sum().reset_index()
+    by_rank["host"] = [data.host_of(rank) for rank in by_rank["rank"].tolist()]
+    complete = int(instances["complete"].sum())
+    return [
+        components.card(
+            "Which rank is late, how often",
+            components.graph(figures.late_ranks(by_rank, complete), state),
+        ),
+        components.card(
+            "Imbalance against the balanced limit",
+            components.graph(
+                figures.distribution(instances["worst_factor"].to_numpy(np.float64)), state
+            ),
+            note="Left of the line all come within the time of one message (Faraj, Figure 2).",
+        ),
+    ]
+
+
+def instance(data: Data, state: states.State, callsite: int) -> list[Component]:
+    """Return one instance as the paper's Figure 1, and the way to its neighbours."""
+    table = tables.instances_of(data, callsite, state)
+    if not len(table):
+        return [html.P("No instance passes the filters.")]
+    worst = table["worst_imbalance_ns"].fillna(-1).to_numpy().argmax()
+    wanted = state.number("instance", -1)
+    at = int(np.searchsorted(table["number"], wanted)) if wanted >= 0 else int(worst)
+    at = min(at, len(table) - 1)
+    row = tables.records(table.iloc[[at]])[0]
+
+    def read() -> Instance:
+        return one_instance(
+            data.trace, str(row["communicator"]), int(row["sequence"]), int(row["start"])
+        )
+
+    found = data.once(("instance", callsite, int(row["number"])), read)
+    chosen = np.isin(found.ranks, data.ranks(state))
+    members = pd.DataFrame(
+        {
+            "rank": found.ranks[chosen],
+            "arrival_ns": found.arrival[chosen],
+            "exit_ns": found.finish[chosen],
+            "wait_ns": found.wait[chosen],
+        }
+    )
+    figure = figures.instance(members, message_ns=float(row["message_time_ns"]))
+    return [
+        html.P(_told(row), className="note"),
+        _steps(table, at, state, data, row),
+        components.graph(figure, state, id="callsite-instance-figure"),
+    ]
+
+
+def _told(row: dict[str, Any]) -> str:
+    last = "" if pd.isna(row["last_rank"]) else f"; rank {row['last_rank']} came last"
+    wait = row["wait_ns"]
+    waited = "" if np.isnan(wait) else f"; {duration(wait)} of waiting"
+    return f"instance {count(row['number'])} on {row['algorithm']}{last}{waited}"
+
+
+def _steps(
+    table: pd.DataFrame, at: int, state: states.State, data: Data, row: dict[str, Any]
+) -> Component:
+    numbers = table["number"].to_numpy()
+    worst = int(table["worst_imbalance_ns"].fillna(-1).to_numpy().argmax())
+
+    def to(name: str, index: int) -> Component:
+        if not 0 <= index < len(numbers):
+            return html.Span(name, className="off")
+        query = state.with_own(instance=int(numbers[index])).query()
+        return dcc.Link(name, href="/callsites" + query)
+
+    begin = int(row["first_arrival_ns"]) - int(data.trace.started_ns)
+    end = row["last_exit_ns"]
+    length = 1_000_000 if pd.isna(end) else int(end) - int(row["first_arrival_ns"])
+    margin = int(MARGIN * length) + 1
+    named = f"{row['communicator']}:{row['sequence']}:{row['start']}"
+    window = {"from": max(begin - margin, 0), "to": begin + length + margin}
+    there = state.shared().with_own(callsite=row["callsite"], instance=named, **window)
+    return html.Nav(
+        [
+            to("‹ previous", at - 1),
+            to("next ›", at + 1),
+            to("the worst", worst),
+            dcc.Link("in the timeline", href="/timeline" + there.query()),
+        ],
+        className="steps",
+    )
+
+
+def register(app: dash.Dash, context: Context) -> None:
+    """Add the callbacks of the detail."""
+    explain.register(app, context)
+
+    @app.callback(
+        Output("callsite-instance", "children"),
+        Input("url", "search"),
+        State("scheme", "data"),
+    )
+    def show_instance(search: str, scheme: str) -> Any:
+        """Show the instance that the address names, else the worst."""
+        state = states.parse(search, dark=scheme == "dark")
+        callsite = state.number("callsite", -1)
+        if callsite < 0:
+            raise PreventUpdate
+        make = partial(instance, context.data(state), state, callsite)
+        return components.guarded("an instance", make)
+
+    @app.callback(
+        Output("url", "search", allow_duplicate=True),
+        Input("callsite-factors", "clickData"),
+        Input("callsite-heat", "clickData"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def choose_instance(one: Any, other: Any, search: str) -> str:
+        """Write the instance that was clicked into the address."""
+        clicked = one if dash.ctx.triggered_id == "callsite-factors" else other
+        try:
+            number = round(float(clicked["points"][0]["x"]))
+        except (TypeError, KeyError, IndexError, ValueError):
+            raise PreventUpdate from None
+        return states.parse(search).with_own(instance=number).query()

@@ -1,0 +1,178 @@
+"""Why ranks are late at a call site, and what other algorithms would do there.
+
+Both take a pass over the trace or a simulation, so they come after the rest of the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import dash
+import pandas as pd
+from dash import Input, Output, State, dcc, html
+from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
+
+from mpiprof.analysis.causes import Causes
+from mpiprof.analysis.findings import Finding
+from mpiprof.reports import wording
+from mpiprof.reports.units import UNKNOWN, duration, share
+from mpiprof.tune import result
+
+from . import components, history, race, tables
+from . import state as states
+from .data import Context, Data
+from .figures import algorithms as pictures
+from .figures import callsite as figures
+
+MOST_RANKS, MOST_ORIGINS, MOST_TRIED = 8, 6, 12
+NAMES = {
+    "inherited": "came in late from the previous collective",
+    "outside": "arose since then, outside MPI collectives",
+    "point_to_point": "arose since then, in point-to-point",
+    "by_rank": "always the same ranks",
+    "by_node": "always the same nodes",
+    "random": "moves from instance to instance",
+}
+WHERE = ("inherited", "outside", "point_to_point")
+WHO = ("by_rank", "by_node", "random")
+
+
+def why(data: Data, state: states.State, callsite: int) -> Component:
+    """Return the card on the causes of a call site's arrivals."""
+    found: Causes = data.derive("causes", callsite)
+    if not found.instances:
+        return components.card("Why they are late", note="No complete instance to look at.")
+    told = html.Ul([html.Li(line) for line in wording.causes(data.trace, found)], className="told")
+    parts: list[Component] = [told]
+    for title, names in (("Where the spread arose", WHERE), ("Who it is", WHO)):
+        parts += [
+            html.H3(title),
+            components.graph(figures.shares(share_table(found, names)), state),
+        ]
+    ranks = found.ranks.head(MOST_RANKS)
+    columns = [("rank", "rank"), ("late_ns", "late by"), ("late_share", "in"), ("wait_ns", "costs")]
+    parts += [html.H3("The latest ranks"), components.table(ranks, columns)]
+    if len(found.chain):
+        parts += [html.H3("Where their lateness began"), chain(found.chain, state)]
+    looked = f"From {found.instances} of {found.complete_instances} complete instances."
+    return components.card("Why they are late", *parts, note=looked)
+
+
+def share_table(found: Causes, names: tuple[str, ...]) -> pd.DataFrame:
+    """Return shares with their confidence, as the figure takes them."""
+    rows = []
+    for name in names:
+        estimate = getattr(found, name)
+        rows.append((NAMES[name], estimate.value, estimate.low, estimate.high))
+    return pd.DataFrame(rows, columns=["name", "value", "low", "high"])
+
+
+def chain(table: pd.DataFrame, state: states.State) -> Component:
+    """Return the origins of lateness as a list that leads to their call sites."""
+    items = []
+    for row in tables.records(table.head(MOST_ORIGINS)):
+        text = f"rank {row['rank']} at {tables.text_of(row['site'])}"
+        where: Any = text
+        if row["callsite"] >= 0:
+            there = state.shared().with_own(callsite=row["callsite"])
+            where = dcc.Link(text, href="/callsites" + there.query())
+        after = f" after {tables.text_of(row['after_site'])}" if row["after"] >= 0 else ""
+        hops = f", {row['hops']:.0f} instances before" if row["hops"] >= 1 else ""
+        told = f": {share(row['share'])} of instances, late by {duration(row['late_ns'])}"
+        items.append(html.Li([where, f"{after}{hops}{told}"]))
+    return html.Ul(items, className="told")
+
+
+def other_algorithms(data: Data, state: states.State, callsite: int) -> Component:
+    """Return the card on what was tried at a call site and what the simulator expects."""
+    title = "Algorithms"
+    tried = history.tried(data, callsite)
+    parts: list[Component] = []
+    if len(tried):
+        columns = [
+            ("algorithm", "tried while it ran"),
+            ("instances", "instances"),
+            ("score_ns", "score"),
+            ("error_ns", "±"),
+        ]
+        parts += [components.table(tried.head(MOST_TRIED), columns)]
+    asked = race.at_callsite(data, callsite)
+    if asked is None:
+        note = "There is no other algorithm for this operation, or its sizes are not known."
+        return components.card(title, *parts, note=note)
+    found = race.simulated(data, asked)
+    table = race.table(found)
+    parts += [
+        html.H3("Simulated under the recorded arrivals"),
+        components.graph(pictures.race(table.head(MOST_TRIED)), state),
+        html.P(expectation(race.verdict(data, found)), className="note"),
+        dcc.Link(
+            "the whole race, also on more processes",
+            href="/algorithms" + state.shared().with_own(callsite=callsite).query(),
+        ),
+    ]
+    note = "Score: mean time in the call after the last arrival that it has to wait for."
+    return components.card(title, *parts, note=note)
+
+
+def expectation(verdict: result.Verdict) -> Any:
+    """Return what the simulation says, and what to type to try it."""
+    if verdict.worth == result.NO:
+        return f"Not worth a change: {verdict.reason or UNKNOWN}."
+    work = verdict.result.work
+    gain = f"{verdict.best} would save {share(verdict.gain_ns / verdict.base_ns)} of the score"
+    sure = "" if verdict.worth == result.YES else f", which is doubtful: {verdict.reason}"
+    where = (work.sites or (work.operation,))[0]
+    command = f"python -m mpiprof run --switch {where}={verdict.best} PROGRAM"
+    return [f"{gain}, {duration(verdict.saved(verdict.gain_ns))} in all{sure}. Try: ",
+            html.Code(tables.text_of(command))]  # fmt: skip
+
+
+def findings(data: Data, state: states.State, most: int) -> Component:
+    """Return what is worth doing, the costliest first."""
+    return _cards(data, state, data.derive("findings"), most) or html.P(
+        "Nothing: no waiting stands out.", className="note"
+    )
+
+
+def gains(data: Data, state: states.State, most: int) -> Component | None:
+    """Return where the simulator expects something from another algorithm; this takes seconds."""
+    found = data.derive("findings", tuple(race.gains(data)))
+    return _cards(data, state, [one for one in found if one.kind == "algorithm"], most)
+
+
+def _cards(
+    data: Data, state: states.State, found: Sequence[Finding], most: int
+) -> Component | None:
+    ranks = {int(rank) for rank in data.ranks(state)}
+    shown = [one for one in found if not one.ranks or ranks & set(one.ranks)]
+    sites = set(tables.by_callsite(data, state)["callsite"])
+    shown = [one for one in shown if not one.callsites or sites & set(one.callsites)]
+    cards = [components.finding(data, one, state) for one in shown[:most]]
+    return components.columns(*cards, least="320px") if cards else None
+
+
+def register(app: dash.Dash, context: Context) -> None:
+    """Add the callbacks that fill the cards."""
+    for name, make in (("causes", why), ("algorithms", other_algorithms)):
+        fill(app, context, f"callsite-{name}", make)
+
+
+def fill(app: dash.Dash, context: Context, where: str, make: Any) -> None:
+    """Fill a part of the detail when it appears."""
+
+    @app.callback(
+        Output(where, "children"),
+        Input(where, "id"),
+        State("url", "search"),
+        State("scheme", "data"),
+    )
+    def show(_: Any, search: str, scheme: str) -> Any:
+        state = states.parse(search, dark=scheme == "dark")
+        callsite = state.number("callsite", -1)
+        if callsite < 0:
+            raise PreventUpdate
+        return components.guarded(where, partial(make, context.data(state), state, callsite))

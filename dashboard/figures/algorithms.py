@@ -1,0 +1,166 @@
+"""Algorithms as pictures: a schedule in space and time, races, and the selector's history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from mpiprof.model.simulate import Timing
+from mpiprof.reports.units import duration, size
+
+from .. import theme
+from . import axes
+
+MOST_MESSAGES = 4000
+FAR = 3.0  # times the slowest: there a bar would dwarf all others
+
+
+def space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
+    """Draw every message from its sender to its receiver: time to the right, processes down.
+
+    Rounds have colours in turn; each process is a line from its arrival to its end.
+    """
+    messages = sorted(timing.messages, key=lambda m: (m.round, m.start))[:MOST_MESSAGES]
+    unit, scale = axes.unit_of(float(timing.finish.max()))
+    figure = go.Figure()
+    for i in range(len(names)):
+        begin, end = float(timing.arrivals[i]) / scale, float(timing.finish[i]) / scale
+        figure.add_scatter(
+            x=[begin, end], y=[i, i], mode="lines+markers", showlegend=False,
+            line={"color": theme.GREY, "width": 3},
+            marker={"symbol": ["line-ns-open", "square"], "size": [10, 6], "color": theme.GREY,
+                    "line": {"width": 2}},
+            hovertemplate=f"process {names[i]}: from {duration(begin * scale)} to "
+            f"{duration(end * scale)}<extra></extra>",
+        )  # fmt: skip
+    for colour in range(len(theme.CYCLE) - 1):
+        chosen = [m for m in messages if m.round % (len(theme.CYCLE) - 1) == colour]
+        if not chosen:
+            continue
+        x = [v for m in chosen for v in (m.start / scale, m.end / scale, None)]
+        y = [v for m in chosen for v in (m.source, m.target, None)]
+        told = [
+            f"round {m.round}: {names[m.source]} to {names[m.target]}, {size(m.bytes)}, "
+            f"{duration(m.start)} to {duration(m.end)}"
+            for m in chosen
+        ]
+        figure.add_scatter(
+            x=x, y=y, mode="lines", showlegend=False, hoverinfo="text",
+            line={"color": theme.CYCLE[colour], "width": 1.4},
+            text=[t for one in told for t in (one, one, "")],
+        )  # fmt: skip
+    figure.update_layout(
+        height=int(min(max(120 + 26 * len(names), 200), 620)),
+        xaxis={"title": f"time ({unit})", "rangemode": "tozero"},
+        yaxis={
+            "title": "process", "autorange": "reversed", "tickvals": list(range(len(names))),
+            "ticktext": list(names), "showgrid": False, "zeroline": False,
+        },
+    )  # fmt: skip
+    return figure
+
+
+def race(table: pd.DataFrame) -> go.Figure:
+    """Draw candidates by score, fastest first, from columns algorithm, score_ns, is_now.
+
+    What was measured (is_now) is a line; where it lies far beyond all others it is only told, as
+    else these would look alike.
+    """
+    known = table[table["score_ns"].notna()]
+    others, now = known[~known["is_now"]], known[known["is_now"]]
+    if not len(others):
+        return axes.blank("nothing could be simulated within the time")
+    largest = float(others["score_ns"].max())
+    unit, scale = axes.unit_of(largest)
+    names = [_short(text) for text in others["algorithm"]]
+    figure = go.Figure()
+    figure.add_bar(
+        y=names,
+        x=others["score_ns"] / scale,
+        orientation="h",
+        name="simulated",
+        marker={"color": theme.BLUE, "line": {"width": 0}},
+        text=[duration(v) for v in others["score_ns"]],
+        textposition="auto",
+        customdata=[str(text)[:200] for text in others["algorithm"]],
+        hovertemplate="%{customdata}<br>%{text}<extra></extra>",
+    )
+    for name, measured in zip(now["algorithm"], now["score_ns"], strict=True):
+        beyond = measured > FAR * largest
+        at = largest * 1.15 if beyond else measured
+        figure.add_vline(
+            x=at / scale,
+            line={"color": theme.RED, "width": 2, "dash": "dot" if beyond else "solid"},
+            annotation={
+                "text": f"{_short(name)} now, measured: {duration(measured)}" + " →" * beyond,
+                "xanchor": "right" if beyond else "auto",
+            },
+            annotation_position="top left" if beyond else "top",
+        )
+    figure.update_layout(
+        height=100 + 26 * len(others),
+        xaxis={"title": f"score ({unit})", "rangemode": "tozero"},
+        yaxis={"autorange": "reversed", "categoryorder": "array", "categoryarray": names},
+    )
+    return figure
+
+
+def race_over_sizes(table: pd.DataFrame) -> go.Figure:
+    """Draw scores over numbers of processes, from columns processes, algorithm, score_ns.
+
+    Of each algorithm its best parameters; both axes are logarithmic.
+    """
+    if not len(table):
+        return axes.blank("nothing could be simulated within the time")
+    base = table["algorithm"].astype(str).str.partition(":")[0]
+    best = table.assign(name=base).groupby(["name", "processes"], sort=False)["score_ns"].min()
+    figure = go.Figure()
+    for i, (name, part) in enumerate(best.reset_index().groupby("name", sort=False)):
+        unit_text = axes.durations(part["score_ns"])
+        figure.add_scatter(
+            x=part["processes"],
+            y=part["score_ns"] / 1e6,
+            mode="lines+markers",
+            name=str(name),
+            line={"color": theme.CYCLE[i % 8], "dash": theme.DASHES[i // 8 % len(theme.DASHES)]},
+            customdata=unit_text,
+            hovertemplate=f"{name} on %{{x}} processes<br>%{{customdata}}<extra></extra>",
+        )
+    ticks = sorted(set(table["processes"]))
+    figure.update_layout(
+        height=360,
+        xaxis={"title": "processes", "type": "log", "tickvals": ticks, "ticktext": ticks},
+        yaxis={"title": "score (ms)", "type": "log"},
+    )
+    return figure
+
+
+def history(choices: pd.DataFrame, instances: int) -> go.Figure:
+    """Draw what a key ran on over its instances, from columns instance, algorithm, why."""
+    if not len(choices):
+        return axes.blank("the selector chose nothing here")
+    ordered = choices.sort_values("instance", kind="stable")
+    names = [_short(text) for text in ordered["algorithm"]]
+    begins = ordered["instance"].to_numpy(np.int64)
+    ends = np.append(begins[1:], max(instances, int(begins[-1]) + 1))
+    figure = go.Figure()
+    for name, begin, end, why in zip(names, begins, ends, ordered["why"], strict=True):
+        figure.add_bar(
+            y=[name], x=[end - begin], base=[begin], orientation="h", showlegend=False,
+            marker={"color": theme.algorithm_colour(name), "line": {"width": 0}},
+            hovertemplate=f"{name}<br>from instance {begin}: {str(why)[:100]}<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(
+        height=90 + 30 * len(set(names)),
+        barmode="overlay",
+        xaxis={"title": "instance"},
+        yaxis={"autorange": "reversed"},
+    )
+    return figure
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 42 else text[:41] + "…"

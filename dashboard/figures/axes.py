@@ -1,0 +1,64 @@
+"""What the figures share: times on axes, many ranks or instances in few pixels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from mpiprof.reports.units import UNKNOWN, duration
+from mpiprof.trace.types import Array, Float, Int
+
+UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
+MOST_ROWS, MOST_COLUMNS = 256, 1000  # of what is drawn; more are aggregated
+
+
+def unit_of(largest_ns: float) -> tuple[str, float]:
+    """Return the unit in which times up to `largest_ns` are shown, and its ns."""
+    fitting = [unit for unit in UNITS if abs(largest_ns) >= unit[1]]
+    return fitting[-1] if fitting else UNITS[0]
+
+
+def durations(values: Any) -> list[str]:
+    """Return times as people read them, for hover texts."""
+    return [UNKNOWN if v is None else duration(float(v)) for v in np.asarray(values).tolist()]
+
+
+def edges(count: int, most: int) -> Int:
+    """Return the first index of each of at most `most` runs that `count` things are put into."""
+    return np.linspace(0, count, min(most, count) + 1).astype(np.int64)[:-1]
+
+
+def reduced(values: Float, most: int, axis: int = 0) -> Float:
+    """Return the largest of each of at most `most` runs along an axis; NaN where all are."""
+    count = values.shape[axis]
+    if count <= most:
+        return values
+    found: Float = np.fmax.reduceat(values, edges(count, most), axis=axis)
+    return found
+
+
+def run_labels(names: Array, most: int) -> list[str]:
+    """Return a label for each run: "7" or "8-15"."""
+    starts = edges(len(names), most).tolist()
+    ends = [*starts[1:], len(names)]
+    return [
+        f"{names[a]}" if b - a == 1 else f"{names[a]}-{names[b - 1]}"
+        for a, b in zip(starts, ends, strict=True)
+    ]
+
+
+def time_axis(figure: go.Figure, axis: str, title: str, unit: str) -> None:
+    """Title an axis on which times are given in a unit."""
+    figure.update_layout({axis: {"title": f"{title} ({unit})", "rangemode": "tozero"}})
+
+
+def blank(text: str) -> go.Figure:
+    """Return a figure that says why there is none."""
+    figure = go.Figure()
+    figure.add_annotation(
+        text=text, showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper", font={"size": 13}
+    )
+    figure.update_layout(xaxis={"visible": False}, yaxis={"visible": False}, height=160)
+    return figure

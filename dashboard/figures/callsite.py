@@ -1,0 +1,321 @@
+"""The pictures of one call site: over its instances, over its ranks, one instance in full."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from mpiprof.analysis.callsites import RANGE_NAMES, RANGES
+from mpiprof.reports.units import duration, factor, share
+from mpiprof.trace.types import Float, Int
+
+from .. import theme
+from . import axes
+
+MOST_POINTS = 1500
+MOST_BANDS = 40  # phases and switches that are marked; more would hide the figure
+
+
+def factors(instances: pd.DataFrame, phases: pd.DataFrame, switches: pd.DataFrame) -> go.Figure:
+    """Draw both imbalance factors over the instances, phases as bands, switches as marks.
+
+    instances: number, average_factor, worst_factor, worst_imbalance_ns; many are thinned to the
+    largest of each run. phases: first_instance, last_instance; switches: number, algorithm.
+    """
+    known = bool(instances["worst_factor"].notna().any())
+    columns = (
+        [("worst_factor", "worst ω/T", theme.RED), ("average_factor", "average δ/T", theme.BLUE)]
+        if known
+        else [("worst_imbalance_ns", "ω (ns)", theme.RED)]
+    )
+    numbers = instances["number"].to_numpy(np.int64)
+    starts = axes.edges(len(numbers), MOST_POINTS)
+    figure = go.Figure()
+    for column, name, colour in columns:
+        values = axes.reduced(instances[column].to_numpy(np.float64), MOST_POINTS)
+        figure.add_scatter(
+            x=numbers[starts],
+            y=np.where(values > 0, values, np.nan),
+            mode="lines+markers" if len(values) < 200 else "lines",
+            name=name,
+            line={"color": colour, "width": 1.2},
+            marker={"size": 4},
+            customdata=[factor(v) if known else duration(v) for v in values.tolist()],
+            hovertemplate=f"instance %{{x}}<br>{name} %{{customdata}}<extra></extra>",
+        )
+    if known:
+        figure.add_hline(y=1, line={"color": theme.BALANCED, "dash": "dash", "width": 1.5})
+        figure.add_annotation(  # on a logarithmic axis it stands at the logarithm
+            text="balanced below", x=1, xref="paper", xanchor="right", y=0, yanchor="bottom",
+            showarrow=False, font={"size": 11},
+        )  # fmt: skip
+    _bands(figure, phases)
+    _switches(figure, switches)
+    figure.update_layout(
+        height=300,
+        xaxis={"title": "instance", "range": [numbers[0] - 0.5, numbers[-1] + 0.5]},
+        yaxis={
+            "type": "log",
+            "title": "imbalance factor" if known else "imbalance (ns)",
+            "dtick": 1,
+            "exponentformat": "SI",
+        },
+        hovermode="closest",
+    )
+    return figure
+
+
+def _bands(figure: go.Figure, phases: pd.DataFrame) -> None:
+    if len(phases) < 2:
+        return
+    for i, row in enumerate(phases.head(MOST_BANDS).to_dict("records")):
+        figure.add_vrect(
+            x0=row["first_instance"] - 0.5,
+            x1=row["last_instance"] + 0.5,
+            fillcolor=theme.GREY,
+            opacity=0.14 if i % 2 else 0.04,
+            line_width=0,
+            annotation={"text": f"phase {i + 1}", "font": {"size": 11}},
+            annotation_position="top left",
+        )
+
+
+def _switches(figure: go.Figure, switches: pd.DataFrame) -> None:
+    for row in switches.head(MOST_BANDS).to_dict("records"):
+        figure.add_vline(x=row["number"], line={"color": theme.GREEN, "width": 1.2, "dash": "dot"})
+    if not len(switches):
+        return
+    figure.add_scatter(
+        x=switches["number"],
+        y=[1] * len(switches),
+        mode="markers",
+        name="algorithm changes",
+        marker={"symbol": "diamond", "size": 9, "color": theme.GREEN},
+        customdata=[str(text)[:200] for text in switches["algorithm"]],
+        hovertemplate="from instance %{x} on<br>%{customdata}<extra></extra>",
+    )
+
+
+def heat_map(late: Float, ranks: Int, numbers: Int) -> go.Figure:
+    """Draw how late each rank comes in each instance: ranks (down) x instances, ns, NaN absent.
+
+    `ranks` and `numbers` name what the rows and columns were made of, in order; there may be more
+    of them than rows and columns, which then are runs.
+    """
+    if not late.size or np.isnan(late).all():
+        return axes.blank("nobody has come yet")
+    rows = axes.run_labels(ranks, late.shape[0])
+    starts = numbers[axes.edges(len(numbers), late.shape[1])]
+    largest = float(np.nanmax(late))
+    unit, scale = axes.unit_of(largest)
+    # Few outliers must not make all else look alike.
+    high = float(np.nanquantile(late, 0.995)) or largest
+    figure = go.Figure(
+        go.Heatmap(
+            z=(late / scale).astype(np.float32),
+            x=starts,
+            y=rows,
+            colorscale=theme.SEQUENTIAL,
+            zmin=0,
+            zmax=max(high / scale, 1e-9),
+            colorbar={"title": {"text": unit}, "thickness": 12},
+            hovertemplate=f"rank %{{y}}, instance %{{x}}<br>%{{z:.3~g}} {unit} after the first"
+            "<extra></extra>",
+        )
+    )
+    height = int(min(max(120 + 14 * len(rows), 220), 460))
+    figure.update_layout(
+        height=height,
+        xaxis={"title": "instance", "showgrid": False,
+               "range": [numbers[0] - 0.5, numbers[-1] + 0.5]},
+        yaxis={
+            "title": "rank", "type": "category", "autorange": "reversed", "showgrid": False,
+            "nticks": 20,
+        },
+    )  # fmt: skip
+    return figure
+
+
+def instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> go.Figure:
+    """Draw one instance as the paper's Figure 1: who comes when, stays how long, and waits.
+
+    From columns rank, arrival_ns, exit_ns (0 open), wait_ns; times count from the first arrival.
+    `message_ns` is T, drawn beside ω for comparison.
+    """
+    if not len(table):
+        return axes.blank("no rank of this instance passes the filters")
+    shown = table if len(table) <= axes.MOST_ROWS else _latest_and_others(table)
+    arrival = table["arrival_ns"].to_numpy(np.int64)
+    begin = int(arrival.min())
+    late = (shown["arrival_ns"].to_numpy(np.int64) - begin).astype(np.float64)
+    end = np.where(shown["exit_ns"] > 0, shown["exit_ns"] - begin, np.nan).astype(np.float64)
+    wait = shown["wait_ns"].to_numpy(np.float64)
+    unit, scale = axes.unit_of(float(np.nanmax([*end.tolist(), late.max(), 1.0])))
+    names = [str(rank) for rank in shown["rank"]]
+    figure = go.Figure()
+    inside = np.where(np.isnan(end), late.max() - late, end - late)
+    for name, base, length, colour in (
+        ("waits for others", late, wait, theme.WAITING),
+        ("the rest of the call", late + wait, inside - wait, theme.WORK),
+    ):
+        figure.add_bar(
+            y=names,
+            x=length / scale,
+            base=base / scale,
+            orientation="h",
+            name=name,
+            marker={"color": colour, "line": {"width": 0}},
+            customdata=np.stack(
+                [axes.durations(late), axes.durations(end), axes.durations(length)], 1
+            ),
+            hovertemplate="rank %{y}<br>arrives at %{customdata[0]}, leaves at %{customdata[1]}"
+            f"<br>{name}: %{{customdata[2]}}<extra></extra>",
+        )
+    figure.add_scatter(
+        x=late / scale, y=names, mode="markers", name="arrival",
+        marker={"symbol": "line-ns-open", "size": 11, "color": theme.ORANGE, "line": {"width": 3}},
+        hoverinfo="skip",
+    )  # fmt: skip
+    _figure_one_marks(figure, (arrival - begin).astype(np.float64), scale, message_ns)
+    figure.update_layout(
+        barmode="overlay",
+        height=int(min(max(170 + 22 * len(names), 240), 620)),
+        xaxis={"title": f"time since the first arrival ({unit})", "rangemode": "tozero"},
+        yaxis={"title": "rank", "type": "category", "autorange": "reversed", "nticks": 40},
+        bargap=0.25 if len(names) < 60 else 0,
+        margin={"t": 60},
+    )
+    return figure
+
+
+def _figure_one_marks(figure: go.Figure, late: Float, scale: float, message_ns: float) -> None:
+    """Mark the mean arrival, and ω as a bracket above the ranks."""
+    mean, last = float(late.mean()), float(late.max())
+    figure.add_vline(
+        x=mean / scale, line={"dash": "dash", "width": 1.2, "color": theme.GREY},
+        annotation={"text": "ā", "font": {"size": 13}}, annotation_position="bottom right",
+    )  # fmt: skip
+    text = f"ω = {duration(last)}"
+    if message_ns > 0:
+        text += f" = {factor(last / message_ns)} T"
+    figure.add_shape(
+        type="line", x0=0, x1=last / scale, y0=1.03, y1=1.03, yref="paper",
+        line={"width": 2, "color": theme.ORANGE},
+    )  # fmt: skip
+    figure.add_annotation(
+        text=text, x=last / scale, y=1.03, yref="paper", showarrow=False, xanchor="left", xshift=6
+    )
+
+
+def _latest_and_others(table: pd.DataFrame) -> pd.DataFrame:
+    """Return of very many ranks those at even places in the order of arrival, the last included."""
+    ordered = table.sort_values("arrival_ns", kind="stable")
+    at = np.unique(np.linspace(0, len(ordered) - 1, axes.MOST_ROWS).astype(int))
+    return ordered.iloc[at]
+
+
+def late_ranks(table: pd.DataFrame, instances: int) -> go.Figure:
+    """Draw which rank comes last how often, and how late it is on average.
+
+    From columns rank, host, last (instances), lateness_ns (sum); many ranks in runs.
+    """
+    if not len(table) or not instances:
+        return axes.blank("no complete instance")
+    starts = axes.edges(len(table), axes.MOST_ROWS)
+    counts = np.diff([*starts.tolist(), len(table)])
+    names = axes.run_labels(table["rank"].to_numpy(), axes.MOST_ROWS)
+    last = np.add.reduceat(table["last"].to_numpy(np.float64), starts) / instances * 100
+    mean = np.add.reduceat(table["lateness_ns"].to_numpy(np.float64), starts) / counts / instances
+    unit, scale = axes.unit_of(float(mean.max(initial=0.0)))
+    hosts = table["host"].to_numpy()[starts]
+    figure = go.Figure()
+    figure.add_bar(
+        x=names, y=last, name="comes last in", marker={"color": theme.ORANGE, "line": {"width": 0}},
+        customdata=hosts, hovertemplate="rank %{x} on %{customdata}<br>last in %{y:.3~g} % of the "
+        "instances<extra></extra>",
+    )  # fmt: skip
+    figure.add_scatter(
+        x=names, y=mean / scale, name="mean lateness", yaxis="y2", mode="markers",
+        marker={"color": theme.BLUE, "size": 7 if len(names) < 100 else 4},
+        customdata=np.stack([axes.durations(mean), hosts], 1),
+        hovertemplate="rank %{x} on %{customdata[1]}<br>mean lateness %{customdata[0]}"
+        "<extra></extra>",
+    )  # fmt: skip
+    figure.update_layout(
+        height=280,
+        xaxis={"title": "rank", "type": "category", "nticks": 20},
+        yaxis={"title": "last in (% of instances)", "rangemode": "tozero"},
+        yaxis2={
+            "title": f"mean lateness ({unit})", "overlaying": "y", "side": "right",
+            "rangemode": "tozero", "showgrid": False, "tickmode": "auto",
+        },
+        bargap=0.15 if len(names) < 100 else 0,
+    )  # fmt: skip
+    return figure
+
+
+def distribution(worst_factors: Float) -> go.Figure:
+    """Draw the share of instances in each of the paper's ranges of ω/T (Figure 2)."""
+    counts = in_ranges(worst_factors)
+    known = int(counts.sum())
+    if not known:
+        return axes.blank("no message times, so no factors: `calibrate` measures them")
+    names = [
+        name.replace("-", " to ").replace(">=", "≥ ").replace("<", "< ") for name in RANGE_NAMES
+    ]
+    figure = go.Figure()
+    for title, chosen, colour in (
+        ("balanced", slice(0, 1), theme.BALANCED),
+        ("imbalanced", slice(1, None), theme.RED),
+    ):
+        figure.add_bar(
+            x=names[chosen],
+            y=100 * counts[chosen] / known,
+            name=title,
+            marker={"color": colour, "line": {"width": 0}},
+            customdata=counts[chosen],
+            hovertemplate="ω/T %{x}<br>%{y:.3~g} % of instances (%{customdata})<extra></extra>",
+        )
+    figure.add_vline(x=0.5, line={"dash": "dash", "color": theme.GREY, "width": 1.2})
+    figure.update_layout(
+        height=280,
+        xaxis={"title": "worst-case imbalance factor ω/T", "type": "category",
+               "categoryorder": "array", "categoryarray": names},
+        yaxis={"title": "% of instances", "range": [0, 100]},
+    )  # fmt: skip
+    return figure
+
+
+def in_ranges(worst_factors: Float) -> Int:
+    """Return how many of the known factors are in each of the paper's ranges."""
+    known = worst_factors[~np.isnan(worst_factors)]
+    return np.bincount(np.searchsorted(RANGES, known, "right"), minlength=len(RANGE_NAMES))
+
+
+def shares(table: pd.DataFrame) -> go.Figure:
+    """Draw shares of a variance: columns name, value, and low and high of its confidence."""
+    figure = go.Figure()
+    for i, (name, value, low, high) in enumerate(table.itertuples(index=False)):
+        figure.add_bar(
+            y=[name],
+            x=[100 * value],
+            orientation="h",
+            marker={"color": theme.CYCLE[i], "line": {"width": 0}},
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": [100 * (high - value)],
+                "arrayminus": [100 * (value - low)],
+                "thickness": 1.2,
+            },
+            hovertemplate=f"{name}: {share(value)} ({share(low)} to {share(high)})<extra></extra>",
+        )
+    figure.update_layout(
+        height=50 + 34 * len(table),
+        showlegend=False,
+        margin={"t": 8},
+        xaxis={"ticksuffix": " %"},
+        yaxis={"autorange": "reversed"},
+    )
+    return figure

@@ -1,0 +1,106 @@
+"""Two traces side by side, on the same scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from mpiprof.analysis.callsites import RANGE_NAMES
+from mpiprof.reports.units import share
+from mpiprof.trace.types import Float
+
+from .. import theme
+from . import axes
+from .callsite import in_ranges
+from .overview import COLOURS, TITLES
+
+FIRST, OTHER = theme.GREY, theme.BLUE
+MOST_SITES = 15
+
+
+def times(parts: pd.DataFrame) -> go.Figure:
+    """Draw where the time went in each trace: columns trace, part, ns; one bar a trace."""
+    whole = parts.groupby("trace", sort=False)["ns"].sum()
+    unit, scale = axes.unit_of(float(whole.max()))
+    figure = go.Figure()
+    for part, rows in parts.groupby("part", sort=False):
+        if not (rows["ns"] > 0).any():
+            continue
+        of_all = rows["ns"].to_numpy() / np.maximum(whole[rows["trace"]].to_numpy(), 1)
+        figure.add_bar(
+            y=rows["trace"],
+            x=rows["ns"] / scale,
+            orientation="h",
+            name=TITLES[str(part)],
+            marker={"color": COLOURS[str(part)], "line": {"width": 0}},
+            text=[share(value) for value in of_all],
+            textposition="inside",
+            textangle=0,
+            customdata=axes.durations(rows["ns"]),
+            hovertemplate="%{y}<br>%{fullData.name}: %{customdata} (%{text})<extra></extra>",
+        )
+    figure.update_layout(
+        barmode="stack",
+        height=110 + 44 * len(whole),
+        xaxis={"title": f"time of all ranks ({unit})"},
+        yaxis={"autorange": "reversed", "type": "category"},
+        legend={"traceorder": "normal"},
+    )
+    return figure
+
+
+def callsites(table: pd.DataFrame, column: str, title: str, names: tuple[str, str]) -> go.Figure:
+    """Draw a column of call sites in both traces, from columns place, X and other_X (ns)."""
+    shown = table.head(MOST_SITES)
+    if not len(shown):
+        return axes.blank("no call site in common")
+    values = [shown[c].to_numpy(np.float64) for c in (column, f"other_{column}")]
+    unit, scale = axes.unit_of(float(np.nanmax([*np.concatenate(values), 0.0])))
+    places = [_unique(i, text) for i, text in enumerate(shown["place"])]
+    figure = go.Figure()
+    for name, numbers, colour in zip(names, values, (FIRST, OTHER), strict=True):
+        figure.add_bar(
+            y=places,
+            x=numbers / scale,
+            orientation="h",
+            name=name[:60],
+            marker={"color": colour, "line": {"width": 0}},
+            customdata=axes.durations(np.nan_to_num(numbers)),
+            hovertemplate="%{y}<br>%{fullData.name}: %{customdata}<extra></extra>",
+        )
+    figure.update_layout(
+        barmode="group",
+        bargroupgap=0.05,
+        height=110 + 40 * len(shown),
+        xaxis={"title": f"{title} ({unit})", "rangemode": "tozero"},
+        yaxis={"autorange": "reversed", "type": "category"},
+        legend={"traceorder": "normal"},
+    )
+    return figure
+
+
+def distributions(factors: tuple[Float, Float], names: tuple[str, str]) -> go.Figure:
+    """Draw the shares of instances in the paper's ranges of ω/T in both traces."""
+    ranges = [name.replace("-", " to ").replace(">=", "≥ ") for name in RANGE_NAMES]
+    figure = go.Figure()
+    for values, name, colour in zip(factors, names, (FIRST, OTHER), strict=True):
+        counts = in_ranges(values)
+        figure.add_bar(
+            x=ranges,
+            y=100 * counts / max(int(counts.sum()), 1),
+            name=name[:60],
+            marker={"color": colour, "line": {"width": 0}},
+            hovertemplate="ω/T %{x}<br>%{fullData.name}: %{y:.3~g} %<extra></extra>",
+        )
+    figure.update_layout(
+        height=280,
+        xaxis={"title": "worst-case imbalance factor ω/T", "type": "category"},
+        yaxis={"title": "% of instances", "range": [0, 100]},
+    )
+    return figure
+
+
+def _unique(i: int, text: str) -> str:
+    """Return a label; equal ones of several rows must not fall together."""
+    return text[:60] + "\u200b" * i

@@ -1,0 +1,100 @@
+"""Where the time went: over all ranks, and rank by rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from mpiprof.reports.units import duration, share
+
+from .. import theme
+from . import axes
+
+COLOURS = {
+    "outside": theme.OUTSIDE,
+    "point to point": theme.SKY,
+    "work": theme.WORK,
+    "waiting": theme.WAITING,
+    "other collectives": theme.OLIVE,
+}
+TITLES = {
+    "outside": "outside MPI collectives",
+    "point to point": "point-to-point",
+    "work": "collectives' own work",
+    "waiting": "waiting in collectives",
+    "other collectives": "collectives filtered out",
+}
+
+
+def time_bar(parts: pd.DataFrame) -> go.Figure:
+    """Draw one bar of where all ranks' time went, from columns part and ns."""
+    whole = max(float(parts["ns"].sum()), 1.0)
+    figure = go.Figure()
+    for part, ns in parts.itertuples(index=False):
+        if ns <= 0:
+            continue
+        of_all = ns / whole
+        figure.add_bar(
+            x=[100 * of_all],
+            y=[""],
+            orientation="h",
+            name=f"{TITLES[part]} {share(of_all)}",
+            marker={"color": COLOURS[part], "line": {"width": 0}},
+            text=share(of_all) if of_all > 0.04 else "",
+            textposition="inside",
+            insidetextanchor="middle",
+            textangle=0,
+            hovertemplate=f"{TITLES[part]}<br>{share(of_all)} ({duration(ns)})<extra></extra>",
+        )
+    figure.update_layout(
+        barmode="stack",
+        height=120,
+        xaxis={"visible": False, "range": [0, 100]},
+        yaxis={"visible": False},
+        legend={"traceorder": "normal", "y": -0.1, "yanchor": "top"},
+        margin={"l": 0, "r": 0, "t": 4, "b": 4},
+    )
+    return figure
+
+
+def ranks(table: pd.DataFrame) -> go.Figure:
+    """Draw per rank the waiting it has (up) and what others wait for it (down).
+
+    From columns rank, host, wait_ns, caused_ns; many ranks are aggregated to the means of runs.
+    """
+    if not len(table):
+        return axes.blank("no rank passes the filters")
+    names = axes.run_labels(table["rank"].to_numpy(), axes.MOST_ROWS)
+    starts = axes.edges(len(table), axes.MOST_ROWS)
+    counts = np.diff([*starts.tolist(), len(table)])
+    means = {
+        column: np.add.reduceat(table[column].to_numpy(np.float64), starts) / counts
+        for column in ("wait_ns", "caused_ns")
+    }
+    unit, scale = axes.unit_of(max(float(values.max()) for values in means.values()))
+    hosts = table["host"].to_numpy()[starts]
+    figure = go.Figure()
+    for column, sign, name, colour in (
+        ("wait_ns", 1, "waits", theme.WAITING),
+        ("caused_ns", -1, "is waited for", theme.BLUE),
+    ):
+        values = means[column]
+        figure.add_bar(
+            x=names,
+            y=sign * values / scale,
+            name=name,
+            marker={"color": colour, "line": {"width": 0}},
+            customdata=np.stack([axes.durations(values), hosts], 1),
+            hovertemplate=f"rank %{{x}} on %{{customdata[1]}}<br>{name} %{{customdata[0]}}"
+            "<extra></extra>",
+        )
+    mean = " (mean of each run)" if len(names) < len(table) else ""
+    figure.update_layout(
+        barmode="relative",
+        height=260,
+        xaxis={"title": f"rank{mean}", "type": "category", "nticks": 20},
+        yaxis={"title": f"time ({unit})", "tickformat": "~s" if scale == 1 else None},
+        bargap=0.1 if len(names) < 100 else 0,
+    )
+    return figure

@@ -1,0 +1,108 @@
+"""The grid of call sites: what its columns show, and how they sort and filter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash_ag_grid as dag
+from dash.development.base_component import Component
+
+from . import tables
+from .data import Data
+from .state import State
+
+MOST_ROWS, LOW_ROWS = 5000, 9  # rows that are sent; and up to which the grid is as high as they are
+
+# (field, heading, how it is shown, width, what it means)
+COLUMNS: tuple[tuple[str, str, str, int, str], ...] = (
+    ("place", "call site", "", 190, "file, line and function; how many more there are"),
+    ("operation", "operation", "", 105, ""),
+    ("instances", "count", "count", 75, "instances"),
+    ("bytes", "bytes", "size", 85, "sent by a rank, mean"),
+    ("total_wait_ns", "waiting", "duration", 90, "of all ranks, over all instances"),
+    ("share", "of time", "share", 75, "waiting, of all ranks' time"),
+    ("spark", "ω over the run", "spark", 148, "last minus first arrival"),
+    ("worst_imbalance_ns", "ω", "duration", 85, "last minus first arrival, mean"),
+    ("worst_factor", "ω/T", "factor", 75, "ω in times of one message"),
+    ("average_factor", "δ/T", "factor", 75, "δ in times of one message"),
+    ("latest", "latest", "", 100, "the rank that comes last most often"),
+    ("algorithm", "algorithm", "", 110, "that its instances ran on"),
+    ("balanced_share", "balanced", "share", 85, "instances with ω/T < 1"),
+    ("average_imbalance_ns", "δ", "duration", 85, "mean distance of arrivals from their mean"),
+    ("mean_elapsed_ns", "ē", "duration", 85, "mean time in the call"),
+    ("total_elapsed_ns", "time", "duration", 85, "of all ranks in the calls"),
+    ("size", "ranks", "count", 70, "of its communicator, the largest"),
+)
+
+
+def grid(rows: list[dict[str, Any]], state: State) -> Component:
+    """Return the grid of some rows, the call site of the address chosen."""
+    chosen = str(state.number("callsite", -1))
+    low = len(rows) <= LOW_ROWS
+    return dag.AgGrid(
+        id="callsite-grid",
+        columnDefs=[column(*of) for of in COLUMNS],
+        rowData=rows,
+        getRowId="params.data.callsite",
+        selectedRows={"ids": [chosen]} if chosen != "-1" else None,
+        defaultColDef={
+            "sortable": True,
+            "filter": True,
+            "floatingFilter": True,
+            "suppressHeaderFilterButton": True,
+            "suppressFloatingFilterButton": True,
+            "resizable": True,
+        },
+        dashGridOptions={
+            "rowSelection": {
+                "mode": "singleRow",
+                "checkboxes": False,
+                "enableClickSelection": True,
+            },
+            "rowHeight": 34,
+            "headerHeight": 34,
+            "domLayout": "autoHeight" if low else "normal",
+            "suppressDragLeaveHidesColumns": True,
+            "tooltipShowDelay": 400,
+        },
+        className="ag-theme-quartz" + ("-dark" if state.dark else ""),
+        style={"height": None if low else "380px"},
+    )
+
+
+def grid_rows(data: Data, state: State) -> list[dict[str, Any]]:
+    """Return what the grid shows, costliest first."""
+    sparks = tables.sparklines(data)
+    rows = []
+    for row in tables.records(tables.by_callsite(data, state).head(MOST_ROWS)):
+        shown = {field: tables.plain(row.get(field)) for field, *_ in COLUMNS if field in row}
+        shown["callsite"] = str(row["callsite"])
+        shown["spark"] = sparks.get(int(row["callsite"]), [])
+        shown["latest"] = tables.latest(row)
+        if not row["complete_instances"]:
+            shown["total_wait_ns"] = shown["share"] = None
+        rows.append(shown)
+    return rows
+
+
+def column(field: str, heading: str, shown: str, width: int, meaning: str) -> dict[str, Any]:
+    """Return the grid's definition of a column."""
+    defined: dict[str, Any] = {"field": field, "headerName": heading, "width": width}
+    defined["headerTooltip"] = meaning
+    if shown == "spark":
+        plain = {"sortable": False, "filter": False, "cellDataType": False}
+        return defined | {"cellRenderer": "Sparkline", **plain}
+    if not shown:
+        pinned = {"pinned": "left"} if field == "place" else {}
+        return defined | {"tooltipField": field, **pinned}
+    return defined | {
+        "type": "rightAligned",
+        "filter": "agNumberColumnFilter",
+        "filterParams": {
+            "defaultOption": "greaterThanOrEqual",
+            "allowedCharPattern": "[0-9.a-zA-Zµ% ]",
+            "numberParser": {"function": "quantity(params)"},
+        },
+        "valueFormatter": {"function": f"{shown}(params.value)"},
+        "sortingOrder": ["desc", "asc", None],
+    }

@@ -1,0 +1,139 @@
+"""The state of a running, hung or killed job: who has not arrived, where, and for how long."""
+
+from __future__ import annotations
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from mpiprof.reports import positions, status
+from mpiprof.reports.places import place
+from mpiprof.reports.units import count, duration
+from mpiprof.reports.units import ranks as ranks_of
+
+from . import components, tables
+from .data import Data
+from .state import State
+
+MOST_PENDING, MOST_ROWS, MOST_MISSING = 20, 60, 16
+
+
+def found_in(data: Data) -> tuple[list[positions.Position], list[positions.Pending]]:
+    """Return where each rank is, and what is pending."""
+    return data.once("positions", lambda: positions.find(data.trace))
+
+
+def strip(data: Data, state: State) -> Component | None:
+    """Return one line on a job that is running, for all pages; None on any other."""
+    if data.ended:
+        return None
+    found, pending = found_in(data)
+    if not status.is_running(data.trace, found):
+        return None
+    time_ns = status.now_ns(data.trace)
+    told = f"running, {duration(float(data.trace.duration_ns))} recorded"
+    stuck = next((one for one in pending if one.missing), None)
+    if stuck is not None:
+        where = ", ".join(place(status.site_of(data.trace, site)) for site in stuck.sites[:1])
+        told += f"; {stuck.operations[0]} at {where or 'unknown place'} waits for rank "
+        told += f"{ranks_of(stuck.missing)}, entered {_since(data, stuck.since_ns, time_ns)}"
+    return dcc.Link(tables.text_of(told), href="/live" + state.shared().query())
+
+
+def now(data: Data, state: State) -> list[Component]:
+    """Return the state of the job at this moment."""
+    trace = data.trace
+    found, pending = found_in(data)
+    running = status.is_running(trace, found)
+    time_ns = status.now_ns(trace) if running else None
+    left = [p for p in found if not p.finished]
+    if not left:
+        told, kind = "The job has ended.", "ended"
+    elif running:
+        told, kind = "The job is running.", "running"
+    else:
+        told, kind = "The job did not end, and none of its processes is alive here.", "dead"
+    facts = [
+        ("job", tables.text_of(trace.program)),
+        ("state", html.Span(told, className=f"state {kind}")),
+        ("ranks", count(trace.ranks)),
+        ("ended", count(trace.ranks - len(left))),
+        ("recorded", duration(float(trace.duration_ns))),
+    ]
+    chosen = set(data.ranks(state).tolist())
+    shown = [one for one in pending if chosen & {*one.arrived, *one.missing}]
+    cards = [_pending(data, one, found, time_ns) for one in shown[:MOST_PENDING]]
+    if not cards:
+        cards = [html.P("No collective is pending.", className="note")]
+    table = _table(data, [p for p in found if p.rank in chosen], time_ns)
+    return [
+        html.Div(
+            [
+                components.card("Status", components.facts(facts)),
+                html.Section([html.H2("Pending collectives"), *cards], className="stack"),
+                components.card("Where every rank is", table),
+            ],
+            className="stack",
+        )
+    ]
+
+
+def _pending(
+    data: Data, one: positions.Pending, found: list[positions.Position], time_ns: int | None
+) -> Component:
+    places = ", ".join(place(status.site_of(data.trace, site)) for site in one.sites[:4])
+    since = _since(data, one.since_ns, time_ns)
+    head = f"{one.operations[0]} at {tables.text_of(places) or 'unknown place'}"
+    about = f"number {one.sequence} on {status.communicator_name(data.trace, one.communicator)}"
+    lines: list[Component] = [
+        html.P(f"{tables.text_of(about)}, first entered {since}", className="note"),
+        html.P(["arrived: ", ranks_of(one.arrived) or "nobody"]),
+    ]
+    if len(one.operations) > 1:
+        mismatch = f"Ranks call different operations here: {', '.join(one.operations[:8])}"
+        lines.append(components.warning(mismatch))
+    if one.missing:
+        lines.append(html.P(["not arrived: ", html.B(ranks_of(one.missing))], className="missing"))
+        lines.append(
+            html.Ul([_missing(data, found[r], time_ns) for r in one.missing[:MOST_MISSING]])
+        )
+    else:
+        lines.append(html.P("All have arrived: it is being carried out."))
+    return components.card(head, *lines)
+
+
+def _missing(data: Data, position: positions.Position, time_ns: int | None) -> Component:
+    call = position.current
+    who = f"rank {position.rank} on {tables.text_of(data.host_of(position.rank))} "
+    if call is None:
+        return html.Li(who + "has called no collective yet")
+    if position.finished:
+        return html.Li(who + "has finished")
+    doing = "is in" if position.open else "was last seen leaving"
+    where = tables.text_of(place(status.site_of(data.trace, call.site)))
+    since = _since(data, call.exit_ns or call.enter_ns, time_ns)
+    return html.Li(f"{who}{doing} {call.operation} at {where}, {since}")
+
+
+def _since(data: Data, at_ns: int, time_ns: int | None) -> str:
+    if time_ns is not None:
+        return f"{duration(float(max(time_ns - at_ns, 0)))} ago"
+    return f"{duration(float(at_ns - data.trace.started_ns))} after the start"
+
+
+def _table(data: Data, found: list[positions.Position], time_ns: int | None) -> Component:
+    """Return the ranks, those that do the same at the same place in one row."""
+    groups: dict[tuple[str, str, str], list[positions.Position]] = {}
+    for position in found:
+        call = position.current
+        doing = "no collective yet" if call is None else call.operation
+        doing = f"after {doing}" if call is not None and not position.open else doing
+        where = "" if call is None else place(status.site_of(data.trace, call.site))
+        groups.setdefault((position.state, doing, where), []).append(position)
+    head = html.Thead(html.Tr([html.Th(h) for h in ("ranks", "state", "call", "place", "since")]))
+    rows = []
+    for (state, doing, where), members in list(groups.items())[:MOST_ROWS]:
+        times = [c.exit_ns or c.enter_ns for p in members if (c := p.current) is not None]
+        since = _since(data, min(times), time_ns) if times else ""
+        cells = (ranks_of([p.rank for p in members]), state, doing, tables.text_of(where), since)
+        rows.append(html.Tr([html.Td(cell) for cell in cells]))
+    return html.Table([head, html.Tbody(rows)], className="table")

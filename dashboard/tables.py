@@ -1,0 +1,181 @@
+"""The tables behind the pages: what passes the filters, summed the way a picture needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.reports import json
+from mpiprof.reports.places import places
+from mpiprof.reports.units import UNKNOWN, share
+from mpiprof.trace.types import Float, Int
+
+from .data import Data
+from .state import State
+
+SUMS = ["elapsed_ns", "wait_ns", "caused_ns", "lateness_ns", "last"]
+PARTS = ("outside", "point to point", "work", "waiting", "other collectives")
+SPARKS = 40  # points of a sparkline
+
+
+def totals(data: Data, state: State) -> pd.DataFrame:
+    """Return `rank_totals` of what passes all filters; of a summary, without any waiting."""
+    if data.trace.record == "summary":
+        table = data.once("totals", lambda: _of_summary(data))
+    else:
+        table = data.derive("rank_totals")
+    good = np.ones(len(table), np.bool_)
+    if state.communicators and data.trace.record != "summary":
+        good &= table["communicator"].isin(state.communicators).to_numpy()
+    if state.operations:
+        good &= table["operation"].isin(state.operations).to_numpy()
+    if state.nodes or state.ranks:
+        good &= table["rank"].isin(data.ranks(state)).to_numpy()
+    return table[good]
+
+
+def _of_summary(data: Data) -> pd.DataFrame:
+    summary = data.trace.summary
+    sites = summary.groupby(["operation", "site_id"], sort=False).ngroup()
+    table = pd.DataFrame(
+        {
+            "callsite": sites,
+            "operation": summary["operation"],
+            "communicator": "",
+            "rank": summary["rank"],
+            "instances": summary["calls"],
+            "elapsed_ns": summary["total_ns"],
+        }
+    )
+    for name in SUMS[1:]:
+        table[name] = 0
+    return table
+
+
+def by_rank(data: Data, state: State) -> pd.DataFrame:
+    """One row a rank that passes: rank, host, the SUMS, point_to_point_ns, run_ns."""
+    ranks = data.ranks(state)
+    sums = totals(data, state).groupby("rank")[SUMS].sum()
+    table = sums.reindex(ranks, fill_value=0).reset_index(names="rank")
+    between = data.derive("point_to_point")
+    table["point_to_point_ns"] = between[ranks]
+    table["host"] = [data.host_of(rank) for rank in ranks.tolist()]
+    table["run_ns"] = data.trace.duration_ns
+    return table
+
+
+def time_parts(data: Data, state: State) -> pd.DataFrame:
+    """Return where the time of the ranks that pass went: part (of PARTS), ns; they sum to all.
+
+    What the filters by operation or communicator leave out of the collectives is a part of its
+    own. Point-to-point time can't be more than what is outside collectives.
+    """
+    ranks = by_rank(data, state)
+    everything = by_rank(data, State(ranks=state.ranks, nodes=state.nodes))
+    whole = float(data.trace.duration_ns) * len(ranks)
+    elapsed, wait = float(ranks["elapsed_ns"].sum()), float(ranks["wait_ns"].sum())
+    collective = float(everything["elapsed_ns"].sum())
+    outside = max(whole - collective, 0.0)
+    between = min(float(ranks["point_to_point_ns"].sum()), outside)
+    values = [outside - between, between, elapsed - wait, wait, collective - elapsed]
+    return pd.DataFrame({"part": PARTS, "ns": values})
+
+
+def by_callsite(data: Data, state: State) -> pd.DataFrame:
+    """Return `callsites` that occur under the filters, costliest first, with `place` and `share`.
+
+    total_wait_ns and total_elapsed_ns are of what passes the filters, share is the waiting's part
+    of these ranks' time; means over instances are of the whole call site.
+    """
+    sums = totals(data, state).groupby("callsite")[["elapsed_ns", "wait_ns", "caused_ns"]].sum()
+    table = data.callsites[data.callsites["callsite"].isin(sums.index)].copy()
+    at = sums.reindex(table["callsite"])
+    table["total_elapsed_ns"] = at["elapsed_ns"].to_numpy()
+    table["total_wait_ns"] = at["wait_ns"].to_numpy()
+    table["place"] = [places(sites)[:400] for sites in table["sites"]]
+    whole = max(float(data.trace.duration_ns) * len(data.ranks(state)), 1.0)
+    table["share"] = table["total_wait_ns"] / whole
+    order = ["total_wait_ns", "total_elapsed_ns"]
+    return table.sort_values(order, ascending=False, kind="stable", ignore_index=True)
+
+
+def instances_of(data: Data, callsite: int, state: State) -> pd.DataFrame:
+    """Return the instances of a call site that pass the filters; `number`: 0-based, of all."""
+
+    def make() -> pd.DataFrame:
+        table = data.instances
+        found = table[table["callsite"] == callsite].reset_index(drop=True)
+        found["number"] = np.arange(len(found))
+        return found
+
+    found = data.once(("instances", callsite), make)
+    return found[data.passing(found, state)]
+
+
+def sparklines(data: Data) -> dict[int, list[float | None]]:
+    """Return per call site its worst imbalance (ns) over the run: means of SPARKS equal parts."""
+
+    def make() -> dict[int, list[float | None]]:
+        table = data.instances
+        return {
+            int(str(callsite)): binned(part["worst_imbalance_ns"].to_numpy(np.float64))
+            for callsite, part in table.groupby("callsite", sort=False)
+        }
+
+    return data.once("sparklines", make)
+
+
+def binned(values: Float, most: int = SPARKS) -> list[float | None]:
+    """Return means of at most `most` consecutive parts; None where nothing is known."""
+    if not len(values):
+        return []
+    edges = np.linspace(0, len(values), min(most, len(values)) + 1).astype(int)[:-1]
+    known = ~np.isnan(values)
+    total = np.add.reduceat(np.where(known, values, 0.0), edges)
+    count = np.add.reduceat(known.astype(np.int64), edges)
+    return [float(t / c) if c else None for t, c in zip(total, count, strict=True)]
+
+
+def text_of(value: Any) -> str:
+    """Return text from a trace at a length that a page can hold."""
+    text = str(value)
+    return text if len(text) <= 300 else text[:299] + "…"
+
+
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows as dicts."""
+    return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can hold it: unknown numbers as None, text at a bounded length."""
+    if isinstance(value, str):
+        return text_of(value)
+    return json.plain(value)
+
+
+def latest(row: Mapping[str, Any]) -> str:
+    """Return who comes last most often at a call site, as text."""
+    if pd.isna(row["latest_rank"]):
+        return UNKNOWN
+    return f"{row['latest_rank']} in {share(row['latest_share'])}"
+
+
+def members(data: Data, callsite: int) -> Int:
+    """Return the world ranks that take part at a call site, ascending."""
+    table = totals(data, State())
+    return np.unique(table.loc[table["callsite"] == callsite, "rank"].to_numpy(np.int64))
+
+
+def switches(instances: pd.DataFrame) -> pd.DataFrame:
+    """Return where the algorithm changes, probes aside: number and algorithm from there on."""
+    held = instances
+    if "choice" in instances:
+        held = instances[(instances["choice"] != "probe").to_numpy()]
+    names = held["algorithm"].astype(str).to_numpy()
+    changed = np.flatnonzero(names[1:] != names[:-1]) + 1
+    found: pd.DataFrame = held.iloc[changed][["number", "algorithm"]]
+    return found
