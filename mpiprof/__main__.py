@@ -24,6 +24,7 @@ VERBS = (
     "view",
     "export",
     "status",
+    "tune",
     "algorithms",
     "calibrate",
     "doctor",

@@ -105,15 +105,15 @@ def _alltoall(case: Case, comm: Any) -> Call:
 
 
 def _bcast(case: Case, comm: Any) -> Call:
-    n, mpi = case.problem.bytes, mpi4py()
-    message = np.full(n, 7 if comm.rank == 0 else 0, np.uint8)
+    n, root, mpi = case.problem.bytes, case.problem.root, mpi4py()
+    message = np.full(n, 7 if comm.rank == root else 0, np.uint8)
     return Call(
-        lambda: comm.Bcast([message, n, mpi.BYTE], 0), message, message, np.full(n, 7, np.uint8)
+        lambda: comm.Bcast([message, n, mpi.BYTE], root), message, message, np.full(n, 7, np.uint8)
     )
 
 
 def _reduction(case: Case, comm: Any) -> Call:
-    mpi, unit = mpi4py(), case.problem.unit
+    mpi, unit, root = mpi4py(), case.problem.unit, case.problem.root
     count = case.problem.bytes // unit
     if case.maxloc:
         layout = np.dtype([("value", np.float64), ("place", np.int32)], align=True)
@@ -123,15 +123,81 @@ def _reduction(case: Case, comm: Any) -> Call:
         expected["value"], expected["place"] = comm.size - 1, comm.size - 1
         kind, op = mpi.DOUBLE_INT, mpi.MAXLOC
     else:
-        sent = np.full(count, comm.rank + 1.0)
-        expected = np.full(count, comm.size * (comm.size + 1) / 2)
-        kind, op = mpi.DOUBLE, mpi.SUM
+        number, kind = _numbers(unit)
+        sent = np.full(count, comm.rank + 1, number)
+        expected = np.full(count, comm.size * (comm.size + 1) // 2).astype(number)
+        op = mpi.SUM
     received = sent.copy()
     out, into = [sent, count, kind], [received, count, kind]
     if case.operation == "reduce":
-        wanted = expected if comm.rank == 0 else None
-        return Call(lambda: comm.Reduce(out, into, op, 0), sent, received, wanted)
+        wanted = expected if comm.rank == root else None
+        return Call(lambda: comm.Reduce(out, into, op, root), sent, received, wanted)
     return Call(lambda: comm.Allreduce(out, into, op), sent, received, expected)
+
+
+def _numbers(unit: int) -> tuple[Any, Any]:
+    """Return what has elements of so many bytes to be summed: for NumPy and for MPI."""
+    mpi = mpi4py()
+    kinds = {8: (np.float64, mpi.DOUBLE), 4: (np.float32, mpi.FLOAT), 2: (np.uint16, mpi.UINT16_T)}
+    return kinds.get(unit, (np.uint8, mpi.UINT8_T))
+
+
+def _reduce_scatter(case: Case, comm: Any) -> Call:
+    p = case.problem
+    number, kind = _numbers(p.unit)
+    counts = [n // p.unit for n in p.counts or [p.bytes] * comm.size]
+    own = counts[comm.rank]
+    sent = np.full(sum(counts), comm.rank + 1, number)
+    received = np.zeros(own, number)
+    expected = np.full(own, comm.size * (comm.size + 1) // 2).astype(number)
+    out, into, op = [sent, sum(counts), kind], [received, own, kind], mpi4py().SUM
+    if p.counts:
+        return Call(lambda: comm.Reduce_scatter(out, into, counts, op), sent, received, expected)
+    return Call(
+        lambda: comm.Reduce_scatter_block([sent, own, kind], into, op), sent, received, expected
+    )
+
+
+def _alltoallv(case: Case, comm: Any) -> Call:
+    mpi, rows = mpi4py(), case.problem.rows
+    to, of = list(rows[comm.rank]), [row[comm.rank] for row in rows]
+    sent = np.full(sum(to), comm.rank + 1, np.uint8)
+    received = np.full(sum(of), 0, np.uint8)
+    out, into = ([b, c, _displacements(c), mpi.BYTE] for b, c in ((sent, to), (received, of)))
+    return Call(lambda: comm.Alltoallv(out, into), sent, received, _gathered(of))
+
+
+def _gather(case: Case, comm: Any) -> Call:
+    p, mpi = case.problem, mpi4py()
+    counts, at_root = list(p.counts or [p.bytes] * comm.size), comm.rank == p.root
+    sent = np.full(counts[comm.rank], comm.rank + 1, np.uint8)
+    received = np.full(sum(counts) if at_root else 0, 0, np.uint8)
+    out = [sent, counts[comm.rank], mpi.BYTE]
+    wanted = _gathered(counts) if at_root else None
+    if p.counts:
+        into = [received, counts, _displacements(counts), mpi.BYTE] if at_root else None
+        return Call(lambda: comm.Gatherv(out, into, p.root), sent, received, wanted)
+    into = [received, p.bytes, mpi.BYTE] if at_root else None
+    return Call(lambda: comm.Gather(out, into, p.root), sent, received, wanted)
+
+
+def _scatter(case: Case, comm: Any) -> Call:
+    p, mpi = case.problem, mpi4py()
+    counts, at_root = list(p.counts or [p.bytes] * comm.size), comm.rank == p.root
+    own = counts[comm.rank]
+    sent = _gathered(counts) if at_root else np.zeros(0, np.uint8)
+    received = np.full(own, 0, np.uint8)
+    into, wanted = [received, own, mpi.BYTE], np.full(own, comm.rank + 1).astype(np.uint8)
+    if p.counts:
+        out = [sent, counts, _displacements(counts), mpi.BYTE] if at_root else None
+        return Call(lambda: comm.Scatterv(out, into, p.root), sent, received, wanted)
+    out = [sent, p.bytes, mpi.BYTE] if at_root else None
+    return Call(lambda: comm.Scatter(out, into, p.root), sent, received, wanted)
+
+
+def _barrier(_: Case, comm: Any) -> Call:
+    nothing = np.zeros(0, np.uint8)
+    return Call(comm.Barrier, nothing, nothing, None)
 
 
 def _line(case: Case, comm: Any) -> Call:
@@ -151,8 +217,16 @@ CALLS: dict[str, Callable[[Case, Any], Call]] = {
     "allgather": _allgather,
     "allgatherv": _allgatherv,
     "alltoall": _alltoall,
+    "alltoallv": _alltoallv,
+    "barrier": _barrier,
     "bcast": _bcast,
+    "gather": _gather,
+    "gatherv": _gather,
     "reduce": _reduction,
+    "reduce_scatter": _reduce_scatter,
+    "reduce_scatter_block": _reduce_scatter,
+    "scatter": _scatter,
+    "scatterv": _scatter,
     "allreduce": _reduction,
     LINE: _line,
 }

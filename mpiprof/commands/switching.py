@@ -140,6 +140,7 @@ def fitted(args: argparse.Namespace, plan: Plan, mpi: Mpi, environment: Mapping[
 def is_mpi(text: str, mpi: Mpi) -> bool:
     """Whether an MPI's name and version, as a trace has them, may be those of the MPI here."""
     name, _, version = text.rpartition(" ")
+    version = version.removeprefix("v")
     if mpi.abi == "mpiabi" or not version[:1].isdigit():
         return True
     if name in library.FAMILIES.values() and name != mpi.family:

@@ -65,14 +65,19 @@ def read(path: Path) -> Machine:
         ) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} can't be read as a machine table: {error}") from None
+    return of_table(table, str(path))
+
+
+def of_table(table: Any, name: str) -> Machine:
+    """Return the machine of a table, such as a trace's; raises UsageError, which names it."""
     if not isinstance(table, dict):
-        raise UsageError(f"{path} is no machine table: make one with `calibrate -o FILE`")
+        raise UsageError(f"{name} is no machine table: make one with `calibrate -o FILE`")
     links = [_link(table, name) for name in ("between", "within")]
     # What the ranks had none of: the other link stands in.
     between, within = links[0] or links[1], links[1] or links[0]
     gamma = table.get("gamma_sum_ns_per_byte") or 0.0
     if between is None or within is None or not isinstance(gamma, int | float):
-        raise UsageError(f"{path} holds no alpha and beta: make it with `calibrate -o FILE`")
+        raise UsageError(f"{name} holds no alpha and beta: make it with `calibrate -o FILE`")
     return Machine(*between, float(gamma), *within)
 
 

@@ -1,0 +1,298 @@
+"""Find the best algorithm for each call site of a recorded program, and write a plan.
+
+  python -m mpiprof tune TRACE --summary               what the program could gain, by operation
+  python -m mpiprof tune TRACE -o plan.json            by the model, from the recorded arrivals
+  mpiexec -n 16 python -m mpiprof tune TRACE --replay -o plan.json
+                                                       by measuring: the same arrivals, sizes and
+                                                       contributions, without the program
+  python -m mpiprof tune TRACE --replay -n 4           starts the mpiexec that fits by itself
+  python -m mpiprof tune TRACE --from-selection -o plan.json
+                                                       what `run --switch auto` has found
+  mpiexec -n 16 python -m mpiprof run --switch plan.json app.py
+
+Without TRACE it is the newest one in this folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.errors import UsageError
+from mpiprof.invocation import invocation
+
+if TYPE_CHECKING:
+    from mpiprof.model.machine import Machine
+    from mpiprof.trace import Trace
+    from mpiprof.tune.result import Result, Verdict
+    from mpiprof.tune.work import Work
+
+SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+MOST_BUDGET_S = 24 * 3600.0
+TOP = 15
+
+
+def budget(text: str) -> float:
+    """Convert 90s, 2m or 1h to seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)", text.strip().lower())
+    value = float(found[1]) * SECONDS[found[2]] if found else 0.0
+    if not 1 <= value <= MOST_BUDGET_S:
+        raise argparse.ArgumentTypeError(f"{text!r}: a time from 1s to 24h, such as 90s or 2m")
+    return value
+
+
+def number(least: int, most: int) -> Any:
+    """Return what converts an option's value to a number in a range."""
+
+    def convert(text: str) -> int:
+        if not re.fullmatch(r"\d{1,9}", text) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r}: a number from {least} to {most}")
+        return int(text)
+
+    return convert
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this verb."""
+    add = parser.add_argument
+    add("trace", nargs="?", type=Path, metavar="TRACE", help="the trace folder")
+    add("-o", dest="output", type=Path, metavar="PLAN", help="write a plan for `run --switch`")
+    add("--summary", action="store_true", help="what the program could gain, by operation")
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--replay", action="store_true", help="measure on the ranks of a job")
+    way.add_argument("--from-selection", action="store_true", help="what `auto` has found")
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("-n", dest="ranks", type=number(2, 1 << 20), metavar="N")
+    place.add_argument("--cluster", metavar="16x100mbit", help="replay on an emulated cluster")
+    add("--budget", type=budget, default=120.0, metavar="2m", help="take no longer (2m)")
+    add("--site", metavar="PATTERN", help="only call sites whose place has this in it")
+    add("--machine", type=Path, metavar="FILE", help="simulate this machine, as `calibrate` found")
+    add(
+        "--top", type=number(1, 10**6), default=TOP, metavar="N", help=f"lines of the table ({TOP})"
+    )
+    add("--json", action="store_true", help="print everything as data")
+    # Set by --replay -n and --cluster for the ranks that they start.
+    add("--works", type=Path, help=argparse.SUPPRESS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read the trace, try the candidates, print what was found and write the plan."""
+    check(args)
+    if args.replay:
+        from mpiprof.commands.replaying import run as replay
+
+        return replay(args)
+    trace, name = opened(args)
+    if args.from_selection:
+        return from_selection(args, trace, name)
+    from mpiprof.commands.progress import bar
+    from mpiprof.tune import predict
+
+    works = chosen_works(args, trace, predict.patterns_for(trace.ranks))
+    machine = machine_of(args, trace)
+    with bar("simulating", len(works)) as step:
+        results = predict.predict(works, machine, args.budget, lambda: step(1))
+    return conclude(args, trace, name, results, recorded_origin(trace, "model"))
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that do not go together, before anything is read."""
+    if not args.replay and (args.ranks is not None or args.cluster):
+        raise UsageError("-n and --cluster are for --replay: the model needs no ranks")
+    if args.replay and args.machine is not None:
+        raise UsageError("--machine is for the model: --replay measures the machine that it is on")
+    if args.from_selection and (args.summary or args.machine or args.site):
+        raise UsageError("--from-selection takes what auto found as it is: only -o goes with it")
+    if args.output is not None:
+        check_output(args.output)
+
+
+def check_output(path: Path) -> None:
+    """Raise UsageError where a plan can't be written."""
+    if path.is_dir() or not path.name:
+        raise UsageError(f"-o {path} is a folder: name a file, such as plan.json")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"-o {path}: there is no folder {path.parent}")
+
+
+def opened(args: argparse.Namespace) -> tuple[Trace, str]:
+    """Return the trace and its name as it was given."""
+    import mpiprof
+    from mpiprof.commands.folders import chosen
+    from mpiprof.commands.progress import working
+
+    folder = chosen(args.trace)
+    with working(f"reading {folder}"):
+        return mpiprof.open(folder), str(folder)
+
+
+def chosen_works(args: argparse.Namespace, trace: Trace, patterns: int) -> list[Work]:
+    """Return what the trace asks of the algorithms; raises UsageError for an unknown call site."""
+    from mpiprof.commands.progress import working
+    from mpiprof.tune import work
+
+    with working(f"reading {trace.path}"):
+        found = work.works(trace, patterns)
+    if args.site is None:
+        return found
+    chosen = [w for w in found if args.site in f"{w.operation} {w.place}" or args.site in w.sites]
+    if not chosen:
+        from mpiprof.tune.rules import nearest
+
+        known = dict.fromkeys(site for w in found for site in (w.sites or (w.place,)))
+        some = nearest(args.site, list(known)[:50]) if known else "there are none"
+        raise UsageError(f"--site {args.site}: no such call site in {trace.path}; {some}")
+    return chosen
+
+
+def machine_of(args: argparse.Namespace, trace: Trace) -> Machine:
+    """Return the machine to simulate; raises UsageError where none is known."""
+    from mpiprof.model import machine
+
+    if args.machine is not None:
+        return machine.read(args.machine)
+    table = trace.meta.get("machine")
+    if table is None:
+        raise UsageError(
+            f"{trace.path} knows no message times: measure the machine with `calibrate -o FILE` "
+            "and give --machine FILE"
+        )
+    return machine.of_table(table, f"{trace.path}/meta.json")
+
+
+def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:
+    """Return where and when a trace was recorded, for its plan."""
+    from mpiprof.reports.text import mpi_name
+    from mpiprof.tune import entries
+
+    hosts = [str(host) for host in trace.processes["host"] if isinstance(host, str)]
+    return entries.origin(how, mpi_name(trace.mpi), hosts, str(trace.meta.get("started", ""))[:10])
+
+
+# ---- what was found
+
+
+def conclude(
+    args: argparse.Namespace,
+    trace: Trace,
+    name: str,
+    results: Sequence[Result],
+    origin: Mapping[str, Any],
+    head: Sequence[str] = (),
+) -> int:
+    """Print what was found, and write the plan."""
+    from mpiprof.reports import text, tuning
+    from mpiprof.tune import result, rows
+
+    total = float(trace.callsites["total_elapsed_ns"].sum()) if len(trace.callsites) else 0.0
+    verdicts = [result.judge(one, total) for one in results]
+    found = [rows.row(v) for v in verdicts]
+    plan = rows.plan(verdicts, origin)
+    if args.output is not None:
+        write_plan(args.output, plan, origin)
+    if args.json:
+        print_json(args, trace, found, rows.summary(trace, verdicts), plan)
+        return 0
+    parts = [text.facts(trace), *head]
+    if args.summary:
+        parts.append(tuning.summary(rows.summary(trace, verdicts)))
+    elif found:
+        parts.append(tuning.works(found, args.top))
+    else:
+        parts.append("No blocking collective with another algorithm was recorded.")
+    parts.append(ending(args, trace, name, verdicts, plan))
+    print("\n\n".join(parts))
+    return 0
+
+
+def write_plan(path: Path, plan: Sequence[dict[str, Any]], origin: Mapping[str, Any]) -> None:
+    """Write a plan, dated today where it was measured today."""
+    from mpiprof.tune import entries
+
+    date = origin["date"] or time.strftime("%Y-%m-%d")
+    dated = [one | {"measured": one["measured"] | {"date": date}} for one in plan]
+    entries.write(path, dated)
+
+
+def print_json(
+    args: argparse.Namespace,
+    trace: Trace,
+    works: Sequence[Mapping[str, Any]],
+    summary: Sequence[Mapping[str, Any]],
+    plan: Sequence[Mapping[str, Any]],
+) -> None:
+    """Print everything; what is not known is null."""
+    from mpiprof.reports import json
+
+    data = {
+        "version": 1,
+        "trace": str(trace.path),
+        "program": trace.program,
+        "works": list(works),
+        "summary": list(summary),
+        "plan": list(plan),
+        "written": None if args.output is None else str(args.output),
+    }
+    print(json.text(known(data)))
+
+
+def known(value: Any) -> Any:
+    """Return data with null in place of what JSON has no number for."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {name: known(one) for name, one in value.items()}
+    return [known(one) for one in value] if isinstance(value, list) else value
+
+
+def ending(
+    args: argparse.Namespace,
+    trace: Trace,
+    name: str,
+    verdicts: Sequence[Verdict],
+    plan: Sequence[Any],
+) -> str:
+    """Return what was written, and the next useful command."""
+    from mpiprof.tune.result import DOUBTFUL
+
+    said = []
+    if args.output is not None:
+        many = "1 entry" if len(plan) == 1 else f"{len(plan)} entries"
+        said.append(f"{args.output}: {many}" + ("" if plan else ", as nothing is certain to gain"))
+    again = f"{invocation()} tune {name}"
+    doubtful = any(v.worth == DOUBTFUL for v in verdicts)
+    if args.output is not None and plan:
+        program = trace.program if trace.program != "?" else "app.py"
+        here = f"mpiexec -n {trace.ranks} {invocation()} run --switch {args.output} {program}"
+        said.append(f"next: {here}")
+    elif doubtful and not args.replay:
+        said.append(f"next: mpiexec -n {trace.ranks} {again} --replay -o plan.json   (measures it)")
+    elif plan:
+        said.append(f"next: {again}{' --replay' * bool(args.replay)} -o plan.json")
+    else:
+        said.append(f"next: {invocation()} report {name}   (who is late, where nothing else helps)")
+    return "\n".join(said)
+
+
+def from_selection(args: argparse.Namespace, trace: Trace, name: str) -> int:
+    """Write the plan of what a program found for itself."""
+    from mpiprof.tune import selection
+
+    found = selection.read(trace.path)
+    plan = selection.to_entries(found, recorded_origin(trace, "auto"))
+    if args.output is not None:
+        write_plan(args.output, plan, recorded_origin(trace, "auto"))
+    if args.json:
+        print_json(args, trace, [], [], plan)
+        return 0
+    print(f"{len(found)} groups of calls chose for themselves, {len(plan)} entries of a plan")
+    for one in plan:
+        where = ", ".join(one.get("call_sites", [])) or "wherever it is called"
+        print(f"  {one['operation']} at {where}: {one['algorithm']}; {one['why']}")
+    print(ending(args, trace, name, [], plan))
+    return 0

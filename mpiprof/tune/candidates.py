@@ -1,0 +1,102 @@
+"""What may run in place of the library's own: the catalogue, filtered, with some parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mpiprof.errors import MpiprofError
+from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
+from mpiprof.model.machine import Machine
+from mpiprof.model.rounds import pipeline_block_size, ring_block_size
+from mpiprof.model.schedule import Problem, Schedule
+from mpiprof.tune.work import Work
+
+AROUND = (0.5, 1.0, 2.0)  # block sizes, by that of formula (2)
+KILO = 1024
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An algorithm with its parameters."""
+
+    algorithm: Algorithm
+    parameters: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """As `run --switch` reads it."""
+        return ":".join([self.algorithm.name, *(f"{n}={v}" for n, v in self.parameters)])
+
+    def problem(self, given: Problem, machine: Machine, nodes: tuple[int, ...]) -> Problem:
+        """Return a problem with the parameters set."""
+        words = dict(self.parameters)
+        changes: dict[str, Any] = {"alpha": machine.alpha, "beta": machine.beta}
+        changes["nodes"] = nodes[: given.size] if len(set(nodes)) < len(nodes) else ()
+        if "block_size" in words:
+            changes["block_size"] = int(words["block_size"])
+        if "order" in words:
+            changes["order"] = words["order"]
+        return replace(given, **changes)
+
+
+def candidates(work: Work, machine: Machine) -> list[Candidate]:
+    """Return what can run where a work does, in the catalogue's order."""
+    problem = work.patterns[-1].problem
+    found = []
+    for algorithm in catalogue():
+        if algorithm.operation != work.operation:
+            continue
+        if algorithm.intercommunicator != bool(work.remote_size):
+            continue
+        if not _applies(algorithm, problem):
+            continue
+        found += [Candidate(algorithm, words) for words in _parameters(algorithm, work, machine)]
+    return found
+
+
+def _applies(algorithm: Algorithm, problem: Problem) -> bool:
+    try:
+        Schedule(algorithm, problem, 0).close()
+    except MpiprofError:
+        return False
+    return True
+
+
+def _parameters(
+    algorithm: Algorithm, work: Work, machine: Machine
+) -> Iterator[tuple[tuple[str, str], ...]]:
+    known = parameters_of(algorithm)
+    problem = max((p.problem for p in work.patterns), key=lambda p: sum(p.counts) + p.bytes)
+    sizes = _block_sizes(algorithm, problem, machine) if "block_size" in known else []
+    blocks: list[tuple[tuple[str, str], ...]] = [(("block_size", str(n)),) for n in sizes] or [()]
+    yield from blocks
+    middle = blocks[len(blocks) // 2]
+    for order in known.get("order", ()):
+        spread = order == "spread" and 0 in problem.counts
+        nodes = order in ("nodes", "both") and 1 < len(set(work.nodes)) < len(work.nodes)
+        if spread or (nodes and (order == "nodes" or 0 in problem.counts)):
+            yield (*middle, ("order", order))
+
+
+def _block_sizes(algorithm: Algorithm, problem: Problem, machine: Machine) -> list[int]:
+    """Return sizes around that of formula (2), or of the pipeline that a broadcast is."""
+    alpha, beta = machine.alpha, machine.beta
+    if problem.counts:
+        largest = max(problem.counts)
+        best = ring_block_size(problem.counts, alpha, beta)
+    else:
+        largest = problem.bytes
+        more = (
+            problem.size - 2 if algorithm.name == "chain" else (problem.size - 1).bit_length() - 1
+        )
+        best = pipeline_block_size(problem.bytes, more, alpha, beta, max(problem.bytes, 1))
+    if best >= largest:
+        return [max(largest, 1)]
+    found = []
+    for part in AROUND:
+        size = int(best * part)
+        size = size // KILO * KILO if size > 4 * KILO else size
+        found.append(max(1, min(size, largest)))
+    return sorted(set(found))

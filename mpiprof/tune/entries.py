@@ -1,0 +1,101 @@
+"""From what was found to the entries of a plan file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mpiprof.tune.rules import NATIVE, NATIVE_VARIANT
+
+Entry = dict[str, Any]
+MOST_HOSTS = 64
+
+
+def origin(how: str, mpi: str, hosts: Sequence[str], date: str) -> Entry:
+    """Return where entries come from; hosts are left out where they are very many."""
+    named = sorted(set(hosts)) if len(set(hosts)) <= MOST_HOSTS else []
+    return {"how": how, "mpi": mpi, "hosts": named, "date": date}
+
+
+def entry(
+    operation: str,
+    size: int,
+    span: tuple[int, int] | None,
+    sites: Sequence[str],
+    choice: str,
+    why: str,
+    measured: Mapping[str, Any],
+) -> Entry:
+    """Return one entry; `choice` is as `run --switch` reads it, span the bytes from and to."""
+    algorithm, _, rest = choice.partition(":")
+    words = [word.partition("=") for word in rest.split(":")] if rest else []
+    if NATIVE_VARIANT.fullmatch(choice):
+        algorithm, words = choice, []
+    made: Entry = {"operation": operation, "size": size}
+    if span is not None:
+        made["bytes"] = {"from": span[0], "to": span[1]}
+    if sites:
+        made["call_sites"] = list(sites)
+    made["algorithm"] = algorithm
+    if words:
+        made["parameters"] = {n: int(v) if v.isdigit() else v for n, _, v in words}
+    return made | {"why": why, "measured": dict(measured)}
+
+
+def fitting(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries without overlaps: of two for the same calls the first stays.
+
+    Size classes that follow each other at the same call sites and have the same choice are one.
+    """
+    kept: list[Entry] = []
+    for one in entries:
+        sites = [s for s in one.get("call_sites", [None]) if not _taken(kept, one, s)]
+        if not sites:
+            continue
+        if sites != [None]:
+            one = one | {"call_sites": sites}
+        other = next((k for k in kept if _follows(k, one)), None)
+        if other is None:
+            kept.append(one)
+            continue
+        spans = (one["bytes"], other["bytes"])
+        other["bytes"] = {"from": min(s["from"] for s in spans), "to": max(s["to"] for s in spans)}
+        other["why"] += "; " + one["why"]
+    return kept
+
+
+def _taken(kept: Sequence[Entry], one: Entry, site: str | None) -> bool:
+    for k in kept:
+        if (k["operation"], k["size"]) != (one["operation"], one["size"]):
+            continue
+        if site not in k.get("call_sites", [None]):
+            continue
+        ours, theirs = one.get("bytes"), k.get("bytes")
+        if ours is None or theirs is None:
+            return True
+        if max(ours["from"], theirs["from"]) <= min(ours["to"], theirs["to"]):
+            return True
+    return False
+
+
+def _follows(k: Entry, one: Entry) -> bool:
+    same = ("operation", "size", "call_sites", "algorithm", "parameters")
+    if "bytes" not in k or "bytes" not in one or any(k.get(n) != one.get(n) for n in same):
+        return False
+    return bool(
+        k["bytes"]["to"] + 1 == one["bytes"]["from"] or one["bytes"]["to"] + 1 == k["bytes"]["from"]
+    )
+
+
+def write(path: Path, entries: Sequence[Entry]) -> None:
+    """Write a plan file."""
+    path.write_text(
+        json.dumps(list(entries), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+
+
+def is_native(choice: str) -> bool:
+    """Whether a choice is what runs without a plan."""
+    return choice == NATIVE

@@ -1,0 +1,89 @@
+"""What an operation had to do, from the bytes that its ranks sent and received."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mpiprof.model.schedule import Problem
+from mpiprof.model.setting import REDUCTIONS
+from mpiprof.trace.types import Int
+
+SENT = ("allgather", "allreduce", "gather", "reduce")  # their bytes are what one rank sends
+RECEIVED = ("reduce_scatter_block", "scatter")
+UNSIZED = ("alltoallv", "barrier", "gatherv", "scatterv")
+EXACT = 64  # bytes; up to there each size is a class of its own
+
+
+def known_bytes(operation: str, sizes: tuple[int, int], sent: Int, received: Int) -> Int:
+    """Return the bytes that all members know, as a plan means them, -1 where they know none.
+
+    sizes: of the own and the remote group; sent, received: ranks x instances, -1 unknown.
+    """
+    own, remote = sizes
+    if operation in UNSIZED or (operation == "allgatherv" and remote):
+        return np.full(sent.shape[1], -1, np.int64)
+    if operation == "alltoall":
+        return np.asarray(sent.max(0) // own)
+    if operation == "allgatherv":
+        return np.asarray(np.maximum(sent, 0).sum(0))
+    if operation == "bcast":
+        return np.asarray(np.maximum(sent, received).max(0))
+    if operation == "allgather" and remote:
+        return np.asarray(sent[:own].max(0) + sent[own:].max(0))
+    return np.asarray((received if operation in RECEIVED else sent).max(0))
+
+
+def size_classes(known: Int) -> Int:
+    """Return the size classes that the recorder's keys have: powers of two, small sizes exact."""
+    doubled = EXACT + np.ceil(np.log2(np.maximum(known, 1))).astype(np.int64)
+    return np.where(known <= EXACT, known, doubled)
+
+
+def class_span(size_class: int) -> tuple[int, int] | None:
+    """Return the first and last bytes of a size class, None for sizes that are not known."""
+    if size_class <= EXACT:
+        return (size_class, size_class) if size_class >= 0 else None
+    last = 1 << (size_class - EXACT)
+    return max(last // 2, EXACT) + 1, last
+
+
+def problem_of(
+    operation: str, sizes: tuple[int, int], root: int, sent: Int, received: Int
+) -> Problem:
+    """Return the problem of one instance; sent and received by rank, as `known_bytes` has them.
+
+    Of an alltoallv the trace has only what each rank sends and receives in all: single messages
+    are taken in proportion to both.
+    """
+    own, remote = sizes
+    sent, received = np.maximum(sent, 0), np.maximum(received, 0)
+    made = Problem(own, root=max(root, 0), remote_size=remote)
+    if operation == "barrier":
+        return made
+    if operation == "alltoallv":
+        return replace(made, rows=_rows(sent, received))
+    if operation in ("allgatherv", "gatherv"):
+        counts = tuple(sent.tolist())
+        return replace(made, counts=counts[:own], remote_counts=counts[own:])
+    if operation in ("scatterv", "reduce_scatter"):
+        made = replace(made, counts=tuple(received.tolist()))
+    elif operation == "allgather" and remote:
+        made = replace(made, bytes=int(sent[:own].max()), remote_bytes=int(sent[own:].max()))
+    else:
+        known = known_bytes(operation, sizes, sent[:, None], received[:, None])
+        made = replace(made, bytes=int(known[0]))
+    return replace(made, unit=_unit(made)) if operation in REDUCTIONS else made
+
+
+def _rows(sent: Int, received: Int) -> tuple[tuple[int, ...], ...]:
+    total = float(max(received.sum(), sent.sum(), 1))
+    share = sent[:, None].astype(np.float64) * received[None, :] / total
+    return tuple(map(tuple, np.rint(share).astype(np.int64).tolist()))
+
+
+def _unit(problem: Problem) -> int:
+    """Return the largest element that fits: the trace doesn't tell the type."""
+    sizes = problem.counts or (problem.bytes,)
+    return next(u for u in (8, 4, 2, 1) if not any(n % u for n in sizes))

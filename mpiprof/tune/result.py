@@ -1,0 +1,124 @@
+"""What was tried for a work, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.trace.types import Float
+from mpiprof.tune.work import Work
+
+HOT = 0.005  # of the time in collectives: what costs less is not worth an entry
+LEAST_GAIN = 0.03  # of the score: less is not worth leaving the library's own
+FEW = 3  # instances
+CONFIDENCE = 0.95
+TRUSTED = 3.0  # a model that is off by more does not describe the machine
+MODEL, REPLAY = "model", "replay"
+YES, DOUBTFUL, NO = "yes", "doubtful", "no"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate's scores in ns, one a sampled instance; NaN where it was not tried."""
+
+    name: str
+    scores: Float
+
+
+@dataclass(frozen=True)
+class Result:
+    """All that was tried for a work; `base`: scores of what it runs on now, as trials have them.
+
+    doubt: the factor by which times of the model may be wrong, 1 where they were measured; note:
+    what else is to be said.
+    """
+
+    work: Work
+    how: str
+    base: Float
+    weights: Float
+    trials: tuple[Trial, ...]
+    doubt: float = 1.0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a result says: the best candidate, its gain over `base` an instance with an interval.
+
+    Times in ns, NaN where nothing was tried. worth: "yes"; "doubtful": expected, but not beyond
+    what is not known; "no". reason: why not.
+    """
+
+    result: Result
+    best: str
+    base_ns: float
+    best_ns: float
+    gain_ns: float
+    low_ns: float
+    high_ns: float
+    worth: str
+    reason: str = ""
+
+    def saved(self, gain_ns: float) -> float:
+        """Return what a gain an instance is over all ranks and instances."""
+        return gain_ns * self.result.work.instances * self.result.work.members
+
+
+def mean(values: Float, weights: Float) -> float:
+    """Return the weighted mean of those that are known, NaN without any."""
+    known = ~np.isnan(values)
+    return float(np.average(values[known], weights=weights[known])) if known.any() else float("nan")
+
+
+def half_width(values: Float, weights: Float, comparisons: int) -> float:
+    """Return half of the confidence interval of a weighted mean; infinite for one value.
+
+    So many comparisons share the chance of an error (Bonferroni): the best of several candidates
+    would else look better than it is.
+    """
+    known = ~np.isnan(values)
+    v, w = values[known], weights[known]
+    if len(v) < 2:
+        return float("inf")
+    from scipy import stats
+
+    w = w / w.sum()
+    effective = 1 / float((w**2).sum())
+    variance = float((w * (v - np.average(v, weights=w)) ** 2).sum()) * effective
+    t = stats.t.ppf(1 - (1 - CONFIDENCE) / 2 / max(comparisons, 1), max(effective - 1, 1))
+    return float(t * (variance / max(effective - 1, 1) / effective) ** 0.5)
+
+
+def judge(result: Result, collectives_ns: float) -> Verdict:
+    """Return what a result says; `collectives_ns`: the time of all collectives over all ranks."""
+    nan = float("nan")
+    tried = [t for t in result.trials if not np.isnan(result.base - t.scores).all()]
+    if not tried:
+        base = mean(result.base, result.weights)
+        return Verdict(result, "", base, nan, nan, nan, nan, NO, result.note or "nothing applies")
+    # Those that were given up early have met fewer patterns than the rest.
+    most = max(_met(t) for t in tried)
+    known = [t for t in tried if 2 * _met(t) >= most]
+    trial = max(known, key=lambda t: mean(result.base - t.scores, result.weights))
+    both = np.where(np.isnan(trial.scores), np.nan, result.base)  # what both have been through
+    half = half_width(both - trial.scores, result.weights, len(tried))
+    gain = mean(both - trial.scores, result.weights)
+    base = mean(both, result.weights)
+    now = base - gain
+    low, high = base - now * result.doubt - half, min(base - now / result.doubt + half, base)
+    worth, reason = YES, ""
+    if result.work.elapsed_ns < HOT * collectives_ns:
+        worth, reason = NO, "too little time in it"
+    elif result.work.instances < FEW:
+        worth, reason = NO, "called too few times"
+    elif gain < LEAST_GAIN * base:
+        worth, reason = NO, "as good as it gets" if gain <= 0 else "hardly anything to gain"
+    elif low <= 0 or result.doubt > TRUSTED:
+        worth, reason = DOUBTFUL, result.note or "within what is not known"
+    return Verdict(result, trial.name, base, now, gain, low, high, worth, reason)
+
+
+def _met(trial: Trial) -> int:
+    return int((~np.isnan(trial.scores)).sum())

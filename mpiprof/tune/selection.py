@@ -1,0 +1,132 @@
+"""What a program found for itself (selection.jsonl in the trace) as the entries of a plan.
+
+One JSON object a line, written as it happens: a key (which calls), the phases it went through, what
+was tried in each, what was chosen, and what it ended on. A killed job leaves a cut last line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpiprof.errors import TraceError
+from mpiprof.model.catalogue import catalogue
+from mpiprof.tune import entries
+from mpiprof.tune.entries import Entry
+from mpiprof.tune.problem import UNSIZED, class_span, size_classes
+from mpiprof.tune.rules import NATIVE, SITE
+
+NAME = "selection.jsonl"
+Line = Mapping[str, Any]
+
+
+@dataclass
+class Found:
+    """All lines about one key."""
+
+    key: Line
+    trials: list[Line] = field(default_factory=list)
+    choices: list[Line] = field(default_factory=list)
+    end: Line | None = None
+
+    @property
+    def algorithm(self) -> str:
+        """What it ended on, as far as that is known."""
+        if self.end is not None:
+            return str(self.end["algorithm"])
+        return str(self.choices[-1]["algorithm"]) if self.choices else NATIVE
+
+    def scores(self) -> dict[str, Line]:
+        """Return the last trial of each algorithm in the last phase that tried any."""
+        last = max((int(t["phase"]) for t in self.trials), default=0)
+        return {str(t["algorithm"]): t for t in self.trials if int(t["phase"]) == last}
+
+
+def read(folder: Path) -> list[Found]:
+    """Return what was found, key by key; raises TraceError where a program did not choose."""
+    path = folder / NAME
+    if not path.is_file():
+        raise TraceError(
+            f"{folder}: its program did not choose for itself: record it with --switch auto, or "
+            "tune without --from-selection"
+        )
+    found: dict[str, Found] = {}
+    for text in path.read_bytes().split(b"\n"):
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
+            _add(found, json.loads(text))  # unless it is cut, or of a later mpiprof
+    return list(found.values())
+
+
+def _add(found: dict[str, Found], line: Any) -> None:
+    kind, key = line["kind"], str(line["key"])
+    if kind == "key":
+        checked = dict(line, bytes=int(line["bytes"]), size=int(line["size"]))
+        checked["operation"], checked["sites"] = str(line["operation"]), list(line["sites"])
+        found.setdefault(key, Found(checked))
+    elif kind == "trial":
+        numbers = {name: float(line[name]) for name in ("score_ns", "error_ns", "instances")}
+        phase, algorithm = int(line["phase"]), str(line["algorithm"])
+        found[key].trials.append(numbers | {"phase": phase, "algorithm": algorithm})
+    elif kind == "choice":
+        found[key].choices.append({"algorithm": str(line["algorithm"]), "why": line.get("why", "")})
+    elif kind == "end":
+        numbers = {name: int(line.get(name) or 0) for name in ("instances", "probes", "saved_ns")}
+        found[key].end = numbers | {"algorithm": str(line["algorithm"])}
+
+
+def to_entries(found: list[Found], measured: Mapping[str, Any]) -> list[Entry]:
+    """Return entries for what runs on something else than the library's own, best saving first."""
+    chosen = [f for f in found if f.algorithm != NATIVE]
+    chosen.sort(key=lambda f: -(f.end or {}).get("saved_ns", 0))
+    made = []
+    for f in chosen:
+        sites = [site.split(" ")[0] for site in map(str, f.key["sites"])]
+        known = [site for site in sites if SITE.fullmatch(site)]
+        made.append(
+            entries.entry(
+                f.key["operation"],
+                f.key["size"],
+                _span(f),
+                known if len(known) == len(sites) else (),
+                f.algorithm,
+                why(f),
+                measured,
+            )
+        )
+    return entries.fitting(made)
+
+
+def _span(f: Found) -> tuple[int, int] | None:
+    operation, name = f.key["operation"], f.algorithm.partition(":")[0]
+    between = any(
+        a.intercommunicator and (a.operation, a.name) == (operation, name) for a in catalogue()
+    )
+    # Of two groups a plan means the bytes of both, of which only the own group's are told.
+    if operation in UNSIZED or between:
+        return None
+    return class_span(int(size_classes(np.array([f.key["bytes"]], np.int64))[0]))
+
+
+def why(f: Found) -> str:
+    """Return the numbers that speak for a choice."""
+    scores = f.scores()
+    own, native = scores.get(f.algorithm), scores.get(NATIVE)
+    parts = []
+    if own is not None and native is not None:
+        parts.append(
+            f"score {own['score_ns'] / 1e3:.4g} us (± {own['error_ns'] / 1e3:.2g}, "
+            f"{own['instances']:.0f} instances) against {native['score_ns'] / 1e3:.4g} us "
+            f"(± {native['error_ns'] / 1e3:.2g}, {native['instances']:.0f}) of the library's own"
+        )
+    if f.end is not None:
+        parts.append(
+            f"{f.end['probes']} of {f.end['instances']} instances probed, "
+            f"{f.end['saved_ns'] / 1e6:.3g} ms saved by its own estimate"
+        )
+    return "; ".join(parts) or "chosen while it ran"
