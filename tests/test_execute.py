@@ -39,10 +39,12 @@ def build(mpi: Mpi, folder: Path, name: str, *words: str) -> Path:
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Compile the program of random cases once for each MPI and its flags."""
+    parts = [f"{ROOT}/tests/programs/execute_{name}.c" for name in ("sides", "moves", "reductions")]
 
     @cache
     def compiled(mpi: Mpi, *words: str) -> Path:
-        return build(mpi, tmp_path_factory.mktemp(mpi.name), "execute_cases", "-pthread", *words)
+        folder = tmp_path_factory.mktemp(mpi.name)
+        return build(mpi, folder, "execute_cases", "-pthread", *words, *parts)
 
     return compiled
 
