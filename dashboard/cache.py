@@ -3,7 +3,7 @@
 An entry is one file of named arrays and a description. Its name holds a key that changes whenever
 the trace or our code does, so a stale entry is simply not found. It becomes visible by a rename,
 when it is whole. Whoever made the trace may have made the entry too: nothing in it is run, its
-types are compared with those expected, and what doesn't hold together is made anew (`Damaged`).
+types are compared with those expected, and what doesn't hold together (DamagedError) is made anew.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FOOTER_LIMIT = 1 << 28
 SOURCES = ("analysis", "trace", "dashboard")
 
 
-class Damaged(Exception):
+class DamagedError(Exception):
     """An entry that is not what we wrote."""
 
 
@@ -107,14 +107,14 @@ class Entry:
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            raise Damaged(str(error)) from None
+            raise DamagedError(str(error)) from None
         try:
             self.meta: dict[str, Any] = {}
             self._arrays: dict[str, dict[str, Any]] = {}
-            self._read_footer()
+            self._read_footer(path.name)
         except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
             self.close()
-            raise Damaged(str(error)) from None
+            raise DamagedError(str(error)) from None
 
     def __del__(self) -> None:
         self.close()
@@ -125,7 +125,7 @@ class Entry:
             os.close(self._file)
             self._file = -1
 
-    def _read_footer(self) -> None:
+    def _read_footer(self, name: str) -> None:
         status = os.fstat(self._file)
         tail = 4 + 8 + len(MAGIC)
         end = status.st_size - tail
@@ -139,6 +139,8 @@ class Entry:
         if zlib.crc32(footer) != int.from_bytes(last[:4], "little"):
             raise ValueError("a damaged end")
         described = json.loads(footer)
+        if described["entry"] != name:
+            raise ValueError("another entry")
         self.meta, self._arrays = dict(described["meta"]), dict(described["arrays"])
         for array in self._arrays.values():
             size = np.dtype(_tuples(array["dtype"])).itemsize * int(array["count"])
@@ -157,23 +159,23 @@ class Entry:
         try:
             return self._arrays[name]
         except KeyError:
-            raise Damaged(f"no array {name}") from None
+            raise DamagedError(f"no array {name}") from None
 
     def read(self, name: str, start: int, stop: int, expected: Any) -> Array:
         """Read part of an array; its type must be the expected one."""
         described = self._described(name)
         dtype = np.dtype(expected)
         if np.dtype(_tuples(described["dtype"])) != dtype:
-            raise Damaged(f"{name} is of another type")
+            raise DamagedError(f"{name} is of another type")
         if not 0 <= start <= stop <= described["count"]:
-            raise Damaged(f"{name} ends before {stop}")
+            raise DamagedError(f"{name} ends before {stop}")
         found = np.empty(stop - start, dtype)
-        view = memoryview(found.view(np.uint8)) if len(found) else memoryview(b"")
+        view = _bytes(found)
         at, done = described["at"] + start * dtype.itemsize, 0
         while done < len(view):
             got = os.preadv(self._file, [view[done:]], at + done)
             if got <= 0:
-                raise Damaged(f"{name} has become shorter")
+                raise DamagedError(f"{name} has become shorter")
             done += got
         return found
 
@@ -181,16 +183,20 @@ class Entry:
         """Read a whole array that was written in one piece, and check its sum."""
         described = self._described(name)
         found = self.read(name, 0, int(described["count"]), expected)
-        if zlib.crc32(found.view(np.uint8).data if len(found) else b"") != described.get("sum"):
-            raise Damaged(f"{name} is damaged")
+        if zlib.crc32(_bytes(found)) != described.get("sum"):
+            raise DamagedError(f"{name} is damaged")
         shape = [int(n) for n in described["shape"]]
         if math.prod(shape) != len(found):
-            raise Damaged(f"{name} has no such shape")
+            raise DamagedError(f"{name} has no such shape")
         return found.reshape(shape)
 
     def dtype(self, name: str) -> np.dtype[Any]:
         """Return an array's type."""
         return np.dtype(_tuples(self._described(name)["dtype"]))
+
+
+def _bytes(array: Array) -> memoryview:
+    return array.view(np.uint8).data if len(array) else memoryview(bytearray())
 
 
 def _tuples(dtype: Any) -> Any:
@@ -219,18 +225,16 @@ class Writer:
 
     def write(self, name: str, at: int, part: Array) -> None:
         """Write elements of a reserved array."""
-        data = memoryview(np.ascontiguousarray(part).view(np.uint8)) if len(part) else b""
-        self._write(data, self._arrays[name]["at"] + at * part.dtype.itemsize)
+        self._write(
+            _bytes(np.ascontiguousarray(part)), self._arrays[name]["at"] + at * part.dtype.itemsize
+        )
 
     def read(self, name: str, start: int, stop: int, dtype: np.dtype[Any]) -> Array:
         """Read back what was written."""
         found = np.empty(stop - start, dtype)
         if len(found):
-            os.preadv(
-                self._file,
-                [found.view(np.uint8)],
-                self._arrays[name]["at"] + start * dtype.itemsize,
-            )
+            at = self._arrays[name]["at"] + start * dtype.itemsize
+            os.preadv(self._file, [_bytes(found)], at)
         return found
 
     def put(self, name: str, array: Array) -> None:
@@ -238,15 +242,16 @@ class Writer:
         flat = np.ascontiguousarray(array).reshape(-1)
         self.reserve(name, flat.dtype, len(flat))
         self.write(name, 0, flat)
-        total = zlib.crc32(flat.view(np.uint8).data if len(flat) else b"")
+        total = zlib.crc32(_bytes(flat))
         self._arrays[name] |= {"sum": total, "shape": list(array.shape)}
 
     def close(self, meta: dict[str, Any]) -> None:
         """Write the end, and make the entry visible."""
-        footer = json.dumps({"arrays": self._arrays, "meta": meta}).encode()
+        described = {"entry": self.path.name, "arrays": self._arrays, "meta": meta}
+        footer = json.dumps(described).encode()
         tail = zlib.crc32(footer).to_bytes(4, "little") + len(footer).to_bytes(8, "little") + MAGIC
         self._write(footer + tail, self._end)
-        os.replace(self._temporary, self.path)
+        self._temporary.replace(self.path)
         os.close(self._file)
         self._file = -1
 
@@ -273,7 +278,7 @@ def _description(dtype: np.dtype[Any]) -> Any:
 def find(path: Path, name: str, key: str) -> Entry | None:
     """Return an entry of a trace folder that is there and whole."""
     for folder in folders_of(path):
-        with contextlib.suppress(Damaged):
+        with contextlib.suppress(DamagedError):
             return Entry(folder / f"{name}-{key}.cache")
     return None
 
@@ -301,9 +306,17 @@ def make(
         finally:
             writer.abandon()
         _tidy(folder, name, key, most)
-        with contextlib.suppress(Damaged):
+        with contextlib.suppress(DamagedError):
             return Entry(folder / f"{name}-{key}.cache")
     raise failure or OSError("no folder for what is derived from the trace")
+
+
+def remove(path: Path, key: str) -> None:
+    """Remove all entries of a key: one of them is damaged."""
+    for folder in folders_of(path):
+        for entry in folder.glob(f"*-{key}.cache"):
+            with contextlib.suppress(OSError):
+                entry.unlink()
 
 
 def _tidy(folder: Path, name: str, key: str, most: int) -> None:

@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from mpiprof.analysis import DERIVED
 from mpiprof.trace import Trace
+from mpiprof.trace.clock import Clock
 
 from . import cache, values
 
 # What takes a pass over the trace and is small. A value of another type is just not kept.
 KEPT = frozenset(
-    ("callsites", "causes", "findings", "hot", "instances", "matrix_ranks", "phases", "series", "summary")
+    (
+        "callsites",
+        "causes",
+        "findings",
+        "hot",
+        "instances",
+        "matrix_ranks",
+        "phases",
+        "point_to_point",
+        "rank_totals",
+        "series",
+        "summary",
+    )
 )
+LONGEST = 100  # characters of an entry's name
 
 
 def open_trace(path: Path) -> Trace:
     """Open a trace as `mpiprof.open` does; what it derives is kept in files (see cache)."""
-    kept = {name: partial(_kept, name) for name in KEPT & DERIVED.keys()}
-    return Trace(path, {**DERIVED, **kept})
+    kept = {name: partial(_derived, name) for name in KEPT & DERIVED.keys()}
+    return _Trace(path, {**DERIVED, **kept})
+
+
+class _Trace(Trace):
+    """A trace whose clocks, a pass over all of it where there are several nodes, are kept too."""
+
+    @cached_property
+    def clocks(self) -> dict[str, Clock]:
+        make: Callable[[Trace], dict[str, Clock]] = vars(Trace)["clocks"].func
+        if self.nodes < 2:
+            return make(self)
+        found: dict[str, Clock] = _kept(self, "clocks", lambda: make(self))
+        return found
 
 
 def key_of(trace: Trace) -> str:
@@ -32,30 +59,36 @@ def key_of(trace: Trace) -> str:
     return known["_cache_key"]
 
 
-def _kept(name: str, trace: Trace, *arguments: Any) -> Any:
+def _derived(name: str, trace: Trace, *arguments: Any) -> Any:
     make: Callable[..., Any] = DERIVED[name]
-    if any(type(a) is not int for a in arguments):
+    numbers = [a if isinstance(a, tuple) else (a,) for a in arguments]
+    if any(type(n) is not int for of in numbers for n in of):
         return make(trace, *arguments)
+    entry_name = ".".join([name, *("_".join(map(str, of)) for of in numbers if of)])
+    if len(entry_name) > LONGEST:
+        return make(trace, *arguments)
+    return _kept(trace, entry_name, lambda: make(trace, *arguments))
+
+
+def _kept(trace: Trace, name: str, make: Callable[[], Any]) -> Any:
     key = key_of(trace)
-    entry_name = ".".join([name, *map(str, arguments)])
-    entry = cache.find(trace.path, entry_name, key)
+    entry = cache.find(trace.path, name, key)
     if entry is not None:
         try:
             found = values.read(entry)
             for problem in entry.meta["problems"]:
                 trace.problems.note(str(problem))
             return found
-        except (cache.Damaged, KeyError, TypeError):
+        except (cache.DamagedError, KeyError, TypeError):
             pass
         finally:
             entry.close()
-    found = make(trace, *arguments)
+    found = make()
 
     def fill(writer: cache.Writer) -> dict[str, Any]:
         return values.write(found, writer) | {"problems": list(trace.problems)}
 
-    try:
-        cache.make(trace.path, entry_name, key, fill).close()
-    except (OSError, TypeError):
-        pass  # nowhere to write, or of a type that is not kept: it is derived each time
+    # Nowhere to write, or of a type that is not kept: then it is derived each time.
+    with contextlib.suppress(OSError, TypeError):
+        cache.make(trace.path, name, key, fill).close()
     return found

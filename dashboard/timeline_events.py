@@ -85,9 +85,7 @@ def _room(trace: Trace, rank: int) -> int:
 class _Collected:
     """The first pass: segments as they are matched, and what is known of instances and ranks."""
 
-    def __init__(
-        self, trace: Trace, writer: cache.Writer, firsts: Int, progress: Progress
-    ) -> None:
+    def __init__(self, trace: Trace, writer: cache.Writer, firsts: Int, progress: Progress) -> None:
         self.trace, self.writer, self.firsts = trace, writer, firsts
         self.used = np.zeros(trace.ranks, np.int64)
         self.late_ns = np.zeros(trace.ranks)
@@ -125,8 +123,8 @@ class _Collected:
             none = np.zeros(len(here), np.int64)
             self._put(rank, enter, enter + np.maximum(inside, 0), none, 0, shape, instance)
             if done.any():
-                rest = [c[done] for c in (begin, finish, blocked[row, here])]
-                self._put(rank, *rest, COMPLETION, shape[done], instance[done])
+                begin, finish, wait = begin[done], finish[done], blocked[row, here][done]
+                self._put(rank, begin, finish, wait, COMPLETION, shape[done], instance[done])
 
     def _put(
         self, rank: int, enter: Int, exit_: Int, wait: Int, flags: int, shape: Int, instance: Int
@@ -213,7 +211,7 @@ def open_or_build(trace: Trace, key: str, progress: Progress = lambda _: None) -
     if entry is not None:
         try:
             return Events(entry, trace)
-        except cache.Damaged:
+        except cache.DamagedError:
             pass
     return Events(cache.make(trace.path, NAME, key, lambda w: build(trace, w, progress)), trace)
 
@@ -244,7 +242,7 @@ class Events:
             )
         )
         if not good or not {"begin_ns", "end_ns", "segments", "algorithms"} <= set(self.meta):
-            raise cache.Damaged("blocks that cannot be")
+            raise cache.DamagedError("blocks that cannot be")
         self.begin_ns, self.end_ns = int(self.meta["begin_ns"]), int(self.meta["end_ns"])
 
     def _hit(self, t0: int, t1: int, ranks: Bool | None) -> Int:
@@ -285,13 +283,13 @@ class Events:
         found = np.concatenate(parts)
         bad = (found["shape"] < 0) | (found["shape"] >= self.shapes)
         if bad.any() or (found["exit"] < found["enter"]).any():
-            raise cache.Damaged("segments that cannot be")
+            raise cache.DamagedError("segments that cannot be")
         return found, np.concatenate(owners).astype(np.int64)
 
     def instance(self, first: int, last: int) -> Array:
         """Return instances first .. last - 1, as far as there are any."""
-        first, last = max(first, 0), min(last, self.instances)
-        return self.entry.read("instances", first, max(first, last), INSTANCE)
+        first, last = max(first, 0), max(min(last, self.instances), 0)
+        return self.entry.read("instances", min(first, last), last, INSTANCE)
 
     def members(self, number: int) -> tuple[Array, Int]:
         """Return the segments of an instance, and their ranks."""
@@ -301,4 +299,3 @@ class Events:
         found, ranks = self.window(begin, max(end, begin) + 1)
         of = found["instance"] == number
         return found[of], ranks[of]
-

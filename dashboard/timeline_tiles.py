@@ -48,7 +48,7 @@ def _covered(row: Int, a: Int, b: Int, cls: Int, level: int, size: tuple[int, in
     shape = (rows, bins + 2, classes)
     full = np.cumsum(whole.reshape(shape), 1, out=whole.reshape(shape)) * float(mask + 1)
     full += part.reshape(shape)
-    return full[:, :bins]
+    return np.asarray(full[:, :bins], np.float64)
 
 
 def accumulate(
@@ -182,7 +182,9 @@ def build(
 class Tiles:
     """The tiles of a trace under one mapping of ranks to rows and shapes to classes."""
 
-    def __init__(self, events: Events, entry: cache.Entry | None, row_of: Int, class_of: Int) -> None:
+    def __init__(
+        self, events: Events, entry: cache.Entry | None, row_of: Int, class_of: Int
+    ) -> None:
         self.events, self.entry, self.row_of, self.class_of = events, entry, row_of, class_of
         self.size = (int(row_of.max(initial=0)) + 1, int(class_of.max(initial=0)) + 1)
         self.kept: dict[tuple[int, int], tuple[int, int]] = {}
@@ -220,7 +222,7 @@ class Tiles:
         row, cls = (key >> 16).astype(np.int64), (key & 255).astype(np.int64)
         bin_ = ((key >> 8) & 255).astype(np.int64) + (index * BINS - first)
         if len(key) and (row.max() >= self.size[0] or cls.max() >= self.size[1]):
-            raise cache.Damaged("sums that cannot be")
+            raise cache.DamagedError("sums that cannot be")
         state = state_of[cls]
         bins = total.count.shape[1]
         good = (state >= 0) & (bin_ >= 0) & (bin_ < bins)

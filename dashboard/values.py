@@ -12,10 +12,11 @@ import pandas as pd
 from mpiprof.analysis.causes import Causes
 from mpiprof.analysis.findings import Finding
 from mpiprof.analysis.variance import Estimate
+from mpiprof.trace.clock import Clock
 
-from .cache import Damaged, Entry, Writer
+from .cache import DamagedError, Entry, Writer
 
-KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Causes, Estimate, Finding)}
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Causes, Clock, Estimate, Finding)}
 TEXT = ("str", "string", "object")
 
 
@@ -65,7 +66,9 @@ class _Packing:
             return {"category": [self.array(series.cat.codes.to_numpy()), names]}
         if str(dtype) == "Int64":
             missing = series.isna().to_numpy()
-            return {"nullable": [self.array(series.fillna(0).to_numpy(np.int64)), self.array(missing)]}
+            return {
+                "nullable": [self.array(series.fillna(0).to_numpy(np.int64)), self.array(missing)]
+            }
         if str(dtype) in TEXT:
             return {"values": [str(dtype), [self.pack(v) for v in series.tolist()]]}
         raise TypeError(f"a column of {dtype}")
@@ -77,16 +80,16 @@ def write(value: Any, writer: Writer) -> dict[str, Any]:
 
 
 def read(entry: Entry) -> Any:
-    """Return the value of an entry; Damaged where that is not what `write` wrote."""
+    """Return the value of an entry; DamagedError where that is not what `write` wrote."""
     try:
         return _unpack(entry, entry.meta["value"])
     except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
-        raise Damaged(str(error)) from None
+        raise DamagedError(str(error)) from None
 
 
 def _array(entry: Entry, name: Any) -> Any:
     if entry.dtype(name).kind not in "biuf":
-        raise Damaged("an array of no numbers")
+        raise DamagedError("an array of no numbers")
     return entry.array(name, entry.dtype(name))
 
 
@@ -113,7 +116,7 @@ def _unpack(entry: Entry, packed: Any) -> Any:
     if tag == "kind":
         name, fields = content
         return KINDS[name](**{k: _unpack(entry, v) for k, v in fields})
-    raise Damaged("a value of an unknown kind")
+    raise DamagedError("a value of an unknown kind")
 
 
 def _column(entry: Entry, packed: dict[str, Any]) -> Any:
@@ -129,7 +132,7 @@ def _column(entry: Entry, packed: dict[str, Any]) -> Any:
     if tag == "values":
         dtype, values = content
         if dtype not in TEXT:
-            raise Damaged("a column of an unknown kind")
+            raise DamagedError("a column of an unknown kind")
         made: Any = pd.Series(_unpack(entry, values), dtype=dtype)
         return made.array
-    raise Damaged("a column of an unknown kind")
+    raise DamagedError("a column of an unknown kind")

@@ -1,22 +1,43 @@
-"""Timeline."""
+"""Timeline: ranks × time, drawn by assets/timeline.js from what timeline_data answers."""
 
 from __future__ import annotations
 
 import dash
+from dash import ClientsideFunction, Input, Output, dcc, html
 from dash.development.base_component import Component
 
-from .. import components
+from .. import components, timeline_data
 from ..data import Context
 from ..state import State
 
 TITLE, PATH = "Timeline", "/timeline"
+OWN = frozenset(("from", "to", "colour", "off", "sort", "find", "callsite", "instance"))
+FOLLOWS = True
 
 
 def layout(context: Context, state: State) -> Component:
-    """Return the page."""
-    trace = context.data(state).trace
-    return components.empty(TITLE, f"{trace.program} on {trace.ranks} ranks: to be built.")
+    """Return the page: an element that the script fills, and what tells the script to."""
+    data = context.data(state)
+    if data.trace.record == "summary":
+        return components.empty(
+            TITLE, "This trace holds sums only; record it without --record summary."
+        )
+    return html.Div(
+        [
+            html.Noscript("The timeline is drawn by a script of this page."),
+            html.Div(id="timeline"),
+            dcc.Store(id="timeline-mounted"),
+        ]
+    )
 
 
 def register(app: dash.Dash, context: Context) -> None:
-    """Add the callbacks of this page."""
+    """Add the route of the data, and start the script where the page is."""
+    timeline_data.register(app, context)
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        ClientsideFunction("mpiprofTimeline", "mount"),
+        Output("timeline-mounted", "data"),
+        Input("timeline", "id"),
+        Input("version", "data"),
+        Input("url", "search"),
+    )

@@ -1,0 +1,120 @@
+// Texts, elements and answers of the timeline. What comes from a trace is only ever text.
+(() => {
+  const T = (window.mpiprofTimeline = window.mpiprofTimeline || {});
+  const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+
+  T.time = (ns, digits = 3) => {
+    if (ns === null || ns === undefined) return "?";
+    const size = Math.abs(ns);
+    if (size >= 120e9) return `${Math.floor(ns / 60e9)} min ${((size % 60e9) / 1e9).toFixed(0)} s`;
+    const [scale, unit] = UNITS.find(([least]) => size >= least) || UNITS[3];
+    return `${Number((ns / scale).toPrecision(digits)).toString()} ${unit}`;
+  };
+
+  // A time on the axis: as many digits as tell it from its neighbours, `step` ns away.
+  T.moment = (ns, step) => {
+    const [scale, unit] = UNITS.find(([least]) => Math.abs(ns) >= least) || UNITS[3];
+    const digits = Math.max(0, Math.ceil(Math.log10(scale / Math.max(step, 1)) - 1e-9));
+    return `${(ns / scale).toFixed(Math.min(digits, 9))} ${unit}`;
+  };
+
+  T.bytes = (n) => {
+    if (n === null || n === undefined || n < 0) return "?";
+    for (const [scale, unit] of [[2 ** 30, "GB"], [2 ** 20, "MB"], [2 ** 10, "KB"]]) {
+      if (n >= scale) return `${Number((n / scale).toPrecision(3))} ${unit}`;
+    }
+    return `${Math.round(n)} B`;
+  };
+
+  T.count = (n) => {
+    for (const [scale, unit] of [[1e9, "G"], [1e6, "M"], [1e4, "K"]]) {
+      if (n >= scale) return (n / (unit === "K" ? 1e3 : scale)).toPrecision(3).replace(/\.0+$/, "") + unit;
+    }
+    return String(Math.round(n));
+  };
+
+  T.percent = (share) => {
+    const p = 100 * share;
+    return p > 0 && p < 0.1 ? "<0.1 %" : `${p.toFixed(p < 10 ? 1 : 0)} %`;
+  };
+
+  // An element with properties, attributes (aria-, data-) and children, which are elements or text.
+  T.element = (tag, properties = {}, ...children) => {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(properties)) {
+      if (name.includes("-") || name === "role" || name === "for") made.setAttribute(name, value);
+      else made[name] = value;
+    }
+    made.append(...children.filter((child) => child !== null && child !== undefined));
+    return made;
+  };
+
+  // Facts as a list of names and values; those without a value are left out.
+  T.facts = (pairs) => {
+    const list = T.element("dl", { className: "tl-facts" });
+    for (const [name, value] of pairs) {
+      if (value === null || value === undefined || value === "") continue;
+      list.append(T.element("dt", {}, name), T.element("dd", {}, String(value)));
+    }
+    return list;
+  };
+
+  const short = (name) => (name.length > 90 ? name.slice(0, 88) + "…" : name);
+  T.short = short;
+
+  // What stands under the pointer for one event.
+  T.eventFacts = (event, shape, label, base) => [
+    ["rank", label],
+    ["call site", short(shape.site)],
+    ["communicator", short(shape.communicator)],
+    ["entered", T.moment(event.enter, 1)],
+    ["inside", T.time(event.exit - event.enter) + (event.flags & 1 ? " and not back yet" : "")],
+    ["waiting", event.wait > 0 ? `${T.time(event.wait)} (${T.percent(event.wait / Math.max(event.exit - event.enter, 1))})` : "none"],
+    ["sent", shape.sent >= 0 ? T.bytes(shape.sent) : null],
+    ["received", shape.received >= 0 ? T.bytes(shape.received) : null],
+    ["root", shape.root >= 0 ? `rank ${shape.root}` : null],
+    ["algorithm", shape.algorithm],
+    ["remarks", [...shape.flags, ...(event.flags & 2 ? ["the Wait that completed it"] : [])].join(", ")],
+  ];
+
+  T.instanceFacts = (one) => [
+    ["call site", one.sites.slice(0, 3).map(short).join(" | ") + (one.sites.length > 3 ? ` and ${one.sites.length - 3} more` : "")],
+    ["communicator", `${short(one.communicator)}, ${one.size} ranks`],
+    ["instance", `number ${one.sequence}${one.start ? `, start ${one.start}` : ""}`],
+    ["algorithm", one.algorithms.join(", ")],
+    ["bytes", one.bytes === null ? null : T.bytes(one.bytes) + " a rank"],
+    ["root", one.root >= 0 ? `rank ${one.root}` : null],
+    ["first arrival", `${T.moment(one.first, 1)}, rank ${one.firstRank}`],
+    ["last arrival", one.last === null ? `${one.absent} of ${one.size} have not come` : `rank ${one.lastRank}, ${T.time(one.last - one.first)} later`],
+    ["last exit", one.end === null ? "not all are back" : `${T.time(one.end - one.first)} after the first arrival`],
+    ["spread", one.spread === null ? null : `${T.time(one.spread)} mean deviation`],
+    ["worst factor", one.factor === null ? null : `${Number(one.factor.toPrecision(3))} message times`],
+    ["waiting", one.wait === null ? null : `${T.time(one.wait)} over all ranks`],
+    ["remarks", one.flags.join(", ")],
+  ];
+
+  T.decode = (buffer) => {
+    const length = new DataView(buffer).getUint32(0, true);
+    const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+    const arrays = {};
+    for (const [name, { at, length: size }] of Object.entries(head.arrays)) {
+      arrays[name] = new Uint8Array(buffer, 4 + length + at, size);
+    }
+    return { ...head, arrays };
+  };
+
+  const SIZE = 32; // bytes of an event, as timeline.py packs it
+  T.events = (bytes) => {
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const found = new Array(bytes.byteLength / SIZE);
+    for (let i = 0, at = 0; i < found.length; i++, at += SIZE) {
+      found[i] = {
+        enter: view.getFloat64(at, true), exit: view.getFloat64(at + 8, true),
+        wait: view.getFloat32(at + 16, true), instance: view.getInt32(at + 20, true),
+        shape: view.getInt32(at + 24, true), row: view.getUint16(at + 28, true),
+        state: view.getUint8(at + 30), flags: view.getUint8(at + 31),
+      };
+    }
+    return found;
+  };
+})();

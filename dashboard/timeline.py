@@ -1,0 +1,350 @@
+"""The timeline of one trace: what a window of time looks like, to the pixels asked for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mpiprof.analysis.frames import communicator_names, site_labels
+from mpiprof.trace import Trace
+from mpiprof.trace.types import Array, Float, Int
+
+from . import cache, timeline_view
+from .timeline_events import Events, Progress
+from .timeline_tiles import FEW, Sums, Tiles
+from .timeline_tiles import build as build_tiles
+from .timeline_view import COLOURS, SORTS, Classes, Rows, States
+
+MOST_EVENTS = 12_000  # in a window, to be sent one by one
+MOST_PIXELS = 8192
+DIRECT = 8 * FEW  # segments that are summed without tiles
+NOTHING = 255  # the state of a cell in which nobody is in a collective
+MATCHES = 4  # flag of an event: it is of what is searched for
+EVENT = np.dtype(
+    [
+        ("enter", "<f8"),  # ns after the begin
+        ("exit", "<f8"),
+        ("wait", "<f4"),
+        ("instance", "<i4"),
+        ("shape", "<i4"),  # index into the answer's shapes
+        ("row", "<u2"),
+        ("state", "u1"),
+        ("flags", "u1"),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A window in ns after the begin, how wide it is on the screen, and what of it is shown."""
+
+    begin: int
+    end: int
+    pixels: int
+    colour: str
+    sort: str
+    off: frozenset[str]
+    ranks: Int
+    communicators: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
+    find: str = ""
+
+
+@dataclass(frozen=True)
+class Need:
+    """Tiles that have to be made before a request can be answered: their name and mappings."""
+
+    name: str
+    row_of: Int
+    class_of: Int
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a request comes to: rows from the top, states, and the sums they are made of."""
+
+    rows: Rows
+    tile_rows: Int  # of each row its row in the tiles
+    classes: Classes
+    states: States
+    tiles: Tiles
+
+
+class Timeline:
+    """Answers requests about one trace; `key` is that of its entries in the cache."""
+
+    def __init__(self, trace: Trace, events: Events, key: str) -> None:
+        self.trace, self.events, self.key = trace, events, key
+        self.classes = timeline_view.classes(trace, events.calls)
+        self.length_ns = max(events.end_ns - events.begin_ns, 1)
+        self._tiles: dict[str, Tiles] = {}
+
+    @cached_property
+    def sites(self) -> list[str]:
+        """A line for each site; the last one for an unknown one."""
+        return site_labels(self.trace)
+
+    @cached_property
+    def communicators(self) -> list[str]:
+        """A name for each communicator."""
+        return communicator_names(self.trace)
+
+    # What is shown
+
+    def shown(self, request: Request) -> Shown | Need:
+        """Return what a request comes to, or what has to be made before."""
+        only = self.of_identities(request.communicators)
+        known = self.classes
+        if only is not None and not timeline_view.resolved(known, only, self.trace):
+            known = timeline_view.classes(self.trace, self.events.calls, only)
+        size = self.trace.ranks
+        ranks = timeline_view.order(self.trace, request.ranks, request.sort, self.events.lateness)
+        rows = timeline_view.rows(ranks, size)
+        everybody = timeline_view.rows(np.arange(size, dtype=np.int64), size)
+        if everybody.single:
+            of_rank, tile_rows = everybody.of_rank, ranks
+        else:
+            of_rank, tile_rows = rows.of_rank, np.arange(len(rows.ranks))
+        tiles = self._tiles_for(of_rank, known.of_shape)
+        if isinstance(tiles, Need):
+            return tiles
+        states = timeline_view.states(known, request.colour, only, request.operations)
+        return Shown(rows, tile_rows, known, states, tiles)
+
+    def of_identities(self, identities: Collection[str]) -> set[int] | None:
+        """Return the communicators of some identities; None, which stands for all, for none."""
+        if not identities:
+            return None
+        wanted = set(identities)
+        return {c.index for c in self.trace.tables.communicators if c.identity in wanted}
+
+    def _tiles_for(self, row_of: Int, class_of: Int) -> Tiles | Need:
+        told = hashlib.sha256(row_of.tobytes() + class_of.tobytes()).hexdigest()[:12]
+        name = f"tiles.{told}"
+        if name not in self._tiles:
+            entry = None
+            begin, end = self.events.begin_ns, self.events.end_ns
+            if self.events.estimate(begin, end + 1, row_of >= 0) > DIRECT:
+                entry = cache.find(self.trace.path, name, self.key)
+                if entry is None:
+                    return Need(name, row_of, class_of)
+            while len(self._tiles) >= 8:
+                del self._tiles[next(iter(self._tiles))]
+            self._tiles[name] = Tiles(self.events, entry, row_of, class_of)
+        return self._tiles[name]
+
+    def make(self, need: Need, progress: Progress) -> None:
+        """Make the tiles that a request needs."""
+
+        def fill(writer: cache.Writer) -> dict[str, Any]:
+            return build_tiles(self.events, need.row_of, need.class_of, writer, progress)
+
+        cache.make(self.trace.path, need.name, self.key, fill, most=6).close()
+
+    # Answers
+
+    def window(self, request: Request, shown: Shown) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the picture of a window: single events where they are few, else cells."""
+        begin, end = self._clipped(request)
+        first, last = begin + self.events.begin_ns, end + self.events.begin_ns
+        ranks = shown.rows.of_rank >= 0
+        few = (
+            shown.rows.single
+            and self.events.estimate(first, last, ranks) <= 4 * MOST_EVENTS
+            and (found := self.events.window(first, last, ranks))
+            and len(found[0]) <= MOST_EVENTS
+        )
+        head: dict[str, Any] = {"from": begin, "to": end, "states": self._state_list(shown.states)}
+        if few:
+            more, arrays = self._events(request, shown, found, (first, last))
+        else:
+            more, arrays = self._cells(request, shown, begin, end)
+        return head | more, arrays
+
+    def _clipped(self, request: Request) -> tuple[int, int]:
+        begin = min(max(request.begin, 0), self.length_ns - 1)
+        return begin, min(max(request.end, begin + 1), self.length_ns)
+
+    @staticmethod
+    def _state_list(states: States) -> list[dict[str, str]]:
+        pairs = zip(states.names, states.colours, strict=True)
+        return [{"name": name, "colour": colour} for name, colour in pairs]
+
+    def _cells(
+        self, request: Request, shown: Shown, begin: int, end: int
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        level = level_for(end - begin, request.pixels)
+        first, last = begin >> level, -(-end >> level)
+        sums = self._sums(shown, request.colour, level, first, last)
+        members = np.array([len(r) for r in shown.rows.ranks], np.float64)
+        legend = legend_of(sums, members.sum() * ((last - first) << level))
+        on = np.array([name not in request.off for name in shown.states.names], np.bool_)
+        cells = dominating(sums, on, members, 1 << level, request.colour)
+        head = {"kind": "cells", "level": level, "first": first, "columns": last - first}
+        return head | {"legend": legend}, cells
+
+    def _sums(self, shown: Shown, colour: str, level: int, first: int, last: int) -> Sums:
+        count = 1 if colour == "waiting" else len(shown.states.names)
+        sums = shown.tiles.sums(level, first, last, shown.states.of_class, max(count, 1))
+        rows = shown.tile_rows
+        sums = Sums(sums.count[rows], sums.inside[rows], sums.wait[rows])
+        return waiting(sums) if colour == "waiting" else sums
+
+    def _events(
+        self, request: Request, shown: Shown, found: tuple[Array, Int], window: tuple[int, int]
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        segments, ranks = found
+        cls = shown.classes.of_shape[segments["shape"]]
+        state = np.where(cls >= 0, shown.states.of_class[cls], -1)
+        row = shown.rows.of_rank[ranks]
+        sums = event_sums(segments, state, window, len(shown.states.names), request.colour)
+        legend = legend_of(sums, float(len(shown.rows.ranks)) * (window[1] - window[0]))
+        off = [i for i, name in enumerate(shown.states.names) if name in request.off]
+        good = (state >= 0) & (~np.isin(state, off) | (request.colour == "waiting"))
+        segments, state, row = segments[good], state[good], row[good]
+        shapes, local = np.unique(segments["shape"], return_inverse=True)
+        events = np.zeros(len(segments), EVENT)
+        for name in ("enter", "exit"):
+            events[name] = segments[name] - self.events.begin_ns
+        events["wait"], events["instance"] = segments["wait"], segments["instance"]
+        events["shape"], events["row"], events["state"] = local, row, state
+        events["flags"] = segments["flags"] & 3
+        if request.find:
+            hit = self.matching(request.find)[segments["shape"]]
+            events["flags"] |= np.where(hit, MATCHES, 0).astype(np.uint8)
+        described = [self.shape(int(i)) for i in shapes.tolist()]
+        return {"kind": "events", "legend": legend, "shapes": described}, {"events": events}
+
+    def shape(self, index: int) -> dict[str, Any]:
+        """Return what the calls of a shape have in common, for people."""
+        s = self.trace.tables.shapes[index]
+        return {
+            "operation": s.operation,
+            "site": self.sites[s.site],
+            "communicator": self.communicators[s.communicator],
+            "root": s.root,
+            "sent": s.sent,
+            "received": s.received,
+            "algorithm": s.algorithm,
+            "flags": list(s.flags),
+        }
+
+    def matching(self, find: str) -> Array:
+        """Return of each shape whether a search finds it: KIND:VALUE, such as callsite:3."""
+        kind, _, value = find.partition(":")
+        shapes = self.trace.tables.shapes
+        if kind == "callsite" and value.isascii() and value.isdigit():
+            known = self.events.meta.get("callsites", [])
+            if int(value) < len(known):
+                operation, sites, _ = known[int(value)]
+                wanted = set(sites)
+                hit = [s.operation == operation and s.site in wanted for s in shapes]
+                return np.array([*hit, False], np.bool_)
+        if kind == "communicator":
+            only = self.of_identities([value]) or set()
+            return np.array([*(s.communicator in only for s in shapes), False], np.bool_)
+        if kind in ("operation", "algorithm"):
+            hit = [getattr(s, kind).partition(":")[0] == value for s in shapes]
+            return np.array([*hit, False], np.bool_)
+        return np.zeros(len(shapes) + 1, np.bool_)
+
+    def overview(self, request: Request, shown: Shown) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the whole run in one strip: of each bin the share of all ranks in each state."""
+        level = level_for(self.length_ns, request.pixels)
+        last = -(-self.length_ns >> level)
+        sums = self._sums(shown, request.colour, level, 0, last)
+        whole = max(sum(map(len, shown.rows.ranks)), 1) * float(1 << level)
+        share = np.clip(sums.inside.sum(0) / whole, 0, 1)
+        rows = shown.rows.ranks
+        nodes = list(dict.fromkeys(self.trace.node_of.values()))
+        head = {
+            "level": level,
+            "columns": last,
+            "length": self.length_ns,
+            "rows": [r.tolist() for r in rows],
+            "labels": [timeline_view.label(r) for r in rows],
+            "hosts": [self._host(int(r[0])) for r in rows],
+            "nodes": [
+                nodes.index(n) if (n := self.trace.node_of.get(int(r[0]))) in nodes else -1
+                for r in rows
+            ],
+            "late": [float(np.nan_to_num(self.events.lateness[r]).mean()) for r in rows],
+            "states": self._state_list(shown.states),
+            "segments": int(self.events.meta["segments"]),
+            "instances": self.events.instances,
+        }
+        return head, {"shares": share.astype(np.float32)}
+
+    def _host(self, rank: int) -> str:
+        return str(self.trace.tables.processes.get(rank, {}).get("host") or "?")
+
+
+def level_for(length: int, pixels: int) -> int:
+    """Return the level whose bins come nearest to a pixel."""
+    width = max(length / max(pixels, 1), 1.0)
+    return max(round(float(np.log2(width))), 0)
+
+
+def waiting(sums: Sums) -> Sums:
+    """Return sums of one state as two: waiting, and the rest."""
+    work = np.maximum(sums.inside - sums.wait, 0)
+    inside = np.concatenate([sums.wait, work], 2)
+    count = np.concatenate([sums.count, sums.count], 2)
+    return Sums(count, inside, np.concatenate([sums.wait, np.zeros_like(work)], 2))
+
+
+def dominating(sums: Sums, on: Array, members: Float, width: int, colour: str) -> dict[str, Array]:
+    """Return of each row and bin the state with the most time, the share of all, that of waiting.
+
+    Shares are 0 to 255 of the bin's time of all the row's ranks; waiting of the time inside.
+    """
+    inside = np.where(on, sums.inside, 0.0)
+    most = inside.argmax(2).astype(np.uint8)
+    total = inside.sum(2)
+    share = np.clip(total / (members[:, None] * width), 0, 1)
+    wait = np.where(on, sums.wait, 0.0).sum(2) if colour != "waiting" else np.zeros_like(total)
+    some = total > 0
+    waited = np.divide(wait, total, out=np.zeros_like(total), where=some)
+    return {
+        "state": np.where(some, most, NOTHING).astype(np.uint8),
+        # What is there is seen, however short it is.
+        "share": np.where(some, np.maximum(np.rint(share * 255), 1), 0).astype(np.uint8),
+        "wait": np.rint(np.clip(waited, 0, 1) * 255).astype(np.uint8),
+    }
+
+
+def event_sums(
+    segments: Array, state: Int, window: tuple[int, int], states: int, colour: str
+) -> Sums:
+    """Return the sums of single segments over a window, as one row of one bin."""
+    good = state >= 0
+    segments, state = segments[good], state[good]
+    begin = np.maximum(segments["enter"], window[0])
+    end = np.minimum(segments["exit"], window[1])
+    waited = np.minimum(segments["enter"] + segments["wait"].astype(np.int64), end)
+    inside, wait = np.maximum(end - begin, 0), np.maximum(waited - begin, 0)
+    starts = (segments["enter"] >= window[0]).astype(np.float64)
+    count = 1 if colour == "waiting" else max(states, 1)
+    parts: list[Float] = [
+        np.bincount(state, values, count).astype(np.float64).reshape(1, 1, -1)
+        for values in (starts, inside, wait)
+    ]
+    sums = Sums(parts[0], parts[1], parts[2])
+    return waiting(sums) if colour == "waiting" else sums
+
+
+def legend_of(sums: Sums, whole: float) -> list[dict[str, float]]:
+    """Return of each state its calls that begin, its time and waiting in ns, its share of all."""
+    parts = [getattr(sums, name).sum((0, 1)).tolist() for name in ("count", "inside", "wait")]
+    return [
+        {"count": count, "inside": inside, "wait": wait, "share": inside / max(whole, 1.0)}
+        for count, inside, wait in zip(*parts, strict=True)
+    ]
+
+
+__all__ = ["COLOURS", "SORTS", "Need", "Request", "Shown", "Timeline"]

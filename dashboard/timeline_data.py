@@ -1,0 +1,255 @@
+"""/timeline-data: what the timeline's script asks for, in JSON or in arrays behind a head of JSON.
+
+An answer of arrays is: the length of the head (4 bytes, little endian), the head, which says of
+each array its type, place and length, and the arrays, aligned to 8 bytes. 202 means that what is
+needed is being made, and how far that is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import dash
+import numpy as np
+from flask import Response, request
+
+from mpiprof.errors import MpiprofError
+from mpiprof.trace.types import Array
+
+from . import cache, derived, timeline_find, timeline_model
+from . import state as states
+from .data import Context, Data
+from .timeline import COLOURS, MOST_PIXELS, SORTS, Need, Request, Shown, Timeline
+from .timeline_events import Progress, open_or_build
+
+ROUTE = "/timeline-data"
+PATIENCE_S = 0.4  # what is ready within it is not worth a word about its making
+PAUSE = 4  # a growing trace is read again after so many times what its last reading took
+COMPRESSED = 1 << 14
+log = logging.getLogger(__name__)
+
+
+class Making:
+    """Something that is being made in a thread of its own."""
+
+    def __init__(self, what: str, make: Callable[[Progress], Any]) -> None:
+        self.what, self.progress = what, 0.0
+        self.result: Any = None
+        self.error: Exception | None = None
+        self.began = time.monotonic()
+        self.took = 0.0
+        self._make = make
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.result = self._make(self._note)
+        except Exception as error:
+            self.error = error
+            if not isinstance(error, MpiprofError | OSError | cache.DamagedError):
+                log.exception("%s failed", self.what)
+        self.took = time.monotonic() - self.began
+
+    def _note(self, share: float) -> None:
+        self.progress = share
+
+    def done(self, patience: float = 0.0) -> bool:
+        """Return whether it is made, waiting a little."""
+        self.thread.join(patience)
+        return not self.thread.is_alive()
+
+
+class BusyError(Exception):
+    """What is asked for is being made."""
+
+    def __init__(self, making: Making) -> None:
+        super().__init__(making.what)
+        self.making = making
+
+
+class Store:
+    """The timelines of the server's traces: made when first asked for, and when a trace grows."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._lock = threading.Lock()
+        self._ready: dict[str, tuple[str, Timeline, float]] = {}  # version, and when it is renewed
+        self._making: dict[tuple[str, str], Making] = {}
+
+    def timeline(self, data: Data) -> Timeline:
+        """Return the timeline of a trace, the last good one while a newer one is made."""
+        with self._lock:
+            known = self._ready.get(data.name)
+            if known and (known[0] == data.version or time.monotonic() < known[2]):
+                return known[1]
+            making = self._start((data.name, ""), "reading the trace", lambda p: _made(data, p))
+        if known is None:
+            making.done(PATIENCE_S)
+        if not making.done():
+            if known is not None:
+                return known[1]
+            raise BusyError(making)
+        with self._lock:
+            self._making.pop((data.name, ""), None)
+            if making.error is not None:
+                if known is not None:
+                    return known[1]
+                raise making.error
+            made: Timeline = making.result
+            again = time.monotonic() + PAUSE * making.took
+            self._ready[data.name] = (data.version, made, again)
+        return made
+
+    def shown(self, data: Data, timeline: Timeline, wanted: Request) -> Shown:
+        """Return what a request comes to; BusyError while its tiles are made."""
+        found = timeline.shown(wanted)
+        if isinstance(found, Need):
+            need, place = found, (data.name, found.name)
+            with self._lock:
+                making = self._start(place, "summing it up", lambda p: timeline.make(need, p))
+            if not making.done(PATIENCE_S):
+                raise BusyError(making)
+            with self._lock:
+                self._making.pop(place, None)
+            if making.error is not None:
+                raise making.error
+            found = timeline.shown(wanted)
+        if isinstance(found, Need):
+            raise MpiprofError("the cache of the trace can't be kept: is there room on the disk?")
+        return found
+
+    def _start(self, place: tuple[str, str], what: str, make: Callable[[Progress], Any]) -> Making:
+        if place not in self._making:
+            self._making[place] = Making(what, make)
+        return self._making[place]
+
+    def forget(self, data: Data) -> None:
+        """Make a trace's timeline anew: what the cache holds is damaged."""
+        with self._lock:
+            known = self._ready.pop(data.name, None)
+        if known is not None:
+            cache.remove(data.path, known[1].key)
+
+
+def _made(data: Data, progress: Progress) -> Timeline:
+    key = derived.key_of(data.trace)
+    return Timeline(data.trace, open_or_build(data.trace, key, progress), key)
+
+
+def register(app: dash.Dash, context: Context) -> None:
+    """Add the route; it is behind the token as all others are."""
+    store = Store(context)
+
+    app.server.add_url_rule(ROUTE, view_func=lambda: answer(store), endpoint="timeline-data")
+
+
+def answer(store: Store) -> Response:
+    """Answer one request."""
+    what = request.args.get("what", "window")
+    state = states.parse(request.query_string.decode("ascii", "replace"))
+    try:
+        data = store.context.data(state)
+        try:
+            return _answer(store, data, state, what)
+        except cache.DamagedError as error:
+            log.warning("%s: damaged cache (%s); it is made anew", data.path, error)
+            store.forget(data)
+            return _answer(store, data, state, what)
+    except BusyError as busy:
+        making = busy.making
+        return _json({"progress": making.progress, "what": making.what}, 202)
+    except cache.DamagedError:
+        return _json({"error": "the cache of this trace can't be read"}, 500)
+    except (MpiprofError, OSError) as error:
+        return _json({"error": str(error)}, 404)
+
+
+def _answer(store: Store, data: Data, state: states.State, what: str) -> Response:
+    timeline = store.timeline(data)
+    if not timeline.events.meta["segments"]:
+        return _json({"empty": _why_empty(data)})
+    wanted = request_of(data, state, timeline)
+    if not len(wanted.ranks):
+        return _json({"empty": "No rank passes the filters above."})
+    if what in ("window", "overview"):
+        shown = store.shown(data, timeline, wanted)
+        head, arrays = getattr(timeline, what)(wanted, shown)
+        growing = len(data.trace.tables.ends) < data.trace.ranks
+        return _packed(head | {"length": timeline.length_ns, "growing": growing}, arrays)
+    if what == "search":
+        return _json({"found": timeline_find.search(timeline, state.get("text"))})
+    number = _instance(timeline, state, wanted, what)
+    if not 0 <= number < timeline.events.instances:
+        return _json({"none": True})
+    if what == "messages":
+        try:
+            return _json(timeline_model.messages(timeline, number))
+        except timeline_model.NotModelledError as reason:
+            return _json({"number": number, "reason": str(reason)})
+    return _json(timeline_find.described(timeline, number))
+
+
+def _instance(timeline: Timeline, state: states.State, wanted: Request, what: str) -> int:
+    if what == "next":
+        communicators = timeline.of_identities(wanted.communicators)
+        test = timeline_find.test_of(timeline, wanted.find, communicators, wanted.operations)
+        step = -1 if state.number("step", 1) < 0 else 1
+        return timeline_find.next_one(
+            timeline, state.number("number", -1), state.number("at"), step, test
+        )
+    if name := state.get("instance"):
+        return timeline_find.numbered(timeline, name)
+    return state.number("number", -1)
+
+
+def _why_empty(data: Data) -> str:
+    if data.trace.record == "summary":
+        return "This trace holds sums only: record it without --record summary to see a timeline."
+    return "No collective was recorded yet."
+
+
+def request_of(data: Data, state: states.State, timeline: Timeline) -> Request:
+    """Return what the query of a request asks for, within bounds."""
+    begin = state.number("from")
+    colour, sort = state.get("colour", COLOURS[0]), state.get("sort", SORTS[0])
+    callsite = state.get("callsite")
+    return Request(
+        begin,
+        state.number("to", timeline.length_ns),
+        min(max(state.number("px", 1000), 16), MOST_PIXELS),
+        colour if colour in COLOURS else COLOURS[0],
+        sort if sort in SORTS else SORTS[0],
+        frozenset(state.get("off").split("|")),
+        data.ranks(state),
+        state.communicators,
+        state.operations,
+        state.get("find") or (f"callsite:{callsite}" if callsite else ""),
+    )
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return Response(json.dumps(content), status, mimetype="application/json")
+
+
+def _packed(head: dict[str, Any], arrays: dict[str, Array]) -> Response:
+    places, parts, at = {}, [], 0
+    for name, array in arrays.items():
+        data = np.ascontiguousarray(array).tobytes()
+        places[name] = {"at": at, "length": len(data)}
+        parts += [data, bytes(-len(data) % 8)]
+        at += len(data) + -len(data) % 8
+    text = json.dumps(head | {"arrays": places}).encode()
+    text += b" " * (-(len(text) + 4) % 8)
+    body = b"".join([len(text).to_bytes(4, "little"), text, *parts])
+    response = Response(body, mimetype="application/octet-stream")
+    if len(body) > COMPRESSED and "gzip" in request.headers.get("Accept-Encoding", ""):
+        response.set_data(gzip.compress(body, 1))
+        response.headers["Content-Encoding"] = "gzip"
+    return response

@@ -1,0 +1,192 @@
+"""Instances of the timeline: everything about one, the next and the previous, and searching."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from mpiprof.trace.types import Array, Bool, Int
+
+from .timeline import Timeline
+from .timeline_events import COMPLETION, OPEN
+
+PIECE = 1 << 16
+PIECES = 64  # searched for the next instance at most; beyond, the answer is that none is near
+FOUND = 40
+LONGEST = 300
+
+Test = Callable[[Array], Bool]
+
+
+def numbered(timeline: Timeline, name: str) -> int:
+    """Return the number of the instance IDENTITY:SEQUENCE:START of an address, -1 for none."""
+    identity, sequence, start = ([*name.split(":"), "0", "0"])[:3]
+    if not (sequence.isdecimal() and start.isdecimal() and len(sequence + start) < 30):
+        return -1
+    known = timeline.trace.tables.communicators
+    of = np.array([c.index for c in known if c.identity == identity], np.int64)
+
+    def same(rows: Array) -> Bool:
+        found: Bool = (rows["sequence"] == int(sequence)) & (rows["start"] == int(start))
+        return found & np.isin(rows["communicator"], of)
+
+    return -1 if not len(of) else _scan(timeline, 0, 1, same, 1 << 30)
+
+
+def test_of(timeline: Timeline, find: str, communicators: set[int] | None, operations: Any) -> Test:
+    """Return what tells the instances that a search finds and the filters let pass."""
+    kind, _, value = find.partition(":")
+    sites = timeline.events.meta.get("callsites", [])
+    callsites = np.array([not operations or s[0] in operations for s in sites] + [False], np.bool_)
+    algorithms = np.ones(len(timeline.events.meta["algorithms"]) + 1, np.bool_)
+    wanted = communicators
+    if kind == "callsite":
+        callsites &= np.arange(len(callsites)) == (int(value) if value.isdecimal() else -1)
+    elif kind == "operation":
+        callsites &= np.array([s[0] == value for s in sites] + [False], np.bool_)
+    elif kind == "algorithm":
+        names = timeline.events.meta["algorithms"]
+        parts = [{one.partition(":")[0] for one in name.split("+")} for name in names]
+        algorithms = np.array([value in part for part in parts] + [False], np.bool_)
+    elif kind == "communicator":
+        known = timeline.trace.tables.communicators
+        of = {c.index for c in known if c.identity == value}
+        wanted = of if wanted is None else wanted & of
+
+    def test(rows: Array) -> Bool:
+        good = callsites[np.minimum(rows["callsite"], len(callsites) - 1)]
+        good = good & algorithms[np.minimum(rows["algorithm"], len(algorithms) - 1)]
+        if wanted is not None:
+            good &= np.isin(rows["communicator"], np.array(sorted(wanted), np.int64))
+        return good
+
+    return test
+
+
+def next_one(timeline: Timeline, number: int, at: int, step: int, test: Test) -> int:
+    """Return the next instance (step 1) or the one before (-1) that passes; -1 for none.
+
+    Counted from an instance, or, where `number` is negative, from a time in ns after the begin.
+    """
+    if number < 0:
+        number = before(timeline, at + timeline.events.begin_ns) - (1 if step > 0 else 0)
+    return _scan(timeline, number + step, step, test, PIECES)
+
+
+def before(timeline: Timeline, time: int) -> int:
+    """Return how many instances have their first arrival before a time on the joint clock."""
+    low, high = 0, timeline.events.instances
+    while low < high:
+        middle = (low + high) // 2
+        if int(timeline.events.instance(middle, middle + 1)["first_arrival"][0]) < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _scan(timeline: Timeline, start: int, step: int, test: Test, pieces: int) -> int:
+    size = 256
+    for _ in range(pieces):
+        first, last = (start, start + size) if step > 0 else (start - size + 1, start + 1)
+        rows = timeline.events.instance(first, last)
+        if not len(rows):
+            return -1
+        hits = np.flatnonzero(test(rows))
+        if len(hits):
+            return max(first, 0) + int(hits[0] if step > 0 else hits[-1])
+        start += step * size
+        size = PIECE
+    return -1
+
+
+def described(timeline: Timeline, number: int) -> dict[str, Any]:
+    """Return everything about an instance; times in ns after the begin."""
+    row = timeline.events.instance(number, number + 1)[0]
+    segments, ranks = timeline.events.members(number)
+    base = timeline.events.begin_ns
+    communicator = timeline.trace.tables.communicators[
+        min(max(int(row["communicator"]), 0), len(timeline.trace.tables.communicators) - 1)
+    ]
+    shapes = [timeline.shape(int(i)) for i in np.unique(segments["shape"]).tolist()]
+    arrivals = segments["enter"][(segments["flags"] & COMPLETION) == 0]
+    late = arrivals - arrivals.mean() if len(arrivals) else arrivals
+    return {
+        "number": number,
+        "name": f"{communicator.identity}:{int(row['sequence'])}:{int(row['start'])}",
+        "operation": shapes[0]["operation"] if shapes else "?",
+        "callsite": int(row["callsite"]),
+        "sites": sorted({s["site"] for s in shapes}),
+        "communicator": timeline.communicators[communicator.index],
+        "sequence": int(row["sequence"]),
+        "start": int(row["start"]),
+        "size": communicator.size,
+        "algorithms": sorted({s["algorithm"] for s in shapes}),
+        "flags": sorted({f for s in shapes for f in s["flags"]}),
+        "root": shapes[0]["root"] if shapes else -1,
+        "bytes": number_of(row["bytes"]),
+        "first": int(row["first_arrival"]) - base,
+        "last": int(row["last_arrival"]) - base if row["last_arrival"] >= 0 else None,
+        "end": int(row["last_exit"]) - base if row["last_exit"] >= 0 else None,
+        "firstRank": int(row["first_rank"]),
+        "lastRank": int(row["last_rank"]) if row["last_rank"] >= 0 else None,
+        "absent": max(communicator.size - len(np.unique(ranks)), 0),
+        "wait": number_of(row["wait"]),
+        "imbalance": number_of(row["worst_imbalance"]),
+        "factor": number_of(row["worst_factor"]),
+        "spread": float(np.abs(late).mean()) if len(late) else None,
+        "members": _members(segments, ranks, base),
+    }
+
+
+def _members(segments: Array, ranks: Int, base: int) -> list[list[float]]:
+    """Return [rank, arrival, begin, exit, waiting, open] of each member; begin: of its Wait."""
+    found: dict[int, list[float]] = {}
+    for segment, rank in zip(segments, ranks.tolist(), strict=True):
+        enter, exit_ = int(segment["enter"]) - base, int(segment["exit"]) - base
+        row = found.setdefault(rank, [rank, enter, enter, exit_, 0.0, 0])
+        if segment["flags"] & COMPLETION:
+            row[2] = enter
+        row[1], row[3] = min(row[1], enter), max(row[3], exit_)
+        row[4] += float(segment["wait"])
+        row[5] = max(row[5], int(segment["flags"] & OPEN))
+    return [found[rank] for rank in sorted(found)]
+
+
+def number_of(value: Any) -> float | None:
+    """Return a number as JSON can have it."""
+    return None if np.isnan(value) else float(value)
+
+
+def search(timeline: Timeline, text: str) -> list[dict[str, Any]]:
+    """Return what a text is found in: call sites, operations, algorithms, communicators, ranks."""
+    wanted = text.casefold().split()[:8]
+    found = []
+    for kind, value, label, note in _entries(timeline, text):
+        if all(word in f"{kind} {label} {note}".casefold() for word in wanted):
+            found.append({"find": f"{kind}:{value}", "kind": kind, "label": label, "note": note})
+            if len(found) == FOUND:
+                break
+    return found
+
+
+def _entries(timeline: Timeline, text: str) -> Iterator[tuple[str, str, str, str]]:
+    trace = timeline.trace
+    digits = "".join(c for c in text if c.isdecimal())[:8]
+    if (
+        digits
+        and int(digits) < trace.ranks
+        and text.casefold().removeprefix("rank").strip() == digits
+    ):
+        yield "rank", digits, f"rank {int(digits)}", str(trace.node_of.get(int(digits), ""))
+    for i, (operation, sites, _) in enumerate(timeline.events.meta.get("callsites", [])):
+        places = " | ".join(timeline.sites[s] for s in sites if -1 <= s < len(timeline.sites))
+        yield "callsite", str(i), (places or "?")[:LONGEST], str(operation)
+    for operation in dict.fromkeys(s.operation for s in trace.tables.shapes):
+        yield "operation", operation, operation, ""
+    for name in dict.fromkeys(s.algorithm.partition(":")[0] for s in trace.tables.shapes):
+        yield "algorithm", name, name, ""
+    for c, name in zip(trace.tables.communicators, timeline.communicators, strict=True):
+        yield "communicator", c.identity, name[:LONGEST], f"{c.size} ranks"

@@ -1,0 +1,120 @@
+"""The messages of an instance that ran on one of our schedules, as the model would time them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mpiprof.errors import MpiprofError
+from mpiprof.model.machine import DEFAULT, Machine, of_table
+from mpiprof.model.schedule import Schedule
+from mpiprof.model.setting import algorithm, with_parameters
+from mpiprof.model.simulate import simulate
+from mpiprof.trace.types import Array
+from mpiprof.tune.problem import problem_of
+
+from .timeline import Timeline
+from .timeline_events import COMPLETION, OPEN
+
+MOST_MEMBERS = 256
+MOST_MESSAGES = 20_000
+MOST_ROUNDS = 4096
+MOST_BYTES = 1 << 44
+
+
+class NotModelledError(Exception):
+    """Why the messages of an instance can't be shown, in words."""
+
+
+def messages(timeline: Timeline, number: int) -> dict[str, Any]:
+    """Return the messages [source rank, target rank, start, end, bytes, round] of an instance.
+
+    Times in ns after the begin, from the simulator (mpiprof.model.simulate) under the recorded
+    arrivals; `end` is when the model has the last rank end. NotModelledError
+    says why there are none.
+    """
+    segments, ranks = timeline.events.members(number)
+    calls = (segments["flags"] & COMPLETION) == 0
+    segments, ranks = segments[calls], ranks[calls]
+    row = timeline.events.instance(number, number + 1)[0]
+    communicator = timeline.trace.tables.communicators[int(row["communicator"])]
+    shapes = [timeline.trace.tables.shapes[i] for i in segments["shape"].tolist()]
+    names = {s.algorithm for s in shapes}
+    name = names.pop() if len(names) == 1 else ""
+    if not name or name.startswith("native"):
+        raise NotModelledError("it ran on the library's own algorithm, which is not known")
+    if len(np.unique(ranks)) != len(communicator.ranks) or len(ranks) != len(communicator.ranks):
+        raise NotModelledError("not all of its members are in the trace")
+    if len(ranks) > MOST_MEMBERS:
+        raise NotModelledError(f"it has more than {MOST_MEMBERS} members")
+    if (segments["flags"] & OPEN).any():
+        raise NotModelledError("it has not ended")
+    place = {rank: i for i, rank in enumerate(ranks.tolist())}
+    order = [place[rank] for rank in communicator.ranks.tolist()]
+    arrivals = segments["enter"][order].astype(np.float64)
+    base = float(arrivals.min())
+    sent = np.array([shapes[i].sent for i in order], np.int64)
+    received = np.array([shapes[i].received for i in order], np.int64)
+    groups = [len(group) for group in communicator.groups]
+    sizes = (groups[0], groups[1] if communicator.inter else 0)
+    root = communicator.column(max(s.root for s in shapes))
+    try:
+        found = _simulated(
+            timeline, shapes[0].operation, name, sizes, root, sent, received, arrivals - base
+        )
+    except MpiprofError as error:
+        raise NotModelledError(str(error)) from None
+    members = communicator.ranks.tolist()
+    shift = base - timeline.events.begin_ns
+    return {
+        "number": number,
+        "algorithm": name,
+        "end": float(found.finish.max()) + shift,
+        "messages": [
+            [members[m.source], members[m.target], m.start + shift, m.end + shift, m.bytes, m.round]
+            for m in found.messages
+        ],
+    }
+
+
+def _simulated(
+    timeline: Timeline,
+    operation: str,
+    name: str,
+    sizes: tuple[int, int],
+    root: int,
+    sent: Array,
+    received: Array,
+    arrivals: Array,
+) -> Any:
+    word, *pairs = name.split(":")
+    parameters: dict[str, str | int] = {}
+    for pair in pairs:
+        key, _, value = pair.partition("=")
+        parameters[key] = int(value) if value.isdecimal() and len(value) < 16 else value
+    machine = _machine(timeline)
+    chosen = algorithm(operation, word, groups=bool(sizes[1]))
+    problem = problem_of(operation, sizes, root, sent, received)
+    problem = with_parameters(chosen, problem, parameters)
+    if max(sum(problem.counts), sum(problem.remote_counts), problem.bytes) > MOST_BYTES:
+        raise NotModelledError("its bytes are more than the model takes")
+    problem = replace(problem, alpha=machine.alpha, beta=machine.beta)
+    with Schedule(chosen, problem, 0) as schedule:
+        rounds = schedule.rounds
+    if rounds > MOST_ROUNDS or rounds * sum(sizes) > 4 * MOST_MESSAGES:
+        raise NotModelledError("its schedule has too many messages to draw")
+    known = list(dict.fromkeys(timeline.trace.node_of.values()))
+    nodes = [0] * len(arrivals) if len(known) < 2 else None
+    found = simulate(chosen, problem, machine, arrivals, nodes or (), trace=True)
+    if len(found.messages) > MOST_MESSAGES:
+        raise NotModelledError("its schedule has too many messages to draw")
+    return found
+
+
+def _machine(timeline: Timeline) -> Machine:
+    try:
+        return of_table(timeline.trace.meta.get("machine"), "the trace")
+    except MpiprofError:
+        return DEFAULT

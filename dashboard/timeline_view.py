@@ -1,0 +1,161 @@
+"""What rows and states the timeline has: from ranks to rows, from shapes to classes to states."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.trace import Trace
+from mpiprof.trace.types import Float, Int
+
+from . import theme
+from .timeline_tiles import CLASSES, ROWS
+
+COLOURS = ("operation", "algorithm", "waiting")
+SORTS = ("rank", "late", "node")
+STATES = 12  # beyond it the least frequent share one
+OTHER = "other"
+FULL_CLASSES = CLASSES - 24  # the rest is left for what stands for all others of an operation
+
+
+@dataclass(frozen=True)
+class Classes:
+    """What segments are filtered and coloured by; `of_shape`: the class of each shape, or -1.
+
+    communicator -1: of several communicators and algorithms.
+    """
+
+    operation: list[str]
+    communicator: list[int]
+    algorithm: list[str]
+    of_shape: Int
+
+
+@dataclass(frozen=True)
+class States:
+    """Names and colours, and for each class its state, negative where it is not shown."""
+
+    names: list[str]
+    colours: list[str]
+    of_class: Int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The ranks of each row, from the top, and the row of each rank (-1: not shown)."""
+
+    ranks: list[Int]
+    of_rank: Int
+
+    @property
+    def single(self) -> bool:
+        """Whether each row is one rank."""
+        return all(len(r) == 1 for r in self.ranks)
+
+
+def classes(trace: Trace, calls: Int, only: Collection[int] | None = None) -> Classes:
+    """Return the classes of a trace's shapes; `only`: of some communicators, all others are -1.
+
+    Where there are too many, the rarest are joined by their operation.
+    """
+    keys = [
+        (s.operation, s.communicator, s.algorithm.partition(":")[0]) for s in trace.tables.shapes
+    ]
+    wanted = [only is None or k[1] in only for k in keys]
+    counts: dict[tuple[str, int, str], int] = {}
+    for key, count, good in zip(keys, calls.tolist(), wanted, strict=False):
+        if good:
+            counts[key] = counts.get(key, 0) + count
+    kept = set(
+        sorted(counts, key=lambda k: -counts[k])[
+            : CLASSES if len(counts) <= CLASSES else FULL_CLASSES
+        ]
+    )
+    number: dict[tuple[str, int, str], int] = {}
+    of_shape = np.full(max(len(keys), 1), -1, np.int64)
+    for i, (key, good) in enumerate(zip(keys, wanted, strict=True)):
+        if not good:
+            continue
+        if key not in kept:
+            key = (key[0], -1, OTHER)
+            if key not in number and len(number) >= CLASSES - 1:
+                key = (OTHER, -1, OTHER)
+        of_shape[i] = number.setdefault(key, len(number))
+    found = list(number)
+    return Classes([k[0] for k in found], [k[1] for k in found], [k[2] for k in found], of_shape)
+
+
+def resolved(known: Classes, communicators: Collection[int], trace: Trace) -> bool:
+    """Return whether classes tell these communicators' segments from all others."""
+    present = {s.communicator for s in trace.tables.shapes}
+    return all(c in known.communicator for c in communicators if c in present)
+
+
+def states(
+    known: Classes, colour: str, communicators: Collection[int] | None, operations: Collection[str]
+) -> States:
+    """Return the states of a way of colouring, of the classes that pass the filters."""
+    passing = [
+        (communicators is None or c in communicators) and (not operations or o in operations)
+        for c, o in zip(known.communicator, known.operation, strict=True)
+    ]
+    if colour == "waiting":
+        of_class = np.where(passing, 0, -1).astype(np.int64) if passing else np.zeros(0, np.int64)
+        return States(["waiting", "own part"], [theme.WAITING, theme.WORK], of_class)
+    values = known.algorithm if colour == "algorithm" else known.operation
+    names = list(dict.fromkeys(values))
+    if len(names) > STATES:
+        names = [*names[: STATES - 1], OTHER]
+    number = {name: i for i, name in enumerate(names)}
+    found = [
+        number.get(value, len(names) - 1) if good else -1
+        for value, good in zip(values, passing, strict=True)
+    ]
+    paint = theme.algorithm_colour if colour == "algorithm" else theme.operation_colour
+    return States(names, apart([paint(name) for name in names]), np.array(found, np.int64))
+
+
+def apart(colours: Sequence[str]) -> list[str]:
+    """Return colours with those that occur again replaced by free ones, as far as there are."""
+    free = [c for c in theme.CYCLE if c not in colours]
+    found: list[str] = []
+    for colour in colours:
+        found.append(free.pop(0) if colour in found and free else colour)
+    return found
+
+
+def order(trace: Trace, ranks: Int, sort: str, lateness: Float) -> Int:
+    """Return ranks in the order in which they are shown."""
+    if sort == "late":
+        late = np.nan_to_num(lateness[ranks], nan=-np.inf)
+        return ranks[np.argsort(-late, kind="stable")]
+    if sort == "node":
+        nodes = list(dict.fromkeys(trace.node_of.values()))
+        place = {node: i for i, node in enumerate(nodes)}
+        of = np.array([place.get(trace.node_of.get(r, ""), len(nodes)) for r in ranks.tolist()])
+        return ranks[np.argsort(of, kind="stable")] if len(ranks) else ranks
+    return ranks
+
+
+def rows(ranks: Int, size: int) -> Rows:
+    """Return one row a rank, or groups of neighbours where there are more than ROWS ranks."""
+    group = 1
+    while -(-len(ranks) // group) > ROWS:
+        group *= 2
+    found = [ranks[i : i + group] for i in range(0, len(ranks), group)]
+    of_rank = np.full(size, -1, np.int64)
+    for row, members in enumerate(found):
+        of_rank[members] = row
+    return Rows(found, of_rank)
+
+
+def label(ranks: Sequence[int] | Int) -> str:
+    """Return a row's label: a rank, or the ranks of a group."""
+    if len(ranks) == 1:
+        return str(int(ranks[0]))
+    low, high = int(min(ranks)), int(max(ranks))
+    if high - low + 1 == len(ranks):
+        return f"{low}–{high}"
+    return f"{int(ranks[0])} +{len(ranks) - 1}"
