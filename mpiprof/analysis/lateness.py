@@ -16,6 +16,7 @@ from mpiprof.analysis.variance import (
     Estimate,
     after_median_of_others,
     centred,
+    grouped,
     jackknife,
     stretches,
 )
@@ -112,17 +113,17 @@ class Cells:
     def effects(self) -> tuple[Effects, Float]:
         """Sums for the analysis of variance, a row a stretch."""
         groups = len({part.ranks.tobytes() for part in self.parts})
-        size = self.phases * len(self.ranks)
-        sums = np.zeros((self.stretches, 2 + 2 * size))
+        whole = np.zeros((self.stretches, 2))
+        sums = np.zeros((2, self.stretches * self.phases, len(self.ranks)))
         for part, columns, stretch, phase in self.each():
             a = centred(part.arrival.astype(np.float64))
-            np.add.at(sums[:, 0], stretch, 1)
-            np.add.at(sums[:, 1], stretch, (a * a).sum(0))
-            at = phase[None, :] * len(self.ranks) + columns[:, None]
-            where = np.broadcast_to(stretch, a.shape)
-            np.add.at(sums[:, 2 : 2 + size], (where, at), 1)
-            np.add.at(sums[:, 2 + size :], (where, at), a)
-        return Effects(self.node, len(self.ranks), groups), sums
+            np.add.at(whole[:, 0], stretch, 1)
+            np.add.at(whole[:, 1], stretch, (a * a).sum(0))
+            group = stretch * self.phases + phase
+            sums[0][:, columns] += np.bincount(group, minlength=sums.shape[1])[:, None]
+            sums[1][:, columns] += grouped(a, group, sums.shape[1])
+        flat = sums.reshape(2, self.stretches, -1)
+        return Effects(self.node, len(self.ranks), groups), np.hstack([whole, flat[0], flat[1]])
 
     @cached_property
     def nodes_differ(self) -> bool:
@@ -144,9 +145,8 @@ class Cells:
         sums = np.zeros((3, self.phases, len(self.ranks)))
         for part, columns, _, phase in self.each():
             late = after_median_of_others(part.arrival.astype(np.float64))
-            at = (np.broadcast_to(phase, late.shape), np.broadcast_to(columns[:, None], late.shape))
             for i, values in enumerate((np.ones_like(late), late, late**2)):
-                np.add.at(sums[i], at, values)
+                sums[i][:, columns] += grouped(values, phase, self.phases)
         count, mean = sums[0], sums[1] / np.maximum(sums[0], 1)
         spread = np.maximum(sums[2] / np.maximum(count, 1) - mean**2, 0.0)
         return count, mean, 2 * np.sqrt(spread / np.maximum(count - 1, 1))
@@ -164,11 +164,10 @@ class Cells:
             messages = after_median_of_others(part.before.outside.astype(np.float64))
             last = np.arange(len(arrival))[:, None] == arrival.argmax(0)
             last &= np.ptp(arrival, axis=0) > 0
-            where = np.broadcast_to(stretch, arrival.shape)
-            at = np.broadcast_to(columns[:, None], arrival.shape)
             counted = (1.0, late, last, known, known * left, known * messages)
             for i, values in enumerate(counted):
-                np.add.at(sums[i], (where, at), np.broadcast_to(values, arrival.shape))
+                whole = np.broadcast_to(values, arrival.shape).astype(np.float64)
+                sums[i][:, columns] += grouped(whole, stretch, self.stretches)
         count, late, last, told, left, messages = sums.sum(1)
         mean = late / np.maximum(count, 1)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -205,8 +204,7 @@ class Cells:
         for part, columns, _, phase in self.each():
             late = after_median_of_others(part.arrival.astype(np.float64))
             least = np.maximum(self.late[1][phase[None, :], columns[:, None]] / 2, self.least)
-            at = (np.broadcast_to(phase, late.shape), np.broadcast_to(columns[:, None], late.shape))
-            np.add.at(found, at, late > least)
+            found[:, columns] += grouped((late > least).astype(np.float64), phase, self.phases)
         return found
 
     def vanishing(self, shift: Float) -> float:
@@ -275,9 +273,11 @@ class Cells:
         order = np.argsort(-(by_rank * self.late[0]).sum(0), kind="stable")
         some = np.any(by_rank > 0, axis=0)
         late = self.ranks[order[some[order]]]
-        phases = np.flatnonzero(by_rank[:, order[0]]) if len(late) else order[:0]
-        count, often = (v[phases, order[0]] for v in (self.late[0], self.late_share))
-        shift = by_rank[phases, order[0]]
+        first = order[:1]
+        phases = np.flatnonzero(by_rank[:, first].any(axis=1))
+        count, often, shift = (
+            values[phases][:, first] for values in (self.late[0], self.late_share, by_rank)
+        )
         return Culprits(
             tuple(late.tolist()),
             max((rank + both - node) / 2, 0.0),

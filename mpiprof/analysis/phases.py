@@ -15,7 +15,7 @@ import pandas as pd
 from mpiprof.analysis.sample import sample_of
 from mpiprof.analysis.series import RUN
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Array, Float, Int
+from mpiprof.trace.types import Float, Int
 
 BINS = 2048  # the segmentation takes quadratic time at worst
 SHORTEST = 8  # instances; less is an outlier, no phase
@@ -23,6 +23,8 @@ LEAST_RATIO = 1.25  # between the imbalances of neighbouring phases, where the s
 LEAST_SHARE = 0.3  # by which a rank must be last more or less often in neighbouring phases
 LONGEST_PERIOD = 64
 LEAST_PERIODIC = 0.2  # share of the variance that a period must explain
+LEAST_NOISE = 0.05  # of the logarithm: changes by 5 % matter to nobody
+SHARE_NOISE = 0.35  # of whether a rank is last, after the running median
 RANKS = 4  # that come last most often, whose shares are watched
 
 
@@ -215,11 +217,13 @@ def _shares(last: Int) -> list[Float]:
 
 
 def _noise(columns: Float) -> Float:
-    """Return how much each column moves from one instance to the next, at least a little."""
-    steps = np.abs(np.diff(columns, axis=0))
-    signal = np.median(steps[:, 0]) / (0.6745 * np.sqrt(2))  # outliers are no noise
-    shares = np.sqrt((steps[:, 1:] ** 2).mean(0) / 2)
-    return np.maximum([signal, *shares], [0.05] + [0.1] * len(shares))
+    """Return how much each column moves from one instance to the next, at least a little.
+
+    Not by the shares' own movement: it differs from phase to phase, down to none.
+    """
+    steps = np.abs(np.diff(columns[:, 0]))
+    signal = float(np.median(steps)) / (0.6745 * np.sqrt(2))  # outliers are no noise
+    return np.array([max(signal, LEAST_NOISE), *[SHARE_NOISE] * (columns.shape[1] - 1)])
 
 
 def _refined(columns: Float, edge: int, width: int) -> int:
@@ -236,26 +240,31 @@ def _refined(columns: Float, edge: int, width: int) -> int:
 
 def _merged(columns: Float, edges: list[int]) -> list[int]:
     """Drop the edges between phases that hardly differ, the least different first."""
+    sure = np.sqrt(2 * np.log(len(columns))) + 2  # deviations that chance reaches nowhere
     edges = sorted(set(edges))
     while edges:
-        bounds = [0, *edges, len(columns)]
-        level = [_level(columns[a:b]) for a, b in itertools.pairwise(bounds)]
-        apart = [
-            max(
-                abs(b[0] - a[0]) / np.log(LEAST_RATIO),
-                float(np.abs(b[1:] - a[1:]).max(initial=0)) / LEAST_SHARE,
-            )
-            for a, b in itertools.pairwise(level)
-        ]
-        short = np.diff(bounds) < SHORTEST
-        differences = np.where(short[1:] | short[:-1], 0.0, apart)
-        least = int(np.argmin(differences))
-        if differences[least] >= 1:
+        parts = np.split(columns, edges)
+        apart = [_apart(a, b, sure) for a, b in itertools.pairwise(parts)]
+        least = int(np.argmin(apart))
+        if apart[least] >= 1:
             break
         del edges[least]
     return edges
 
 
-def _level(part: Array) -> Float:
-    """Median imbalance and mean shares of a stretch."""
-    return np.array([np.median(part[:, 0]), *part[:, 1:].mean(0)])
+def _apart(a: Float, b: Float, sure: float) -> float:
+    """Return how different two stretches are; from 1 on they are phases of their own.
+
+    In one column at least they must differ by enough to matter and by more than chance.
+    """
+    if min(len(a), len(b)) < SHORTEST:
+        return 0.0
+    apiece = 1 / len(a) + 1 / len(b)
+    spread = a[:, 0].var() / len(a) + b[:, 0].var() / len(b)
+    share = np.concatenate([a[:, 1:], b[:, 1:]]).mean(0)
+    variances = [max(spread, LEAST_NOISE**2 * apiece), *(share * (1 - share) * apiece)]
+    ratio = abs(float(np.median(b[:, 0]) - np.median(a[:, 0]))) / np.log(LEAST_RATIO)
+    shares = np.abs(b[:, 1:].mean(0) - a[:, 1:].mean(0)) / LEAST_SHARE
+    matters = np.array([ratio, *shares])
+    chance = np.abs(b.mean(0) - a.mean(0)) / (sure * np.sqrt(np.maximum(variances, 1e-9)))
+    return float(np.minimum(matters, chance).max())

@@ -167,6 +167,18 @@ def centred(values: Float) -> Float:
     return difference
 
 
+def grouped(values: Float, group: Int, groups: int) -> Float:
+    """Return sums over the instances of each group, groups x ranks, of ranks x instances.
+
+    A product with a sparse matrix: several times as fast as NumPy's add.at.
+    """
+    from scipy import sparse
+
+    count = values.shape[1]
+    ones = (np.ones(count), (group, np.arange(count)))
+    return np.asarray(sparse.csr_matrix(ones, shape=(groups, count)) @ values.T)
+
+
 def after_median_of_others(values: Float) -> Float:
     """Return by how much each value exceeds the median of the others of its column."""
     count = len(values)
