@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
+import numpy as np
 import pytest
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model.cost import COSTS, Cost, cost
+from mpiprof.model.intergroup_cost import FORMULAS
 from mpiprof.model.layout import REDUCTIONS
 from mpiprof.model.rounds import is_power_of_two
 from mpiprof.model.schedule import Algorithm, Problem, catalogue, find
@@ -15,6 +18,7 @@ from mpiprof.model.verify import verify
 
 SIZES = [*range(1, 14), 16, 17, 24, 27, 32, 33]
 OPERATIONS = ("alltoall", "alltoallv", *REDUCTIONS)
+BETWEEN_GROUPS = [a for a in catalogue() if a.intercommunicator]
 
 
 def problem_for(algorithm: Algorithm, size: int) -> Problem:
@@ -64,8 +68,40 @@ def test_proof_measures_the_cost(algorithm: Algorithm) -> None:
 
 
 def test_every_algorithm_has_a_cost() -> None:
-    named = {(a.operation, a.name) for a in catalogue() if not a.intercommunicator}
-    assert named == set(COSTS)
+    named = {(a.operation, a.name, a.intercommunicator) for a in catalogue()}
+    assert named == {(*one, False) for one in COSTS} | {(*one, True) for one in FORMULAS}
+
+
+@pytest.mark.parametrize("algorithm", BETWEEN_GROUPS, ids=lambda a: f"{a.operation}-{a.name}")
+def test_costs_between_groups(algorithm: Algorithm) -> None:
+    """Exact for equal messages where groups are multiples, else never far off."""
+    for p, q in ((1, 1), (6, 2), (8, 8), (4, 16), (9, 3), (5, 3), (25, 7), (7, 25), (13, 12)):
+        for k_a, k_b in ((240, 240), (240, 960), (2400, 240)):
+            irregular = algorithm.operation == "allgatherv"
+            sizes: dict[str, Any] = {"bytes": k_a, "remote_bytes": k_b}
+            if irregular:
+                sizes = {"counts": (k_a,) * p, "remote_counts": (k_b,) * q}
+            problem = Problem(p, remote_size=q, **sizes)
+            proof = verify(algorithm, problem)
+            formula = cost(algorithm.operation, algorithm.name, problem)
+            multiples = max(p, q) % min(p, q) == 0
+            if "kang" in algorithm.name and multiples and not irregular:
+                assert (proof.span, proof.volume) == (formula.startups, formula.volume), (p, q)
+            assert 0.8 * formula.startups <= proof.span <= 1.05 * formula.startups, (p, q)
+            assert 0.75 * formula.volume <= proof.volume <= 1.01 * formula.volume, (p, q)
+
+
+@pytest.mark.parametrize("name", ["kang", "kang_unsegmented", "kang_two_step"])
+def test_costs_between_groups_of_random_messages(name: str) -> None:
+    dice = np.random.default_rng(3)
+    algorithm = find("allgatherv", name, intercommunicator=True)
+    for _ in range(20):
+        p, q = dice.integers(1, 17, 2).tolist()
+        a, b = (tuple(np.exp(dice.normal(6, 1.0, n)).astype(int).tolist()) for n in (p, q))
+        problem = Problem(p, remote_size=q, counts=a, remote_counts=b)
+        proof, formula = verify(algorithm, problem), cost("allgatherv", name, problem)
+        assert 0.6 * formula.startups <= proof.span <= 1.6 * formula.startups
+        assert 0.5 * formula.volume <= proof.volume <= 1.2 * formula.volume
 
 
 def test_time() -> None:

@@ -15,6 +15,8 @@ import numpy as np
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model import rounds
+from mpiprof.model.intergroup_cost import FORMULAS
+from mpiprof.model.layout import mirrored
 from mpiprof.model.rounds import doublings, is_power_of_two
 from mpiprof.model.schedule import Problem
 
@@ -36,7 +38,9 @@ class Cost:
 
 def cost(operation: str, name: str, problem: Problem) -> Cost:
     """Return an algorithm's cost; raises MpiprofError for one that has no formula."""
-    formula = COSTS.get((operation, name))
+    formula, between = COSTS.get((operation, name)), FORMULAS.get((operation, name))
+    if problem.remote_size and between is not None:
+        return Cost(*between(_counts(problem), _counts(mirrored(problem))))
     if formula is None or problem.remote_size:
         raise MpiprofError(f"there is no cost formula for {operation} {name}: simulate it instead")
     return formula(problem) if problem.size > 1 else Cost()

@@ -1,0 +1,146 @@
+"""What allgather and allgatherv on inter-communicators take, as start-ups and bytes.
+
+`a` and `b` are the messages of both groups, p and q of them; P processes are in the larger group, Q
+in the smaller one (Kang et al. 2019). Each function returns the start-ups and the bytes of the
+slowest chain; at most that where messages or teams differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiprof.model.intergroup import algorithm_2_bound
+from mpiprof.model.rounds import doublings
+
+Messages = Sequence[int]
+Taken = tuple[int, int]
+
+
+def root_gathering(a: Messages, b: Messages, *, concurrent: bool) -> Taken:
+    """Gather to the roots, exchange, broadcast by scatter and ring; one way first, or both ways.
+
+    As formula (2) of the paper, with broadcasts of 2 (1 - 1/p) times all.
+    """
+    gathered = max(doublings(len(a)), doublings(len(b))), max(sum(a) - a[0], sum(b) - b[0])
+    to_a, to_b = _broadcast(len(a), sum(b)), _broadcast(len(b), sum(a))
+    if concurrent:
+        across = 1, max(sum(a), sum(b))
+        rest = max(to_a[0], to_b[0]), max(to_a[1], to_b[1])
+    else:
+        across = 2, sum(a) + sum(b)
+        rest = to_a[0] + to_b[0], to_a[1] + to_b[1]
+    return gathered[0] + across[0] + rest[0], gathered[1] + across[1] + rest[1]
+
+
+def _broadcast(size: int, total: int) -> Taken:
+    return doublings(size) + size - 1, 2 * -(-total * (size - 1) // size)
+
+
+def kang(a: Messages, b: Messages) -> Taken:
+    """Algorithm 1 where the groups are multiples of each other, else as Algorithm 2."""
+    larger, smaller = _ordered(a, b)
+    if len(larger) % len(smaller):
+        return shares(a, b)
+    members, teams = len(larger) // len(smaller), _teams(larger, len(smaller))
+    segments = [-(-m // members) for m in smaller]
+    rings = (len(larger) - 1) * max(segments), (len(smaller) - 1) * max(map(sum, teams))
+    exchange = _exchange(segments, teams, members)
+    return members + len(larger) - 1, exchange + max(rings)
+
+
+def shares(a: Messages, b: Messages) -> Taken:
+    """Algorithm 2; its bytes are Theorem 3's bound, which random messages may pass by a fifth.
+
+    A single receiver has no ring, and takes what there is. The start-ups are those of the process
+    with the most partners, and of the longer ring.
+    """
+    partners = max(_most_partners(a, len(b)), _most_partners(b, len(a)))
+    volume = max(
+        algorithm_2_bound(m, []) if receivers > 1 else sum(m)
+        for m, receivers in ((a, len(b)), (b, len(a)))
+    )
+    return partners + max(len(a), len(b)) - 1, volume
+
+
+def unsegmented(a: Messages, b: Messages) -> Taken:
+    """Whole messages to every member of a team, then rings across the teams."""
+    larger, smaller = _ordered(a, b)
+    members, teams = len(larger) // len(smaller), _teams(larger, len(smaller))
+    steps, within = len(teams[0]), (len(smaller) - 1) * max(map(sum, teams))
+    across = _across(len(larger), len(smaller)) - 1
+    volume = _exchange(smaller, teams, members) + max(across * max(smaller), within)
+    return steps + max(across, len(smaller) - 1), volume
+
+
+def two_step(a: Messages, b: Messages) -> Taken:
+    """Segments to the members of a team, a ring within each team, then rings across the teams."""
+    larger, smaller = _ordered(a, b)
+    members, teams = len(larger) // len(smaller), _teams(larger, len(smaller))
+    segments = [-(-m // members) for m in smaller]
+    steps, within = len(teams[0]), (len(smaller) - 1) * max(map(sum, teams))
+    across = _across(len(larger), len(smaller)) - 1
+    rings = (members - 1) * max(segments) + across * max(smaller)
+    volume = _exchange(segments, teams, members) + max(rings, within)
+    return steps + max(members - 1 + across, len(smaller) - 1), volume
+
+
+def _ordered(a: Messages, b: Messages) -> tuple[Messages, Messages]:
+    return (a, b) if len(a) >= len(b) else (b, a)
+
+
+def _teams(larger: Messages, count: int) -> list[Messages]:
+    """Return the messages of each team: sizes that differ by one at most, the larger first."""
+    base, more = divmod(len(larger), count)
+    edges = [j * base + min(j, more) for j in range(count + 1)]
+    return [larger[edges[j] : edges[j + 1]] for j in range(count)]
+
+
+def _exchange(pieces: Messages, teams: Sequence[Messages], members: int) -> int:
+    """Return the bytes of the slowest exchange of a process with its team, one after the other."""
+    return max(
+        sum(max(piece if i < members else 0, m) for i, m in enumerate(team))
+        for piece, team in zip(pieces, teams, strict=True)
+    )
+
+
+def _across(larger: int, smaller: int) -> int:
+    """Return the processes of the longest ring across the teams."""
+    members, odd = larger // smaller, larger % smaller
+    return smaller + -(-odd // members)
+
+
+def _most_partners(senders: Messages, receivers: int) -> int:
+    """Return how many partners a process of either side has, with equal shares to receive."""
+    begins = np.concatenate([[0], np.cumsum(np.array(senders, np.int64))])
+    total = int(begins[-1])
+    base, more = divmod(total, receivers)
+    at = np.arange(receivers + 1)
+    edges = at * base + np.minimum(at, more)
+    return max(_overlaps(begins, edges), _overlaps(edges, begins)) if total else 0
+
+
+def _overlaps(intervals: NDArray[np.int64], others: NDArray[np.int64]) -> int:
+    """Return with how many of the others an interval overlaps at most; none are empty there."""
+    others = np.unique(others)
+    first = np.searchsorted(others, intervals[:-1], "right") - 1
+    last = np.searchsorted(others, intervals[1:], "left")
+    return int(np.where(intervals[1:] > intervals[:-1], last - first, 0).max())
+
+
+FORMULAS: dict[tuple[str, str], Callable[[Messages, Messages], Taken]] = {
+    ("allgather", "kang"): kang,
+    ("allgatherv", "kang"): shares,
+    **{
+        (operation, name): formula
+        for operation in ("allgather", "allgatherv")
+        for name, formula in (
+            ("root_gathering_sequential", lambda a, b: root_gathering(a, b, concurrent=False)),
+            ("root_gathering_concurrent", lambda a, b: root_gathering(a, b, concurrent=True)),
+            ("kang_unsegmented", unsegmented),
+            ("kang_two_step", two_step),
+        )
+    },
+}
