@@ -101,7 +101,7 @@ def test_costs_between_groups_of_random_messages(name: str) -> None:
         problem = Problem(p, remote_size=q, counts=a, remote_counts=b)
         proof, formula = verify(algorithm, problem), cost("allgatherv", name, problem)
         assert 0.6 * formula.startups <= proof.span <= 1.6 * formula.startups
-        assert 0.5 * formula.volume <= proof.volume <= 1.2 * formula.volume
+        assert 0.5 * formula.volume <= proof.volume <= 1.3 * formula.volume
 
 
 def test_time() -> None:

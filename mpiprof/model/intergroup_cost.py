@@ -52,7 +52,7 @@ def kang(a: Messages, b: Messages) -> Taken:
 
 
 def shares(a: Messages, b: Messages) -> Taken:
-    """Algorithm 2; its bytes are Theorem 3's bound, which random messages may pass by a fifth.
+    """Algorithm 2; its bytes are Theorem 3's bound, which random messages may pass by a quarter.
 
     A single receiver has no ring, and takes what there is. The start-ups are those of the process
     with the most partners, and of the longer ring.
