@@ -149,6 +149,9 @@ def test_replay_measures_the_candidates(openmpi: Mpi, tmp_path: Path) -> None:
     for one in works.values():
         assert one["how"] == "replay" and one["patterns"] >= 4
         assert 0 < one["base_ns"] < 1e9
+    facts = data["replay"]
+    assert facts["ranks"] == 3 and facts["laps"] >= 4 and facts["clock_error_ns"] == 0
+    assert 0 < facts["arrival_error_median_ns"] <= facts["arrival_error_90_ns"]
     names = {c["name"].split(":")[0] for c in works["bcast"]["candidates"]}
     assert {"binomial", "flat_tree", "chain"} <= names and "scatter_allgather_doubling" not in names
     for entry in json.loads((tmp_path / "p.json").read_text()):
@@ -191,3 +194,18 @@ def test_halving_keeps_the_library_and_the_near() -> None:
 def test_calls_of_a_replay_are_right(mpi: Mpi) -> None:
     done = run_mpi(mpi, 3, [mpi.python, Path(__file__).parent / "programs" / "replay_calls.py"])
     assert done.returncode == 0 and done.stdout.strip() == "right: 15", done.stderr[-2000:]
+
+
+@pytest.mark.everything
+def test_replay_on_a_cluster_finds_the_known_best(
+    openmpi: Mpi, trace: Path, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("an emulated cluster needs root")
+    words = [str(openmpi.python), "-m", "mpiprof", "tune", str(trace), "--replay", "--json"]
+    words += ["--cluster", "8x100mbit", "--budget", "40s", "-o", "plan.json"]
+    done = run(words, cwd=tmp_path, timeout=120, check=True)
+    ring = json.loads(done.stdout)["works"][0]
+    assert ring["best"].startswith("pipelined_ring") and ring["worth"] == "yes"
+    assert ring["gain_low_ns"] > ring["base_ns"] / 3
+    assert json.loads((tmp_path / "plan.json").read_text())[0]["algorithm"] == "pipelined_ring"

@@ -257,19 +257,29 @@ def conclude(
 
     from mpiprof.bench.replay import NEAR_NS
     from mpiprof.reports.text import mpi_name
+    from mpiprof.reports.units import duration
     from mpiprof.tune import entries
 
     errors = outcome.errors()
-    near = float((errors <= NEAR_NS).mean()) if len(errors) else 0.0
+    facts: dict[str, Any] = {
+        "ranks": outcome.ranks,
+        "mpi": mpi_name(outcome.mpi),
+        "instances": len(errors),
+        "laps": outcome.laps,
+        "arrival_error_median_ns": float(np.median(errors)),
+        "arrival_error_90_ns": float(np.percentile(errors, 90)),
+        "near_share": float((errors <= NEAR_NS).mean()),
+        "clock_error_ns": outcome.clock_error_ns,
+    }
     place = f" on {where}" if where else ""
     head = (
-        f"Replayed{place} with {outcome.ranks} ranks of {mpi_name(outcome.mpi)}: "
+        f"Replayed{place} with {outcome.ranks} ranks of {facts['mpi']}: "
         f"{len(errors)} instances in {outcome.laps} laps\n"
-        f"  arrivals imposed within {np.median(errors) / 1e3:.0f} us (median), "
-        f"{np.percentile(errors, 90) / 1e3:.0f} us (9 in 10); {near:.0%} of the instances within "
-        f"{NEAR_NS // 1000} us"
+        f"  arrivals imposed within {duration(facts['arrival_error_median_ns'])} (median), "
+        f"{duration(facts['arrival_error_90_ns'])} (9 in 10); {facts['near_share']:.0%} of the "
+        f"instances within {duration(NEAR_NS)}"
     )
     if outcome.clock_error_ns:
-        head += f"\n  clocks of the ranks are right within {outcome.clock_error_ns / 1e3:.0f} us"
+        head += f"\n  clocks of the ranks are right within {duration(outcome.clock_error_ns)}"
     origin = entries.origin("replay", mpi_name(outcome.mpi), outcome.hosts, "")
-    return tune.conclude(args, trace, name, results_of(works, outcome), origin, [head])
+    return tune.conclude(args, trace, name, results_of(works, outcome), origin, [head], facts)

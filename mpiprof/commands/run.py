@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="Python call sites: auto leaves them out beside other Python threads",
     )
-    switching.add_arguments(parser)
+    switching.add_options(parser)
     add("--mpi", choices=library.ABIS, help="the program's MPI, where nothing else shows it")
     add("-q", dest="quiet", action="store_true", help="say nothing at the end")
     # Set by `run -n` for its ranks: the folder is named and checked already.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ONLY_AUTO = (("explain", "--explain"), ("reproducible", "--reproducible"))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options about algorithms."""
     add = parser.add_argument
     add("--switch", metavar="SPEC", help="run collectives on other algorithms; see above")

@@ -184,8 +184,9 @@ def conclude(
     results: Sequence[Result],
     origin: Mapping[str, Any],
     head: Sequence[str] = (),
+    facts: Mapping[str, Any] | None = None,
 ) -> int:
-    """Print what was found, and write the plan."""
+    """Print what was found, and write the plan; `head` and `facts` are how it was measured."""
     from mpiprof.reports import text, tuning
     from mpiprof.tune import result, rows
 
@@ -196,7 +197,7 @@ def conclude(
     if args.output is not None:
         write_plan(args.output, plan, origin)
     if args.json:
-        print_json(args, trace, found, rows.summary(trace, verdicts), plan)
+        print_json(args, trace, found, rows.summary(trace, verdicts), plan, facts)
         return 0
     parts = [text.facts(trace), *head]
     if args.summary:
@@ -225,6 +226,7 @@ def print_json(
     works: Sequence[Mapping[str, Any]],
     summary: Sequence[Mapping[str, Any]],
     plan: Sequence[Mapping[str, Any]],
+    facts: Mapping[str, Any] | None = None,
 ) -> None:
     """Print everything; what is not known is null."""
     from mpiprof.reports import json
@@ -233,6 +235,7 @@ def print_json(
         "version": 1,
         "trace": str(trace.path),
         "program": trace.program,
+        "replay": None if facts is None else dict(facts),
         "works": list(works),
         "summary": list(summary),
         "plan": list(plan),
@@ -255,7 +258,7 @@ def ending(
     trace: Trace,
     name: str,
     verdicts: Sequence[Verdict],
-    plan: Sequence[Any],
+    plan: Sequence[Mapping[str, Any]],
 ) -> str:
     """Return what was written, and the next useful command."""
     from mpiprof.tune.result import DOUBTFUL
@@ -264,6 +267,8 @@ def ending(
     if args.output is not None:
         many = "1 entry" if len(plan) == 1 else f"{len(plan)} entries"
         said.append(f"{args.output}: {many}" + ("" if plan else ", as nothing is certain to gain"))
+    if any("reduce" in one["operation"] for one in plan):
+        said.append("Reductions of floating-point numbers may round differently than before.")
     again = f"{invocation()} tune {name}"
     doubtful = any(v.worth == DOUBTFUL for v in verdicts)
     if args.output is not None and plan:
