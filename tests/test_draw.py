@@ -76,6 +76,18 @@ def test_page_stands_alone() -> None:
     assert (len(bars), len(flows)) == (2 * 3, 3)
     notes = [e[0].text for e in flows]
     assert "round 1: 1 to 3, 9000 bytes, 10 µs to 20 µs" in notes
+    peers = sorted(e.text or "" for e in drawing if e.get("class") in ("peer", "dark"))
+    assert peers == sorted(["→1", "←0", "→2", "←0", "→3", "←1"])
+
+
+def test_many_processes_have_narrow_lanes_without_names() -> None:
+    timing = simulate(find("bcast", "binomial"), Problem(64, 9000), MACHINE, trace=True)
+    made = page(timing, names_of(64), "bcast", [])
+    assert "class='peer'" not in made
+    drawing = ElementTree.fromstring(made[made.index("<svg") : made.index("</svg>") + 6])
+    height = float((drawing.get("viewBox") or "").split()[-1])
+    lowest = max(float(e.get("y", 0)) + float(e.get("height", 0)) for e in drawing.iter("rect"))
+    assert lowest < height < 64 * 30 + 100
 
 
 def test_nothing_to_draw() -> None:

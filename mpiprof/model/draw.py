@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mpiprof.model.events import Message
 from mpiprof.model.simulate import Timing
@@ -19,8 +20,12 @@ LEGEND = (
 )
 UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 
-# The page: sizes in pixels.
-WIDTH, LANE, GAP, MARGIN, TOP = 1100, 9, 6, 60, 30
+# The page: sizes in pixels. Few processes have wide lanes, with names in them.
+WIDTH, MARGIN, TOP = 1100, 60, 30
+DRAWN_HIGH, NARROW, WIDE = 560, 9, 20
+NAMED_FROM, LETTER = 14, 7  # the lane's height that has room for a name, and a letter's width
+# Okabe and Ito's colours, safe for colour blindness; neighbouring rounds are far apart.
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
 
 
 def names_of(size: int, remote_size: int = 0) -> list[str]:
@@ -84,25 +89,50 @@ def _axis(whole: float, cells: int, left: int) -> str:
 STYLE = """
 body { font: 14px system-ui, sans-serif; margin: 24px; color: #1b1f24; background: #fff }
 h1 { font-size: 20px } p { max-width: 70em }
-text { font-size: 11px; fill: currentColor }
-.wait { fill: #e4e7eb } .grid { stroke: #d0d5db } .flow { stroke: #7a828c; stroke-width: .7 }
-.end { stroke: currentColor; stroke-width: 2 }
-rect.m:hover, line.flow:hover { stroke: #000; stroke-width: 2 }
+text { font-size: 11px; fill: currentColor } text.peer { fill: #fff; pointer-events: none }
+text.dark { fill: #1b1f24; pointer-events: none }
+.wait { fill: #e4e7eb } .grid { stroke: #d0d5db } .flow { stroke: #4a525c; stroke-width: .8 }
+.end { stroke: currentColor; stroke-width: 2 } .head { fill: #4a525c }
+rect.m:hover, line.flow:hover { stroke: currentColor; stroke-width: 2 }
 @media (prefers-color-scheme: dark) {
   body { color: #e6e8eb; background: #15181c }
-  .wait { fill: #2a2f36 } .grid { stroke: #3a414a }
+  .wait { fill: #2a2f36 } .grid { stroke: #3a414a } .flow { stroke: #aab2bc }
+  .head { fill: #aab2bc }
 }
 """
+HEAD = (
+    "<defs><marker id='head' viewBox='0 0 8 8' refX='7' refY='4' markerWidth='7' markerHeight='7' "
+    "orient='auto'><path class='head' d='M0 1L8 4L0 7z'/></marker></defs>"
+)
+
+
+@dataclass(frozen=True)
+class _Paper:
+    """Where times and processes are: the whole time, the height of a lane, the gap below two."""
+
+    whole: float
+    lane: int
+    gap: int
+
+    def x(self, time: float) -> float:
+        """Return the place of a time."""
+        return MARGIN + time / self.whole * WIDTH
+
+    def y(self, process: int, *, sending: bool = True) -> int:
+        """Return the top of a process's lane."""
+        return TOP + process * (2 * self.lane + self.gap) + (0 if sending else self.lane)
 
 
 def page(timing: Timing, names: Sequence[str], title: str, facts: Sequence[str]) -> str:
     """Return a diagram as a page of HTML with one SVG; details show under the pointer."""
-    whole = _whole(timing)
-    height = TOP + len(names) * (2 * LANE + GAP) + 20
+    lane = min(max(DRAWN_HIGH // (3 * len(names)), NARROW), WIDE)
+    paper = _Paper(_whole(timing), lane, max(6, lane))
+    height = paper.y(len(names)) + 10
     parts = [
-        *_grid(whole, height),
-        *_processes(timing, names, whole),
-        *_messages(timing, names, whole),
+        HEAD,
+        *_grid(paper, height),
+        *_processes(timing, names, paper),
+        *_messages(timing, names, paper),
     ]
     described = "".join(f"<p>{html.escape(fact)}</p>" for fact in facts)
     return (
@@ -111,66 +141,67 @@ def page(timing: Timing, names: Sequence[str], title: str, facts: Sequence[str])
         f"<h1>{html.escape(title)}</h1>{described}\n"
         f"<svg viewBox='0 0 {WIDTH + 2 * MARGIN} {height}' role='img' width='100%'>\n"
         + "\n".join(parts)
-        + "\n</svg>\n<p>Each process has two lanes: what it sends above, what it receives below; "
-        "the colour is that of the round. Grey: it waits or reduces. A line leads from the start "
-        "of a message at its sender to its end at its receiver.</p></body></html>\n"
+        + "\n</svg>\n<p>Each process has two lanes: what it sends above, what it receives below, "
+        "with the other's rank; the colour is that of the round. Grey: it waits or reduces. An "
+        "arrow leads from the start of a message at its sender to its end at its receiver.</p>"
+        "</body></html>\n"
     )
 
 
-def _x(time: float, whole: float) -> float:
-    return MARGIN + time / whole * WIDTH
-
-
-def _y(process: int, sending: bool = True) -> int:
-    return TOP + process * (2 * LANE + GAP) + (0 if sending else LANE)
-
-
-def _grid(whole: float, height: int) -> list[str]:
+def _grid(paper: _Paper, height: int) -> list[str]:
     parts = []
-    for time, label in ticks(whole, 10):
-        x = _x(time, whole)
+    for time, label in ticks(paper.whole, 10):
+        x = paper.x(time)
         parts.append(f"<line class='grid' x1='{x:.1f}' x2='{x:.1f}' y1='20' y2='{height}'/>")
         parts.append(f"<text x='{x:.1f}' y='14' text-anchor='middle'>{label}</text>")
     return parts
 
 
-def _processes(timing: Timing, names: Sequence[str], whole: float) -> list[str]:
+def _processes(timing: Timing, names: Sequence[str], paper: _Paper) -> list[str]:
     parts = []
     for i, name in enumerate(names):
-        begin, end = _x(timing.arrivals[i], whole), _x(timing.finish[i], whole)
-        y = _y(i)
-        parts.append(f"<text x='{MARGIN - 8}' y='{y + 12}' text-anchor='end'>{name}</text>")
+        begin, end = paper.x(timing.arrivals[i]), paper.x(timing.finish[i])
+        y, high = paper.y(i), 2 * paper.lane
+        middle = y + paper.lane + 4
+        parts.append(f"<text x='{MARGIN - 8}' y='{middle}' text-anchor='end'>{name}</text>")
         parts.append(
             f"<rect class='wait' x='{begin:.1f}' y='{y}' width='{end - begin:.1f}' "
-            f"height='{2 * LANE}'><title>rank {name}: arrives at "
+            f"height='{high}'><title>rank {name}: arrives at "
             f"{_time(timing.arrivals[i])}, ends at {_time(timing.finish[i])}</title></rect>"
         )
-        parts.append(
-            f"<line class='end' x1='{end:.1f}' x2='{end:.1f}' y1='{y}' y2='{y + 2 * LANE}'/>"
-        )
+        parts.append(f"<line class='end' x1='{end:.1f}' x2='{end:.1f}' y1='{y}' y2='{y + high}'/>")
     return parts
 
 
-def _messages(timing: Timing, names: Sequence[str], whole: float) -> list[str]:
+def _messages(timing: Timing, names: Sequence[str], paper: _Paper) -> list[str]:
     parts, lines = [], []
     for m in sorted(timing.messages):
-        first, last = _x(m.start, whole), _x(m.end, whole)
+        first, last = paper.x(m.start), paper.x(m.end)
         note = (
             f"round {m.round}: {names[m.source]} to {names[m.target]}, {m.bytes} bytes, "
             f"{_time(m.start)} to {_time(m.end)}"
         )
-        # Neighbouring rounds get colours far apart, by the golden angle.
-        colour = f"hsl({m.round * 137.5 % 360:.0f} 55% 55%)"
         for process, sending in ((m.source, True), (m.target, False)):
+            y = paper.y(process, sending=sending)
             parts.append(
-                f"<rect class='m' x='{first:.1f}' y='{_y(process, sending)}' "
-                f"width='{max(last - first - 0.5, 0.8):.1f}' height='{LANE - 1}' fill='{colour}'>"
-                f"<title>{note}</title></rect>"
+                f"<rect class='m' x='{first:.1f}' y='{y}' "
+                f"width='{max(last - first - 1, 0.8):.1f}' height='{paper.lane - 1}' "
+                f"fill='{COLOURS[m.round % len(COLOURS)]}'><title>{note}</title></rect>"
             )
-        from_y, to_y = _y(m.source) + LANE / 2, _y(m.target, False) + LANE / 2
+            name = (SENDS if sending else RECEIVES) + names[m.target if sending else m.source]
+            if paper.lane >= NAMED_FROM and last - first > LETTER * (len(name) + 1):
+                dark = "dark" if m.round % len(COLOURS) in (1, 3, 4) else "peer"
+                parts.append(
+                    f"<text class='{dark}' x='{first + 5:.1f}' y='{y + paper.lane / 2 + 3.5:.1f}'>"
+                    f"{name}</text>"
+                )
+        # Between the lanes, where nothing is below: from the edge of one to the edge of the other.
+        down = m.target > m.source
+        from_y = paper.y(m.source) + (2 * paper.lane if down else 0)
+        to_y = paper.y(m.target) + (0 if down else 2 * paper.lane)
         lines.append(
-            f"<line class='flow' x1='{first:.1f}' y1='{from_y}' x2='{last:.1f}' y2='{to_y}'>"
-            f"<title>{note}</title></line>"
+            f"<line class='flow' x1='{first:.1f}' y1='{from_y}' x2='{last:.1f}' y2='{to_y}' "
+            f"marker-end='url(#head)'><title>{note}</title></line>"
         )
     return parts + lines
 
