@@ -38,6 +38,7 @@ class Record:
     exit_ns: int
     outside_ns: int
     start: int
+    choice: int
 
     @property
     def bytes(self) -> tuple[int | None, int | None]:
@@ -116,9 +117,9 @@ def _resolve(
     found = []
     for row in rows:
         kind = kinds[int(row["kind"])]
-        if kind == "extension":
+        if kind == "extension" and int(row["sequence"]) in REPLACED:
             replaced[REPLACED[int(row["sequence"])]] = int(row["exit_ns"])
-        if kind in ("empty", "extension"):
+        if kind in ("empty", "extension", "statistics"):
             continue
         shape = shapes[int(row["shape"])]
         values: dict[str, Any] = {name: shape[name] for name in ("root", "sent", "received")}
@@ -137,6 +138,7 @@ def _resolve(
                 frames=tuple(sites[shape["site"]]["frames"]),
                 enter_ns=int(row["enter_ns"]),
                 exit_ns=int(row["exit_ns"]),
+                choice=int(row["choice"]),
                 **values,
             )
         )

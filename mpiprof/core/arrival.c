@@ -110,6 +110,18 @@ static void start(struct arrivals *w, MPI_Comm comm, int sums, int maxima)
     w->stage++;
 }
 
+static bool is_done(struct arrivals *w)
+{
+    int done = 1, all = 1;
+
+    for (int i = 0; i < 2; i++) {
+        if (w->requests[i] != MPI_REQUEST_NULL)
+            pmpi.Test(&w->requests[i], &done, MPI_STATUS_IGNORE);
+        all &= done;
+    }
+    return all != 0;
+}
+
 static void finish(struct arrivals *w)
 {
     for (int i = 0; i < 2; i++)
@@ -250,6 +262,25 @@ bool arrivals_step(struct arrivals *w, MPI_Comm comm)
     return w->stage == 0;
 }
 
+/* In MPI_Finalize, one pass over all that the members of all communicators have: what is under way
+ * goes one stage on, and where nothing is, a window that has begun ends. All start before any
+ * waits. False: `deadline` has passed, and some member does not answer. */
+bool arrivals_pass(struct arrivals *const *all, const MPI_Comm *comms, int count, int64_t deadline)
+{
+    for (int i = 0; i < count; i++)
+        while (all[i]->stage > 0 && !is_done(all[i]))
+            if (now_ns() > deadline)
+                return false;
+    for (int i = 0; i < count; i++)
+        if (all[i]->stage == 1)
+            start_second(all[i], comms[i]);
+        else if (all[i]->stage == 2)
+            take_second(all[i]);
+        else if (all[i]->position > 0)
+            arrivals_begin(all[i], comms[i]);
+    return true;
+}
+
 /* ---- communicators that are freed while reductions are under way */
 
 struct dropped {
@@ -287,18 +318,6 @@ void arrivals_drop(struct arrivals **all, int count, MPI_Comm comm)
         pmpi.Comm_free(shared);
     free(shared);
     free(users);
-}
-
-static bool is_done(struct arrivals *w)
-{
-    int done = 1, all = 1;
-
-    for (int i = 0; i < 2; i++) {
-        if (w->requests[i] != MPI_REQUEST_NULL)
-            pmpi.Test(&w->requests[i], &done, MPI_STATUS_IGNORE);
-        all &= done;
-    }
-    return all != 0;
 }
 
 /* Frees what is done. The last of a communicator frees that: it has no other use. */

@@ -244,14 +244,20 @@ static void begin_window(struct selection *s, struct call *c)
     memset(s->next, NOBODY, sizeof s->next);
 }
 
+static void keep_statistics(const struct selection *s, const struct communicator *k)
+{
+    const struct arrivals *const w = s->arrivals;
+
+    for (int i = 0; i < w->count && communicator_leads(k); i++)
+        if (w->before[i].family != NULL)
+            statistics_add(w->before[i].family, &w->results[i], s->message_ns);
+}
+
 static void results(struct selection *s, const struct call *c)
 {
     const struct arrivals *const w = s->arrivals;
 
-    if (communicator_leads(c->comm))
-        for (int i = 0; i < w->count; i++)
-            if (w->before[i].family != NULL)
-                statistics_add(w->before[i].family, &w->results[i], s->message_ns);
+    keep_statistics(s, c->comm);
     s->private_ns = w->extras[EXTRA_PRIVATE];
     /* All members are here, in an operation that keeps them together in any case. */
     if (w->extras[EXTRA_STALE] > 0 && w->semantics == SYNCHRONISES && c->comm->everyone &&
@@ -340,6 +346,38 @@ void auto_inherit(struct key *child, const struct key *parent)
     child->heir_price_ns = s->private_ns;
 }
 
+/* The windows that MPI_Finalize cuts short count as well. Of 10^4 keys the first ones do. */
+static void flush(int64_t deadline)
+{
+    enum { MOST = 4096, PASSES = 5 }; /* two stages each of the last window and of what follows */
+    static struct key *keys[MOST];
+    static struct communicator *owners[MOST];
+    static struct arrivals *all[MOST];
+    static MPI_Comm comms[MOST];
+    const int found = keys_collected(keys, owners, MOST);
+    int count = 0;
+
+    for (int i = 0; i < found; i++)
+        if (!keys[i]->selection->left && owners[i]->private_tried &&
+            owners[i]->private != MPI_COMM_NULL) {
+            keys[count] = keys[i];
+            owners[count] = owners[i];
+            comms[count] = owners[i]->private;
+            all[count++] = keys[i]->selection->arrivals;
+        }
+    for (int pass = 0; pass < PASSES; pass++) {
+        bool under_way[MOST];
+
+        for (int i = 0; i < count; i++)
+            under_way[i] = all[i]->stage == 2;
+        if (!arrivals_pass(all, comms, count, deadline))
+            return;
+        for (int i = 0; i < count; i++)
+            if (under_way[i])
+                keep_statistics(keys[i]->selection, owners[i]);
+    }
+}
+
 /* In MPI_Finalize, by all ranks: what is under way on freed communicators ends, or after a second
  * is left to the library. */
 void auto_finish(MPI_Comm comm)
@@ -349,6 +387,8 @@ void auto_finish(MPI_Comm comm)
 
     if (!watching)
         return;
+    if (recorder.options.summary)
+        flush(deadline);
     keys_end();
     while (arrivals_left() && now_ns() < deadline) {
         arrivals_release();

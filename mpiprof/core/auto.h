@@ -4,6 +4,9 @@
  *   arrival.c     windows of instances, and their statistics over all ranks
  *   candidates.c  what may run for a key, and what the schedules themselves predict
  *   decide.c      observe, probe, hold: a pure function of the statistics
+ *   probe.c       laps of candidates, and who wins
+ *   noise.c       what noise allows to say
+ *   statistics.c  what is kept of call sites in the log
  *   explain.c     what was tried and why, for people and for the trace
  *
  * Everything here that decides is the same on all members of a communicator: it is made of the
@@ -74,6 +77,7 @@ bool arrivals_full(const struct arrivals *w);
 bool arrivals_step(struct arrivals *w, MPI_Comm comm);
 void arrivals_next(struct arrivals *w, int length, int gap);
 void arrivals_begin(struct arrivals *w, MPI_Comm comm);
+bool arrivals_pass(struct arrivals *const *all, const MPI_Comm *comms, int count, int64_t deadline);
 void arrivals_drop(struct arrivals **all, int count, MPI_Comm comm);
 void arrivals_release(void);
 bool arrivals_left(void);
@@ -117,13 +121,14 @@ struct selection {
     uint8_t plan[LONGEST_WINDOW], next[LONGEST_WINDOW]; /* by position: a candidate, or NOBODY */
     struct candidate list[MOST_LIST];
     int count;
-    int phase, lap;
+    int phase, lap, field;        /* candidates beside the library's own, in this phase */
     int limit, probes;            /* of this phase */
     int later_probes, all_probes; /* of all phases but the first; of all */
     int64_t instances;            /* that all members have counted */
     int64_t patience, next_phase; /* no new phase before that instance */
     struct typical reference;
     int moved;   /* windows in a row that are unlike the reference */
+    int stalled; /* windows in a row that had no budget for probes */
     int strikes; /* windows in a row in which the statistics made ranks wait */
     const char *why;
     int64_t native_ns, elapsed_ns, worst_ns; /* medians, of the newest window */
@@ -139,8 +144,22 @@ struct selection {
     bool written; /* to selection.jsonl */
 };
 void decide(struct selection *s);
+
+/* ---- probe.c */
+
+int probe_field(struct selection *s);
+void probe_lap(struct selection *s);
+void probe_step(struct selection *s);
+void probe_plan(struct selection *s);
+void probe_conclude(struct selection *s, int choice, const char *why);
+
+/* ---- noise.c */
+
+int64_t median_of(const int64_t *values, int count);
 int64_t candidate_median(const struct candidate *c);
 int64_t candidate_spread(const struct candidate *c);
+bool smaller(const int64_t *a, int n, const int64_t *b, int m, double z);
+bool better(const struct candidate *a, const struct candidate *b, double z, int percent);
 
 /* ---- auto.c: what a process may lose to probing */
 

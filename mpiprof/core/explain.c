@@ -116,7 +116,8 @@ void explain_phase(struct selection *s)
     t = line_begin(s, "phase");
     text_add(&t, ", \"phase\": %d, \"instance\": %lld, \"why\": \"%s\", \"imbalance_ns\": %lld, ",
              s->phase, (long long)s->instances, s->why, (long long)s->worst_ns);
-    text_add(&t, "\"score_ns\": %lld", (long long)candidate_median(&s->list[s->current]));
+    text_add(&t, "\"score_ns\": %lld, \"window\": %d",
+             (long long)candidate_median(&s->list[s->current]), s->arrivals->length);
     line_end(&t);
 }
 
@@ -166,7 +167,7 @@ void explain_choice(struct selection *s)
 
 /* ---- at the end */
 
-static void put_plan(const struct selection *s)
+static void put_entry(const struct selection *s, struct text *t)
 {
     const struct candidate *const c = &s->list[s->current];
     int64_t from = 1, to = 1;
@@ -175,22 +176,39 @@ static void put_plan(const struct selection *s)
         to *= 2;
     from = s->bytes > 64 ? to / 2 + 1 : s->bytes;
     to = s->bytes > 64 ? to : s->bytes;
-    text_add(&plan, "%s  {\"operation\": \"%s\", \"size\": %d, ", plan.length > 0 ? ",\n" : "",
-             operation_names[s->operation], s->comm->size + s->comm->remote_size);
-    text_add(&plan, "\"bytes\": {\"from\": %lld, \"to\": %lld}, ", (long long)from, (long long)to);
+    text_add(t, "  {\"operation\": \"%s\", \"size\": %d, ", operation_names[s->operation],
+             s->comm->size + s->comm->remote_size);
+    text_add(t, "\"bytes\": {\"from\": %lld, \"to\": %lld}, ", (long long)from, (long long)to);
     if (s->site_count > 0 && s->sites[0]->name != NULL && strchr(s->sites[0]->name, ':') != NULL) {
-        text_add(&plan, "\"call_sites\": [");
-        text_json(&plan, s->sites[0]->name, -1);
-        text_add(&plan, "], ");
+        text_add(t, "\"call_sites\": [");
+        text_json(t, s->sites[0]->name, -1);
+        text_add(t, "], ");
     }
-    text_add(&plan, "\"algorithm\": \"%s\", ", c->algorithm->name);
+    text_add(t, "\"algorithm\": \"%s\", ", c->algorithm->name);
     if (c->block_size > 0 || c->order > 0)
-        text_add(&plan, "\"parameters\": {%s%.0lld%s%s}, ",
-                 c->block_size > 0 ? "\"block_size\": " : "", (long long)c->block_size,
-                 c->block_size > 0 && c->order > 0 ? ", " : "",
+        text_add(t, "\"parameters\": {%s%.0lld%s%s}, ", c->block_size > 0 ? "\"block_size\": " : "",
+                 (long long)c->block_size, c->block_size > 0 && c->order > 0 ? ", " : "",
                  c->order > 0 ? "\"order\": \"both\"" : "");
-    text_add(&plan, "\"why\": \"%s: %.1f us, the library's own %.1f us\"}", s->why,
+    text_add(t, "\"why\": \"%s: %.1f us, the library's own %.1f us\"}", s->why,
              (double)candidate_median(c) / 1e3, (double)s->native_ns / 1e3);
+}
+
+/* Keys that differ by their history alone may come to the same: then the first one stands. */
+static void put_plan(const struct selection *s)
+{
+    struct text entry = {0};
+
+    put_entry(s, &entry);
+    const size_t same = (size_t)(strstr(entry.bytes, "\"why\"") - entry.bytes);
+    bool known = false;
+
+    for (const char *at = plan.bytes; at != NULL && !known; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        known = strncmp(at, entry.bytes, same) == 0;
+    }
+    if (!known)
+        text_add(&plan, "%s%s", plan.length > 0 ? ",\n" : "", entry.bytes);
+    text_free(&entry);
 }
 
 static void put_words(const struct selection *s)

@@ -34,6 +34,7 @@ static struct keys *tables;
 
 struct keys {
     struct keys *next, *before; /* of the process: under recorder.lock */
+    struct communicator *owner;
     int count;
     unsigned epoch;
     struct key list[MOST_KEYS];
@@ -128,6 +129,7 @@ struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
         if (t == NULL)
             abort(); /* out of memory, where the other members are under way */
         t->epoch = epoch;
+        t->owner = k;
         table_link(t);
     }
     if (t->epoch != epoch) { /* a study has begun anew */
@@ -161,6 +163,21 @@ void keys_free(struct communicator *k)
     k->keys = NULL;
 }
 
+/* Those of this process whose arrivals are collected, up to `room` of them: communicator by
+ * communicator, in an order that is the same on all its members. */
+int keys_collected(struct key **found, struct communicator **owners, int room)
+{
+    int count = 0;
+
+    for (struct keys *t = tables; t != NULL; t = t->next)
+        for (int i = 0; i < t->count && count < room; i++)
+            if (t->list[i].selection != NULL) {
+                owners[count] = t->owner;
+                found[count++] = &t->list[i];
+            }
+    return count;
+}
+
 /* In MPI_Finalize: communicators go with the library. */
 void keys_end(void)
 {
@@ -178,6 +195,7 @@ void keys_inherit(struct communicator *child, const struct communicator *parent)
         (child->keys = calloc(1, sizeof *child->keys)) == NULL)
         return;
     child->keys->epoch = epoch;
+    child->keys->owner = child;
     table_link(child->keys);
     for (int i = 0; i < from->count; i++) {
         struct key *const made = &child->keys->list[child->keys->count];

@@ -99,6 +99,7 @@ struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence);
 int key_choice(struct key *key, const struct execution *e, const struct asked *q);
 void keys_free(struct communicator *k);
 void keys_begin_anew(void);
+int keys_collected(struct key **found, struct communicator **owners, int room);
 void keys_end(void);
 void keys_inherit(struct communicator *child, const struct communicator *parent);
 

@@ -1,0 +1,61 @@
+/* What noise allows to say: medians, and whether some numbers are smaller than others.
+ *
+ * The test is Mann and Whitney's rank sum, one-sided: it needs no distribution, and one disturbed
+ * instance weighs no more than any other. What disturbs a measurement makes it longer: of an even
+ * number of them the lower one in the middle is taken.
+ */
+#include "auto.h"
+
+int64_t median_of(const int64_t *values, int count)
+{
+    int64_t sorted[LONGEST_WINDOW];
+
+    for (int i = 0; i < count; i++) {
+        int j = i;
+
+        for (; j > 0 && sorted[j - 1] > values[i]; j--)
+            sorted[j] = sorted[j - 1];
+        sorted[j] = values[i];
+    }
+    return count > 0 ? sorted[(count - 1) / 2] : 0; /* what disturbs only makes slower */
+}
+
+static int samples_of(const struct candidate *c)
+{
+    return c->seen < MOST_SAMPLES ? c->seen : MOST_SAMPLES;
+}
+
+int64_t candidate_median(const struct candidate *c)
+{
+    return median_of(c->samples, samples_of(c));
+}
+
+/* The median distance from the median. */
+int64_t candidate_spread(const struct candidate *c)
+{
+    const int64_t middle = candidate_median(c);
+    int64_t distances[MOST_SAMPLES];
+
+    for (int i = 0; i < samples_of(c); i++)
+        distances[i] = c->samples[i] > middle ? c->samples[i] - middle : middle - c->samples[i];
+    return median_of(distances, samples_of(c));
+}
+
+/* Whether a is smaller than b by at least z standard deviations of the rank sum. */
+bool smaller(const int64_t *a, int n, const int64_t *b, int m, double z)
+{
+    double u = 0;
+
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < m; j++)
+            u += a[i] < b[j] ? 1 : a[i] == b[j] ? 0.5 : 0;
+    const double above = u - 0.5 * n * m - 0.5, variance = n * (double)m * (n + m + 1) / 12;
+
+    return above > 0 && above * above >= z * z * variance;
+}
+
+bool better(const struct candidate *a, const struct candidate *b, double z, int percent)
+{
+    return candidate_median(a) * 100 <= candidate_median(b) * (100 - percent) &&
+           smaller(a->samples, samples_of(a), b->samples, samples_of(b), z);
+}

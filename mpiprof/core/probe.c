@@ -1,0 +1,247 @@
+/* Probing: who runs for a while, who is left, who takes the place.
+ *
+ *      lap 1: 2 runs each --> half of the field --> lap 2: 3 runs each
+ *                         --> where that says nothing sure: a duel of 6 runs
+ *
+ * A candidate takes the library's place only if it is better by more than the noise says: by 95 %,
+ * divided by the candidates that were tried (Bonferroni); what misses that meets the library once
+ * more in a duel of fresh instances, where 95 % is enough, as nothing was picked from those.
+ * (Faraj et al., Section 7, take the mean of ten instances of each algorithm in turn; here the
+ * field halves, and the runs are interleaved, so that what drifts hits all alike.)
+ */
+#include "auto.h"
+
+enum {
+    MOST_FIELD = 7,      /* candidates beside the library's own, in one phase */
+    PATIENT_WINDOWS = 8, /* in which the budget has allowed no probe */
+    FIRST_PATIENCE = 16  /* instances from one phase to the next, doubled when nothing changes */
+};
+static const int runs_of_lap[] = {0, 2, 3, 6};
+/* In standard deviations: 95 %, one-sided, of the best of so many candidates. */
+static const double sure_of[MOST_FIELD + 1] = {1.645, 1.645, 1.96, 2.13, 2.24, 2.33, 2.39, 2.45};
+static const double likely = 1.645;
+
+/* The candidates that the schedules predict to be promising. In a later phase, predictions have
+ * had their say: those that are predicted best, as many as may be probed. */
+int probe_field(struct selection *s)
+{
+    const int most = s->limit * 2 / 7 < MOST_FIELD ? s->limit * 2 / 7 : MOST_FIELD;
+    const int64_t usual = candidate_median(&s->list[s->current]);
+    int64_t least = INT64_MAX;
+    int chosen = 0;
+
+    for (int i = 1; i < s->count; i++) {
+        const int64_t p = s->list[i].predicted_ns;
+
+        s->list[i].out = true;
+        least = p > 0 && p < least ? p : least;
+    }
+    for (; chosen < most; chosen++) {
+        int next = -1;
+
+        for (int i = 1; i < s->count; i++) {
+            const int64_t p = s->list[i].predicted_ns;
+
+            if (s->list[i].out && i != s->current && p <= usual + usual / 4 &&
+                (p == 0 || p <= least + least / 2 || s->phase > 1) &&
+                (next < 0 || p < s->list[next].predicted_ns))
+                next = i;
+        }
+        if (next < 0)
+            break;
+        s->list[next].out = false;
+    }
+    return chosen;
+}
+
+static bool takes_part(const struct selection *s, int i)
+{
+    return i == s->current || i == NATIVE || !s->list[i].out;
+}
+
+/* What a candidate takes, as far as it is known; 0: not at all. */
+static int64_t known_time(const struct candidate *c)
+{
+    return c->seen > 0 ? candidate_median(c) : c->last_ns;
+}
+
+/* What a run of a candidate will lose. One that was never measured may take half as long again,
+ * unless it is predicted to be far ahead. */
+static int64_t risk_of(const struct selection *s, const struct candidate *c)
+{
+    const int64_t usual = known_time(&s->list[s->current]);
+    int64_t takes = usual + usual / 2;
+
+    if (known_time(c) > 0)
+        takes = known_time(c);
+    else if (c->predicted_ns * 4 < usual * 3)
+        takes = usual;
+    else if (c->predicted_ns > takes)
+        takes = c->predicted_ns;
+    return takes > usual ? takes - usual : 0;
+}
+
+static bool wants_run(const struct selection *s, int i)
+{
+    const struct candidate *const c = &s->list[i];
+    const bool enough = i == NATIVE && s->lap < 3 && c->seen >= 4;
+
+    return i != s->current && takes_part(s, i) && !enough && c->asked < runs_of_lap[s->lap];
+}
+
+/* Plans the next window's probes, in turns, as far as the budget goes. */
+void probe_plan(struct selection *s)
+{
+    const struct arrivals *const w = s->arrivals;
+    const int room = w->next_length - (w->next_length + 3) / 4;
+    int64_t budget = -w->extras[EXTRA_BUDGET] - s->in_flight_ns[0] - s->in_flight_ns[1];
+    int64_t risk = 0;
+    int placed = 0, last = -1;
+
+    while (placed < room && placed != last) {
+        last = placed;
+        for (int i = 0; i < s->count && placed < room; i++) {
+            const int64_t loss = risk_of(s, &s->list[i]);
+
+            if (!wants_run(s, i) || s->probes >= s->limit || loss > budget)
+                continue;
+            s->next[placed * w->next_length / room] = (uint8_t)i;
+            placed++;
+            s->probes++;
+            s->all_probes++;
+            s->later_probes += s->phase > 1;
+            s->list[i].asked++;
+            risk += loss;
+            budget -= loss;
+        }
+    }
+    s->in_flight_ns[1] = s->in_flight_ns[0];
+    s->in_flight_ns[0] = risk;
+    s->stalled = placed > 0 ? 0 : s->stalled + 1;
+}
+
+/* What is far behind needs no second look; nor does what the budget has not allowed for long. */
+static void drop_hopeless(struct selection *s)
+{
+    const int64_t usual = candidate_median(&s->list[s->current]);
+    const int64_t noise = 4 * candidate_spread(&s->list[s->current]);
+
+    for (int i = 1; i < s->count; i++) {
+        struct candidate *const c = &s->list[i];
+
+        if (i != s->current && !c->out && c->seen > 0 && c->got == c->asked && s->lap < 3)
+            c->out = candidate_median(c) > usual + usual / 3 + noise;
+        if (i != s->current && s->stalled > PATIENT_WINDOWS && wants_run(s, i))
+            c->out = true;
+    }
+}
+
+static bool lap_is_over(const struct selection *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        const struct candidate *const c = &s->list[i];
+
+        if (c->got < c->asked || (wants_run(s, i) && s->probes < s->limit))
+            return false;
+    }
+    return s->list[s->current].seen >= 4;
+}
+
+void probe_lap(struct selection *s)
+{
+    s->lap++;
+    for (int i = 0; i < s->count; i++)
+        s->list[i].asked = s->list[i].got = 0;
+}
+
+void probe_conclude(struct selection *s, int choice, const char *why)
+{
+    s->state = STATE_HOLD;
+    s->patience = s->phase > 1 && choice == s->before ? 2 * s->patience : FIRST_PATIENCE;
+    s->next_phase = s->instances + s->patience;
+    s->current = choice;
+    s->reference.count = 0;
+    s->moved = 0;
+    s->why = why;
+    explain_trials(s);
+    explain_choice(s);
+}
+
+static int best_of(const struct selection *s)
+{
+    int best = s->current;
+
+    for (int i = 0; i < s->count; i++)
+        if (takes_part(s, i) && s->list[i].seen > 0 &&
+            candidate_median(&s->list[i]) < candidate_median(&s->list[best]))
+            best = i;
+    return best;
+}
+
+/* After the first lap the slower half leaves; what is clearly ahead runs from here on. */
+static void halve(struct selection *s)
+{
+    int field = 0;
+
+    for (int i = 1; i < s->count; i++)
+        field += !s->list[i].out && s->list[i].seen > 0;
+    const int best = best_of(s);
+
+    for (int left = field / 2; left > 0; left--) {
+        int worst = -1;
+
+        for (int i = 1; i < s->count; i++)
+            if (!s->list[i].out && i != s->current && i != best &&
+                (worst < 0 || candidate_median(&s->list[i]) > candidate_median(&s->list[worst])))
+                worst = i;
+        if (worst >= 0)
+            s->list[worst].out = true;
+    }
+    if (better(&s->list[best], &s->list[s->current], likely, 10))
+        s->current = best;
+    probe_lap(s);
+}
+
+/* What runs unless something is better: in the first phase the library's own; later what is known
+ * to be the better one of that and what ran before. */
+static int incumbent(const struct selection *s)
+{
+    if (s->phase == 1 || s->list[NATIVE].seen == 0)
+        return s->phase == 1 ? NATIVE : s->before;
+    return s->list[s->before].seen > 0 &&
+                   candidate_median(&s->list[s->before]) < candidate_median(&s->list[NATIVE])
+               ? s->before
+               : NATIVE;
+}
+
+static void begin_duel(struct selection *s, int best, int other)
+{
+    for (int i = 0; i < s->count; i++)
+        s->list[i].out = i != best && i != other;
+    s->list[best].seen = s->list[other].seen = 0;
+    if (s->current != best)
+        s->current = other;
+    probe_lap(s);
+}
+
+/* After each window: on to the next lap, or to the end. */
+void probe_step(struct selection *s)
+{
+    drop_hopeless(s);
+    const int best = best_of(s), other = incumbent(s);
+
+    if (!lap_is_over(s)) {
+        return;
+    } else if (s->lap == 1) {
+        halve(s);
+    } else if (best == other) {
+        probe_conclude(s, other, "nothing was faster");
+    } else if (better(&s->list[best], &s->list[other], s->lap == 3 ? likely : sure_of[s->field],
+                      1)) {
+        probe_conclude(s, best, "faster by more than the noise");
+    } else if (s->lap == 2 && s->probes + runs_of_lap[3] <= s->limit) {
+        begin_duel(s, best, other);
+    } else {
+        probe_conclude(s, other, "nothing was faster by more than the noise");
+    }
+}

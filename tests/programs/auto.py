@@ -1,0 +1,117 @@
+"""Loops that `--switch auto` meets, results checked: auto.py WHAT [COUNT].
+
+sites    ranks reach one instance from different lines
+brief    communicators that are made, used a little, and freed
+threads  threads with a communicator each
+abort    rank 1 aborts in instance COUNT
+cut      MPI_Finalize after COUNT turns
+moving   rank 0 is late, from the middle on rank 1
+long     many instances of one key
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+WORLD: Any = MPI.COMM_WORLD
+
+
+def exchange(comm: Any, turn: int, length: int = 20_000) -> None:
+    """One all-to-all."""
+    mine = np.repeat(np.arange(comm.size) + 10 * comm.rank + turn, length).astype(np.uint8)
+    theirs = np.zeros_like(mine)
+    comm.Alltoall(mine, theirs)
+    expected = np.repeat(10 * np.arange(comm.size) + comm.rank + turn, length).astype(np.uint8)
+    assert np.array_equal(theirs, expected)
+
+
+def sites(turns: int) -> None:
+    """Every other turn, each rank chooses one of two lines by its own number."""
+    for turn in range(turns):
+        if (WORLD.rank + turn // 3) % 2:
+            exchange(WORLD, turn)
+        else:
+            exchange(WORLD, turn)
+        data = np.full(10_000, turn % 200, np.uint8)
+        if WORLD.rank == 0:
+            WORLD.Bcast(data)
+        else:
+            data[:] = 0
+            WORLD.Bcast(data)
+        assert (data == turn % 200).all()
+
+
+def brief(turns: int) -> None:
+    """First the parent learns; its duplicates begin with what it has settled on."""
+    sites(100)
+    for turn in range(turns):
+        made = WORLD.Dup()
+        assert made.allreduce(1) == made.size
+        if turn % 100 == 0:
+            exchange(made, turn)
+        made.Free()
+
+
+def threads(turns: int) -> None:
+    """The same keys at once, on communicators of their own."""
+    assert MPI.Query_thread() == MPI.THREAD_MULTIPLE
+    made = [WORLD.Dup() for _ in range(3)]
+    failed: list[int] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(turns):
+                exchange(made[number], turn, 2000)
+                # Not mpi4py's allreduce: it duplicates the communicator, holding Python's lock.
+                total = np.zeros(100, np.int64)
+                made[number].Allreduce(np.full(100, turn), total)
+                assert (total == turn * WORLD.size).all()
+        except AssertionError:
+            failed.append(number)
+
+    started = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for one in started:
+        one.start()
+    for one in started:
+        one.join()
+    assert not failed
+
+
+def abort(turns: int) -> None:
+    """What the others wait for never comes."""
+    for turn in range(turns + 1):
+        if turn == turns and WORLD.rank == 1:
+            WORLD.Abort(7)
+        exchange(WORLD, turn)
+
+
+def cut(turns: int) -> None:
+    """A window is never full at the end."""
+    for turn in range(turns):
+        exchange(WORLD, turn)
+        WORLD.Bcast(np.zeros(5000, np.uint8), turn % WORLD.size)
+        assert WORLD.allreduce(1) == WORLD.size
+
+
+def moving(turns: int) -> None:
+    """One rank comes 3 ms late, far more than the operation takes."""
+    for turn in range(turns):
+        if WORLD.rank == (0 if turn < turns // 2 else 1):
+            time.sleep(3e-3)
+        exchange(WORLD, turn, 2000)
+
+
+def long(turns: int) -> None:
+    """Nothing but one call site."""
+    for turn in range(turns):
+        exchange(WORLD, turn, 2000)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](int(sys.argv[2]) if len(sys.argv) > 2 else 100)

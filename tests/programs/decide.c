@@ -1,0 +1,152 @@
+/* Runs the decisions of mpiprof/core/decide.c on instances whose times are given, without MPI.
+ *
+ *     decide INSTANCES CHANGE NOISE_PERCENT SEED TIME[:LATER[:PREDICTED]] ...
+ *
+ * One time in us for each candidate, the library's own first; from instance CHANGE on the LATER
+ * ones hold, and another rank is late. Prints a line for each choice, and how many probes there
+ * were; and at the end the sum of all times over that of the library's own.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "auto.h"
+
+enum { MEMBERS = 8, CLOCK_ERROR = 0 };
+
+const char *const operation_names[OP_COUNT] = {OPERATION_NAMES};
+static int64_t spent, lost, granted;
+static int grants;
+
+void ledger_lose(int64_t ns)
+{
+    lost += ns;
+}
+
+void ledger_grant(int64_t ns)
+{
+    granted += grants++ < 3 ? ns : 0;
+}
+
+void explain_phase(struct selection *s)
+{
+    printf("phase %d at %lld: %s\n", s->phase, (long long)s->instances, s->why);
+}
+
+void explain_trials(struct selection *s)
+{
+    (void)s;
+}
+
+void explain_choice(struct selection *s)
+{
+    printf("choice %d at %lld: %s\n", s->current, (long long)s->instances, s->why);
+}
+
+void arrivals_next(struct arrivals *w, int length, int gap)
+{
+    w->next_length = length;
+    w->gap = gap;
+}
+
+/* ---- instances */
+
+static uint64_t state;
+
+static double uniform(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (double)(state % 1000000) / 1e6;
+}
+
+static double times[2][MOST_LIST];
+
+static int64_t score_of(int candidate, bool later, double noise)
+{
+    const double jitter = noise * (uniform() + uniform() + uniform() - 1.5);
+    const double outlier = uniform() < 0.02 && noise > 0 ? 3 : 1;
+
+    return (int64_t)(1e3 * times[later][candidate] * (1 + jitter) * outlier);
+}
+
+static struct sample instance(int candidate, bool probe, bool later, double noise)
+{
+    const int64_t score = score_of(candidate, later, noise);
+
+    spent += score;
+    return (struct sample){.score = score,
+                           .elapsed = score,
+                           .worst = score / 2,
+                           .latest = later ? 5 : 2,
+                           .candidate = candidate,
+                           .probe = probe};
+}
+
+int main(int argc, char **argv)
+{
+    static struct arrivals w;
+    static struct selection s;
+    static struct sample first[LONGEST_WINDOW], second[LONGEST_WINDOW];
+    struct sample *now = first, *before = second;
+    const int instances = atoi(argv[1]), change = atoi(argv[2]);
+    const double noise = atof(argv[3]) / 100;
+    int length = 4, position = 0, in_before = 0, probes = 0;
+    double all = 0, own = 0;
+
+    state = 88172645463325252u + (uint64_t)atoi(argv[4]) * 977;
+    s = (struct selection){
+        .arrivals = &w, .state = STATE_OBSERVE, .listed = true, .switches = true};
+    s.count = argc - 5;
+    for (int i = 0; i < s.count; i++) {
+        double predicted = 0;
+        const int n = sscanf(argv[5 + i], "%lf:%lf:%lf", &times[0][i], &times[1][i], &predicted);
+
+        times[1][i] = n < 2 ? times[0][i] : times[1][i];
+        s.list[i].algorithm = i > 0 ? (const struct algorithm *)&s : NULL;
+        s.list[i].predicted_ns = (int64_t)(1e3 * (n < 3 ? times[0][i] : predicted));
+    }
+    memset(s.plan, NOBODY, sizeof s.plan);
+    memset(s.next, NOBODY, sizeof s.next);
+    w.members = MEMBERS;
+    w.results = malloc(sizeof first);
+    for (int i = 0; i < instances; i++) {
+        const bool noted = position >= 0;
+        const bool probe = noted && s.plan[position] != NOBODY;
+        const int which = probe ? s.plan[position] : s.current;
+        const struct sample r = instance(which, probe, i >= change, noise);
+
+        all += (double)r.score;
+        own += (double)score_of(NATIVE, i >= change, noise);
+        probes += probe;
+        s.instances++;
+        if (noted)
+            now[position] = r;
+        if (++position < length)
+            continue;
+        if (in_before > 0) { /* the results of the window before are there */
+            w.count = in_before;
+            memcpy(w.results, before, sizeof first);
+            w.extras[EXTRA_COST] = 1000;
+            w.extras[EXTRA_WALL] = (int64_t)all;
+            decide(&s);
+        } else {
+            arrivals_next(&w, length, 0);
+        }
+        w.extras[EXTRA_BUDGET] = -(spent / 50 + granted - lost);
+        in_before = length;
+        struct sample *const other = now;
+
+        now = before;
+        before = other;
+        memcpy(s.plan, s.next, sizeof s.plan);
+        memset(s.next, NOBODY, sizeof s.next);
+        length = w.next_length;
+        position = -w.gap;
+    }
+    printf("probes %d of them later %d\n", probes, s.later_probes);
+    printf("time %.4f\n", all / own);
+    free(w.results);
+    return 0;
+}

@@ -1,0 +1,133 @@
+"""The decisions of `--switch auto` on times that are known, without MPI.
+
+programs/decide.c feeds windows to core/decide.c and core/probe.c: one time for each candidate, the library's own
+first, with noise and outliers from a seed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, run
+
+SEEDS = range(1, 9)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was chosen at which instance, where phases began, how many probes there were."""
+
+    choices: list[tuple[int, int]]
+    phases: list[tuple[int, str]]
+    probes: int
+    later: int
+    time: float  # over that of the library's own
+
+    @property
+    def last(self) -> int:
+        """The candidate that runs at the end."""
+        return self.choices[-1][0] if self.choices else 0
+
+
+@pytest.fixture(scope="module")
+def decide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The decisions, compiled into a program of their own."""
+    folder, core = tmp_path_factory.mktemp("decide"), ROOT / "mpiprof" / "core"
+    run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
+    includes = [f"-I{path}" for path in (core, core / "abi" / "mpich", folder)]
+    sources = [
+        ROOT / "tests" / "programs" / "decide.c",
+        *(core / f"{name}.c" for name in ("decide", "noise", "probe")),
+    ]
+    options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes]
+    run(["cc", *options, "-o", folder / "decide", *sources], check=True)
+    return folder / "decide"
+
+
+def outcome(
+    decide: Path,
+    times: str,
+    *,
+    instances: int = 300,
+    change: int = 10**6,
+    noise: int = 3,
+    seed: int,
+) -> Outcome:
+    """Run some instances."""
+    words = [decide, str(instances), str(change), str(noise), str(seed), *times.split()]
+    printed = run(words, check=True).stdout
+    numbers = re.search(r"probes (\d+) of them later (\d+)\ntime ([\d.]+)", printed)
+    assert numbers is not None
+    return Outcome(
+        [(int(c), int(at)) for c, at in re.findall(r"choice (\d+) at (\d+)", printed)],
+        [(int(at), why) for at, why in re.findall(r"phase \d+ at (\d+): (\w+)", printed)],
+        int(numbers[1]),
+        int(numbers[2]),
+        float(numbers[3]),
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_fastest_is_found(seed: int, decide: Path) -> None:
+    found = outcome(decide, "100 50 40 90 120", seed=seed)
+    assert found.last == 2
+    assert found.choices[0][1] <= 40
+    assert found.time < 0.5
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_where_nothing_is_faster_little_is_lost(seed: int, decide: Path) -> None:
+    found = outcome(decide, "100 102 104 106 108 110 115 120", seed=seed)
+    assert found.last == 0
+    assert found.probes <= 40
+    exact = outcome(decide, "100 102 104 106 108 110 115 120", seed=seed, noise=0)
+    assert exact.time <= 1.01
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_wrong_predictions_cost_no_more_than_the_budget(seed: int, decide: Path) -> None:
+    found = outcome(decide, "100 300:300:90 250:250:90 400:400:90 500:500:90", noise=0, seed=seed)
+    assert found.last == 0
+    assert found.time <= 1.03
+
+
+def test_equal_candidates_are_told_from_the_librarys_own_in_one_run_of_twenty(
+    decide: Path,
+) -> None:
+    """The stated confidence: 95 % that nothing takes the library's place by the noise alone.
+
+    A choice must also be ahead by 1 %, so that fewer are wrong; 100 runs with 10 % noise.
+    """
+    wrong = [outcome(decide, "100 100 100 100", noise=10, seed=seed).last for seed in range(100)]
+    assert sum(choice > 0 for choice in wrong) <= 12
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_change_is_noticed_and_the_new_best_is_found(seed: int, decide: Path) -> None:
+    found = outcome(decide, "100 50:200 120:60 90 95", change=150, noise=3, seed=seed)
+    assert found.choices[0][0] == 1
+    assert len(found.phases) == 2
+    at, why = found.phases[1]
+    assert why in ("score", "imbalance")
+    # Two windows of four after the change, and one in which their numbers are on the way.
+    assert 150 < at <= 150 + 4 * 4
+    assert found.last == 2
+    assert found.later <= 300 / 10
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_restless_program_is_not_probed_for_ever(seed: int, decide: Path) -> None:
+    """After the first phase a tenth of the instances at most, whatever happens."""
+    found = outcome(decide, "100 80 90 95", instances=3000, noise=60, seed=seed)
+    assert found.probes - found.later <= 40
+    assert found.later <= 300
+
+
+def test_a_key_without_candidates_is_left_alone(decide: Path) -> None:
+    found = outcome(decide, "100 500:500:400 300", seed=1)
+    assert found.probes == 0
+    assert found.last == 0
