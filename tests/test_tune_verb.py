@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from conftest import Mpi, run, run_mpi
 from tune_traces import HOP, LATE_NS, MILLION, RANKS
 
 import mpiprof
+from mpiprof.__main__ import main
 from mpiprof.bench.replay import NATIVE, Replayed, Shot, Task, halve
 
 APP = """import numpy as np
@@ -28,11 +30,12 @@ assert (whole == 7).all()
 LINE = 7
 
 
-def tune(folder: Path, *words: object, cwd: Path | None = None) -> tuple[int, str, str]:
-    """Run the verb; gives its exit code, output and errors."""
-    command = [sys.executable, "-m", "mpiprof", "tune", str(folder), *map(str, words)]
-    done = run(command, cwd=cwd or folder.parent)
-    return done.returncode, done.stdout, done.stderr
+def tune(folder: Path, *words: object) -> tuple[int, str, str]:
+    """Run the verb in this process; gives its exit code, output and errors."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(["tune", str(folder), *map(str, words)])
+    return code, out.getvalue(), err.getvalue()
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mpiprof.tune.rules import NATIVE, NATIVE_VARIANT
+from mpiprof.tune.rules import NATIVE_VARIANT
 
 Entry = dict[str, Any]
 MOST_HOSTS = 64
@@ -94,8 +94,3 @@ def write(path: Path, entries: Sequence[Entry]) -> None:
     path.write_text(
         json.dumps(list(entries), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )
-
-
-def is_native(choice: str) -> bool:
-    """Whether a choice is what runs without a plan."""
-    return choice == NATIVE

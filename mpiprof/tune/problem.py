@@ -9,10 +9,9 @@ import numpy as np
 from mpiprof.model.schedule import Problem
 from mpiprof.model.setting import REDUCTIONS
 from mpiprof.trace.types import Int
+from mpiprof.tune.plan import UNSIZED
 
-SENT = ("allgather", "allreduce", "gather", "reduce")  # their bytes are what one rank sends
-RECEIVED = ("reduce_scatter_block", "scatter")
-UNSIZED = ("alltoallv", "barrier", "gatherv", "scatterv")
+RECEIVED = ("reduce_scatter_block", "scatter")  # where the bytes of what a rank gets count
 EXACT = 64  # bytes; up to there each size is a class of its own
 
 

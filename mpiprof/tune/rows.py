@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.analysis.findings import Gain
 from mpiprof.model.catalogue import catalogue
 from mpiprof.trace.trace import Trace
 from mpiprof.tune import entries
@@ -87,18 +86,6 @@ def summary(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]:
         if column is not None:
             found[v.result.work.operation][column] += v.saved(v.gain_ns)
     return sorted(found.values(), key=lambda r: -r["elapsed_ns"])
-
-
-def gains(verdicts: Sequence[Verdict]) -> list[Gain]:
-    """Return what another algorithm would certainly save, for the findings of a trace."""
-    found = []
-    for v in verdicts:
-        if v.worth == YES:
-            how = "simulated" if v.result.how == MODEL else "replayed"
-            error = v.saved(max(v.gain_ns - v.low_ns, v.high_ns - v.gain_ns))
-            callsite = v.result.work.callsite
-            found.append(Gain(callsite, v.best, v.saved(v.gain_ns), error, how))
-    return found
 
 
 def plan(verdicts: Sequence[Verdict], measured: Mapping[str, Any]) -> list[Entry]:

@@ -19,7 +19,8 @@ from mpiprof.errors import TraceError
 from mpiprof.model.catalogue import catalogue
 from mpiprof.tune import entries
 from mpiprof.tune.entries import Entry
-from mpiprof.tune.problem import UNSIZED, class_span, size_classes
+from mpiprof.tune.plan import UNSIZED
+from mpiprof.tune.problem import class_span, size_classes
 from mpiprof.tune.rules import NATIVE, SITE
 
 NAME = "selection.jsonl"
