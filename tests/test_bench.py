@@ -69,6 +69,19 @@ def test_patterns_are_the_same_for_all_algorithms_and_bounded() -> None:
     message = cases[0].arrivals[1]
     assert len(set(pattern)) > 4 and max(pattern) <= 8 * message
     assert pattern != tuple(lateness_ns(cases[0], 4, rank) for rank in range(16))
+    assert pattern == tuple(lateness_ns(cases[0], 3 + 32, rank) for rank in range(16))
+
+
+def test_intervals_are_over_patterns() -> None:
+    """100 calls of each of 32 patterns: calls that differ within a pattern widen no interval."""
+    pattern, call = np.arange(32.0), np.where(np.arange(100) % 2, 1000.0, -1000.0)
+    laps = (call[:, None] + pattern).reshape(-1)
+    assert impact.by_pattern(laps).tolist() == pattern.tolist()
+    assert impact.by_pattern(laps[:5]).tolist() == laps[:5].tolist()
+    made = [c for c in impact.cases(SETUP) if c.labels["MAX_IF"] == 9 and c.choice == "bruck"][:1]
+    (row,) = impact.report([result(made[0], *laps)], Setup(16, Options(), laps=3200)).rows
+    mean, half = study.mean_interval(pattern)
+    assert (row["mean ms"], row["± ms"]) == pytest.approx((mean, half))
 
 
 def test_a_rule_is_what_the_library_reads() -> None:

@@ -42,7 +42,8 @@ def study_of(name: str) -> Study:
 
 def wanted_laps(study: Study, options: Options) -> int:
     """Return the laps that a study is made for."""
-    return options.laps or (3 if options.quick else int(getattr(study, "LAPS", 7)))
+    name, usual = ("QUICK_LAPS", 3) if options.quick else ("LAPS", 7)
+    return options.laps or int(getattr(study, name, usual))
 
 
 # ---- inside MPI
@@ -198,7 +199,7 @@ def run_simulated(name: str, options: Options, processes: int) -> None:
     study = study_of(name)
     machine = read(options.machine) if options.machine else DEFAULT
     # A pattern's time is exact: only patterns that differ need laps.
-    laps = wanted_laps(study, options) if name == "impact" else 1
+    laps = min(wanted_laps(study, options), timing.PATTERNS) if name == "impact" else 1
     setup = Setup(processes, options, machine, simulated=True, laps=laps)
     cases = study.cases(setup)
     print(f"{study.TITLE}: {len(cases)} cases, {processes} processes, {_machine_text(machine)}.")

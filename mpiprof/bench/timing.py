@@ -27,6 +27,7 @@ from mpiprof.errors import MpiprofError
 Int = NDArray[np.int64]
 LEAD_NS = 10_000_000
 LEAD_RANK_NS = 300_000
+PATTERNS = 32  # of lateness, which laps go through in turn
 
 
 @dataclass(frozen=True)
@@ -116,11 +117,17 @@ def begin() -> Ranks:
 
 
 def lateness_ns(case: Case, lap: int, rank: int) -> int:
-    """Return how late a rank comes in a lap: the same for all cases of one MAX_IF."""
+    """Return how late a rank comes in a lap: the same for all cases of one MAX_IF.
+
+    After the last pattern comes the first one again.
+    """
     most, unit = case.arrivals
     if most <= 1 or not unit:
         return 0
-    return int(np.random.default_rng((17, lap, most)).integers(0, most, rank + 1)[rank]) * unit
+    return (
+        int(np.random.default_rng((17, lap % PATTERNS, most)).integers(0, most, rank + 1)[rank])
+        * unit
+    )
 
 
 def once(ranks: Ranks, case: Case, call: Call | None, late_ns: int) -> tuple[int, int]:
