@@ -35,15 +35,19 @@ def record(
     arguments: Sequence[str],
     clocks: dict[str, str],
     killed: bool = False,
+    more: Sequence[str] = (),
 ) -> Trace:
-    """Run a built program on so many ranks behind the shim, whose variables are `clocks`."""
+    """Run a built program on so many ranks behind the shim, whose variables are `clocks`.
+
+    more: options of `run`.
+    """
     folder = program.parent
     machine = folder / "machine.json"
     machine.write_text(json.dumps(MACHINE))
     variables = {"LD_PRELOAD": str(folder / "shim.so"), **clocks}
     # Set behind mpiexec: the launcher itself must not be preloaded.
     prefix = ["env", *(f"{name}={value}" for name, value in variables.items())]
-    options = ["-q", "-o", str(folder / "trace"), "--machine", str(machine)]
+    options = ["-q", "-o", str(folder / "trace"), "--machine", str(machine), *more]
     wrapper = [str(mpi.python), "-m", "mpiprof", "run", *options, "--"]
     argv = [*prefix, *wrapper, str(program), *arguments]
     result = run_mpi(mpi, ranks, argv, check=not killed, cwd=folder)

@@ -12,7 +12,9 @@ from mpiprof.analysis.frames import events, instances, matrix, matrix_ranks, pro
 from mpiprof.analysis.phases import phases
 from mpiprof.analysis.ranks import point_to_point, rank_totals
 from mpiprof.analysis.sample import hot, samples
+from mpiprof.analysis.selection import selection
 from mpiprof.analysis.series import series
+from mpiprof.analysis.statistics import statistics
 from mpiprof.analysis.summary import summary
 
 # What a Trace derives on demand. Trace knows these by name only: imports go one way.
@@ -31,6 +33,8 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "processes": processes,
     "rank_totals": rank_totals,
     "samples": samples,
+    "selection": selection,
     "series": series,
+    "statistics": statistics,
     "summary": summary,
 }

@@ -189,9 +189,9 @@ def callsites(trace: Trace) -> pd.DataFrame:
     `algorithm` names what its instances ran on, joined by "+" if several.
     """
     if trace.record == "summary" and len(trace.derive("summary")):
-        from mpiprof.analysis.summary import summary_callsites
+        from mpiprof.analysis import observed
 
-        return summary_callsites(trace)
+        return observed.callsites(trace)
     sums, keys = trace.derive("aggregate")
     n = len(keys)
     s = {name: vector[:n] for name, vector in _sized(sums, n).items()}

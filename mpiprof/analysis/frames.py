@@ -18,7 +18,7 @@ from mpiprof.trace.sites import describe_sites, site_label
 from mpiprof.trace.stream import Block, column, join
 from mpiprof.trace.tables import Communicator
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import CALL, COMPLETION, START, Array, Bool, Float, Int
+from mpiprof.trace.types import CALL, CHOICES, COMPLETION, START, Array, Bool, Float, Int
 
 BLOCK = 1 << 16  # records read at a time
 PIECE = 1 << 18  # rows of a piece
@@ -75,7 +75,8 @@ def events(trace: Trace) -> pd.DataFrame:
     start (n-th start of a persistent operation, 0 for calls), enter_ns, exit_ns (NA while open;
     of a start NA, MPI_Start is not timed), completion_enter_ns and completion_exit_ns (the Wait
     or Test that completed it, NA without), bytes (sent), received, root (NA without), algorithm,
-    flags, outside_ns (in point-to-point and completion calls since the rank's record before).
+    flags, outside_ns (in point-to-point and completion calls since the rank's record before),
+    choice (state of the selector that chose the algorithm: observe, probe, hold; empty without).
     """
     frame: pd.DataFrame = pd.concat(list(event_pieces(trace)), ignore_index=True)
     return frame
@@ -155,6 +156,7 @@ class _EventColumns:
             "algorithm": text("algorithm"),
             "flags": text("flags"),
             "outside_ns": column(block, "outside"),
+            "choice": _categories(list(CHOICES), column(block, "choice")),
         }
         frame: pd.DataFrame = pd.DataFrame(table)
         return frame
@@ -222,8 +224,8 @@ def instances(trace: Trace) -> pd.DataFrame:
     ranks), bytes_min, bytes_max, message_bytes; first_arrival_ns, last_arrival_ns, first_rank,
     last_rank; average_imbalance_ns, worst_imbalance_ns, message_time_ns, average_factor,
     worst_factor; mean_elapsed_ns; wait_ns (summed over ranks), wait_<state>_ns,
-    completion_skew_ns, last_exit_ns. NA or NaN where a value is not defined: an instance with an
-    absent or open member is not complete.
+    completion_skew_ns, last_exit_ns, choice (as in `events`). NA or NaN where a value is not
+    defined: an instance with an absent or open member is not complete.
     """
     pieces = list(instance_pieces(trace))
     frame: pd.DataFrame = pd.concat(
@@ -288,9 +290,14 @@ def _instance_frame(measure: Measure, labels: list[str], batch: Batch, rows: Row
         **{f"wait_{state}_ns": _state(rows, state) for state in STATES},
         "completion_skew_ns": rows.skew,
         "last_exit_ns": nullable(rows.last_exit, ~rows.complete),
+        "choice": _categories(list(CHOICES), _choice(batch)),
     }
     frame: pd.DataFrame = pd.DataFrame(table)
     return frame
+
+
+def _choice(batch: Batch) -> Array:
+    return np.zeros(len(batch), np.uint8) if batch.choice is None else batch.choice
 
 
 def _state(rows: Rows, state: str) -> Float:
@@ -298,7 +305,7 @@ def _state(rows: Rows, state: str) -> Float:
     return np.where(rows.complete, values, np.nan)
 
 
-def _categories(labels: list[str], index: Int) -> Any:
+def _categories(labels: list[str], index: Array) -> Any:
     return pd.Categorical(labels).take(index) if labels else pd.Categorical([])
 
 

@@ -1,4 +1,4 @@
-"""Traces recorded as summary: counts, times and sizes per call site, no arrivals."""
+"""Traces recorded as summary: counts, times and sizes of each rank, per call site."""
 
 from __future__ import annotations
 
@@ -7,18 +7,34 @@ from typing import Any
 
 import pandas as pd
 
-from mpiprof.analysis.operations import STATES
 from mpiprof.trace.sites import describe_sites, site_label
 from mpiprof.trace.stream import Block, column
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import SUMMARY
 
+COLUMNS = (
+    "callsite",
+    "rank",
+    "operation",
+    "site",
+    "site_id",
+    "communicator",
+    "size",
+    "calls",
+    "total_ns",
+    "longest_ns",
+    "sent",
+    "received",
+    "algorithm",
+)
+
 
 def summary(trace: Trace) -> pd.DataFrame:
     """One row a rank and shape.
 
-    rank, operation, site (text), site_id (index into the tables' sites), size, calls, total_ns,
-    longest_ns, sent and received (bytes over all calls), algorithm.
+    callsite (its number in `callsites`), rank, operation, site (text), site_id and communicator
+    (indices into the tables), size, calls, total_ns, longest_ns, sent and received (bytes over all
+    calls), algorithm.
     """
     described = describe_sites(trace.tables.sites, [[i] for i in range(len(trace.tables.sites))])
     labels = [site_label(d[0]) for d in described] + ["?"]
@@ -36,6 +52,7 @@ def summary(trace: Trace) -> pd.DataFrame:
                         "operation": shape.operation,
                         "site": labels[shape.site],
                         "site_id": shape.site,
+                        "communicator": shape.communicator,
                         "size": trace.tables.communicators[shape.communicator].size,
                         "calls": int(chosen.exit[i]),
                         "total_ns": int(chosen.enter[i]),
@@ -45,21 +62,32 @@ def summary(trace: Trace) -> pd.DataFrame:
                         "algorithm": shape.algorithm,
                     }
                 )
-    columns = [
-        "rank",
-        "operation",
-        "site",
-        "site_id",
-        "size",
-        "calls",
-        "total_ns",
-        "longest_ns",
-        "sent",
-        "received",
-        "algorithm",
-    ]
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=columns)
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
+    keys = site_keys(frame)
+    places = zip(frame["operation"], frame["communicator"], frame["site_id"], strict=True)
+    numbers: dict[tuple[str, frozenset[int]], int] = {}
+    frame["callsite"] = [numbers.setdefault(keys[place], len(numbers)) for place in places]
     return frame
+
+
+def site_keys(table: pd.DataFrame) -> dict[tuple[str, int, int], tuple[str, frozenset[int]]]:
+    """Return the call site (operation and sites) of an operation, communicator and site of a rank.
+
+    Where each rank calls an operation on a communicator at one place only, all of these belong
+    to the same instances; else which do is not known, and each place is a call site.
+    """
+    at: dict[tuple[str, int], dict[int, set[int]]] = {}
+    columns = (table[name].tolist() for name in ("operation", "communicator", "rank", "site_id"))
+    for operation, communicator, rank, site in zip(*columns, strict=True):
+        at.setdefault((operation, communicator), {}).setdefault(rank, set()).add(site)
+    keys = {}
+    for (operation, communicator), of_rank in at.items():
+        together = frozenset().union(*of_rank.values())
+        alone = all(len(sites) == 1 for sites in of_rank.values())
+        for site in together:
+            sites = together if alone else frozenset([site])
+            keys[operation, communicator, site] = (operation, sites)
+    return keys
 
 
 def _blocks(trace: Trace, rank: int) -> Iterator[Block]:
@@ -67,58 +95,3 @@ def _blocks(trace: Trace, rank: int) -> Iterator[Block]:
     for thread in trace.stream(rank).threads:
         while thread.chunks and (block := thread.read(thread.chunks[0].log.layout.records)):
             yield block
-
-
-def summary_callsites(trace: Trace) -> pd.DataFrame:
-    """Give the table of call sites as far as a summary goes.
-
-    The columns of `callsites`, NaN for everything about arrivals; `instances` is the largest
-    number of calls of any rank.
-    """
-    table = trace.derive("summary")
-    rows: list[dict[str, Any]] = []
-    nan = float("nan")
-    for (operation, site), part in table.groupby(["operation", "site_id"], sort=False):
-        per_rank = part.groupby("rank")[["calls", "total_ns", "sent"]].sum()
-        calls = int(per_rank["calls"].sum())
-        each = part["sent"] / part["calls"].clip(lower=1)
-        rows.append(
-            {
-                "callsite": len(rows),
-                "operation": operation,
-                "sites": describe_sites(trace.tables.sites, [[int(site)]])[0],
-                "started": False,
-                "instances": int(per_rank["calls"].max()),
-                "complete_instances": 0,
-                "size": int(part["size"].max()),
-                "bytes": float(per_rank["sent"].sum()) / max(calls, 1),
-                "bytes_min": float(each.min()),
-                "bytes_max": float(each.max()),
-                "message_bytes": nan,
-                "mean_elapsed_ns": float(per_rank["total_ns"].sum()) / max(calls, 1),
-                **dict.fromkeys(
-                    (
-                        "average_imbalance_ns",
-                        "worst_imbalance_ns",
-                        "message_time_ns",
-                        "average_factor",
-                        "worst_factor",
-                        "worst_factor_max",
-                        "balanced_share",
-                        "wait_ns",
-                    ),
-                    nan,
-                ),
-                "latest_rank": pd.NA,
-                "latest_share": nan,
-                "algorithm": "+".join(sorted(set(part.loc[part["calls"] > 0, "algorithm"]))),
-                "completion_skew_ns": nan,
-                "total_elapsed_ns": int(per_rank["total_ns"].sum()),
-                "total_wait_ns": 0,
-                **{f"total_wait_{state}_ns": 0 for state in STATES},
-            }
-        )
-    frame: pd.DataFrame = pd.DataFrame(rows)
-    if len(frame):
-        frame["latest_rank"] = frame["latest_rank"].astype("Int64")
-    return frame

@@ -52,7 +52,8 @@ class Batch:
     arrival: when the rank called; begin, finish: when the call that could wait (for nonblocking
     and started operations the completing Wait) was entered and left, finish 0 while open or
     absent; elapsed: ns inside, calls that one Wait completed share its time; shape: -1 where the
-    rank is absent; sent, received: bytes that replace the shape's, -1 elsewhere, or None.
+    rank is absent; sent, received: bytes that replace the shape's, -1 elsewhere, or None;
+    choice: a vector of indices into CHOICES, of the members that have left, or None: all 0.
     """
 
     communicator: Communicator
@@ -67,6 +68,7 @@ class Batch:
     received: Int | None
     whole: bool  # no rank is absent and nothing is open
     before: Before | None = None
+    choice: Array | None = None
 
     def __len__(self) -> int:
         return len(self.sequence)
@@ -90,6 +92,8 @@ def _stack(blocks: list[Block], communicator: Communicator) -> Batch:
     shape = np.full(size, -1, np.int32)
     sent = _optional(blocks, "sent", size)
     received = _optional(blocks, "received", size)
+    chosen = any(b.choice is not None for b in blocks)
+    choice = np.zeros(size[1], np.uint8) if chosen else None
     told = any(b.before_exit is not None for b in blocks)
     before = {name: np.full(size, -1, np.int64) for name in BEFORE} if told else {}
     for row, block in enumerate(blocks):
@@ -102,6 +106,8 @@ def _stack(blocks: list[Block], communicator: Communicator) -> Batch:
                 matrix[row, at] = values
         for name, matrix in before.items():
             matrix[row, at] = column(block, BEFORE[name])
+        if choice is not None:
+            choice[at] = np.maximum(choice[at], column(block, "choice"))
     whole = bool(finish.min(initial=1) != 0)
     elapsed = finish - arrival
     if not whole:
@@ -120,6 +126,7 @@ def _stack(blocks: list[Block], communicator: Communicator) -> Batch:
         received,
         whole,
         Before(**before) if told else None,
+        choice,
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from mpiprof.trace.log import Chunk
 from mpiprof.trace.types import (
     CALL,
+    CHOICES,
     COMPLETION,
     EXTENSION,
     LONGEST,
@@ -23,6 +24,8 @@ from mpiprof.trace.types import (
     RECEIVED,
     SENT,
     START,
+    STATISTICAL,
+    STATISTICS,
     SUMMARY,
     Array,
     Bool,
@@ -43,8 +46,9 @@ class Block:
     sequence (uint32), enter and exit (int64 ns; exit 0 while open), shape (int32, index into
     Tables.shapes), kind (uint8; None: all calls), start (n-th start, 0), sent and received
     (bytes; -1: as in the shape), share (completions that one Wait call made together, 1),
-    longest (ns, of summaries), thread (0); where a source is told to, what its thread recorded
-    before: before_enter and before_exit (ns, -1 none), before_shape (-1), before_sequence.
+    longest (ns, of summaries), thread (0), choice (uint8, index into CHOICES); where a source
+    is told to, what its thread recorded before: before_enter and before_exit (ns, -1 none),
+    before_shape (-1), before_sequence.
     """
 
     sequence: Array
@@ -59,6 +63,7 @@ class Block:
     share: Int | None = None
     longest: Int | None = None
     thread: Int | None = None
+    choice: Array | None = None
     before_enter: Int | None = None
     before_exit: Int | None = None
     before_shape: Int | None = None
@@ -85,6 +90,7 @@ DEFAULTS = {
     "share": 1,
     "longest": 0,
     "thread": 0,
+    "choice": 0,
     "before_enter": -1,
     "before_exit": -1,
     "before_shape": -1,
@@ -96,7 +102,7 @@ def column(block: Block, name: str) -> Array:
     """Return a column, filled with its default where the block holds None."""
     value: Array | None = getattr(block, name)
     if value is None:
-        dtype = np.uint8 if name == "kind" else np.int64
+        dtype = np.uint8 if name in ("kind", "choice") else np.int64
         return np.full(len(block), DEFAULTS[name], dtype)
     return value
 
@@ -204,6 +210,10 @@ class ThreadStream:
             records = np.concatenate([pending, records])
             kind = records["kind"]
             self.pending = None
+        if bool((kind == STATISTICS).any()):  # sums in place of times: see trace.statistics
+            extends = (kind == EXTENSION) & np.isin(records["sequence"], STATISTICAL)
+            records = records[(kind != STATISTICS) & ~extends]
+            kind = records["kind"]
         used = np.flatnonzero((kind != EXTENSION) & (kind != 0))
         extensions = np.flatnonzero(kind == EXTENSION)
         block = _plain(records[used])
@@ -281,12 +291,14 @@ class ThreadStream:
 
 def _plain(records: Array) -> Block:
     """Columns of the records without extensions; one pass while they are in the cache."""
+    choice = records["choice"]
     return Block(
         np.ascontiguousarray(records["sequence"]),
         records["enter_ns"].astype(np.int64),
         records["exit_ns"].astype(np.int64),
         np.ascontiguousarray(records["shape"]),
         records["outside_ns"].astype(np.int64),
+        choice=np.where(choice < len(CHOICES), choice, 0) if bool(choice.any()) else None,
     )
 
 

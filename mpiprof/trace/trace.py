@@ -338,6 +338,16 @@ class Trace:
         return self.derive("summary")  # type: ignore[no-any-return]
 
     @property
+    def statistics(self) -> pd.DataFrame:
+        """Arrivals per call site as the recorder summed them up itself; see analysis."""
+        return self.derive("statistics")  # type: ignore[no-any-return]
+
+    @property
+    def selection(self) -> dict[str, pd.DataFrame]:
+        """What `--switch auto` tried and chose: a table for each kind of note; see analysis."""
+        return self.derive("selection")  # type: ignore[no-any-return]
+
+    @property
     def hot(self) -> list[int]:
         """The call sites that cost most waiting, the costliest first."""
         return self.derive("hot")  # type: ignore[no-any-return]

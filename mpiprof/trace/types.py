@@ -18,8 +18,13 @@ START: Final = 2  # MPI_Start of a persistent collective
 COMPLETION: Final = 3  # the Wait or Test call that completed a nonblocking or started one
 EXTENSION: Final = 4  # a value too wide for the record that follows it
 SUMMARY: Final = 5  # totals of one shape, of traces recorded without events
+STATISTICS: Final = 6  # sums over instances of a call site, with the extensions after it
 
 OUTSIDE, NTH_START, SENT, RECEIVED, LONGEST = 1, 2, 3, 4, 5  # what an extension holds
+STATISTICAL: Final = (6, 7, 8, 9, 10, 11, 12)  # those of statistics, in their order
+
+# The state of the selector that chose what a call ran on, by the number in the record.
+CHOICES = ("", "observe", "probe", "hold")
 
 
 class Problems(list[str]):

@@ -1,0 +1,227 @@
+"""The table of call sites of a trace recorded as summary.
+
+Counts, times and sizes are exact, from each rank's sums. What is said of arrivals comes from the
+statistics that the recorder gathered: of most instances, but not all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.analysis.operations import (
+    STATES,
+    WAITS,
+    Volume,
+    base_operation,
+    message_time,
+    peers_of,
+    volume,
+)
+from mpiprof.trace.sites import describe_sites
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Float, Int
+
+NAN = float("nan")
+SCANS = ("scan", "exscan")  # the recorder knows neither who waits in them nor their sizes
+SIZELESS = (*SCANS, "alltoallw")  # it judges their balance without knowing their bytes
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a call site did on one communicator: its instances, the observed ones, and its sums.
+
+    `sums` as in analysis.statistics; None: nothing was observed.
+    """
+
+    operation: str
+    communicator: int
+    instances: int
+    volume: Volume
+    message_time: float
+    sums: dict[str, Any] | None
+
+    @property
+    def observed(self) -> int:
+        """The instances that the statistics are of."""
+        return 0 if self.sums is None else int(self.sums["instances"])
+
+
+def callsites(trace: Trace) -> pd.DataFrame:
+    """Return the table of call sites as analysis.callsites does; NaN for what isn't known.
+
+    `complete_instances` are those whose arrivals were observed, over which the means are taken;
+    `total_wait_ns` is their mean times all instances. `bytes_min` and `bytes_max` are of the mean
+    sizes of the ranks.
+    """
+    table: pd.DataFrame = trace.derive("summary")
+    sums = _sums(trace, table)
+    rows = []
+    for number in range(int(table["callsite"].max()) + 1):
+        mine = table[table["callsite"] == number]
+        operation = str(mine["operation"].iloc[0])
+        parts = [
+            _part(trace, operation, index, calls, sums.get((number, index)))
+            for index in mine["communicator"].unique().tolist()
+            for calls in (mine[mine["communicator"] == index],)
+        ]
+        where = describe_sites(trace.tables.sites, [sorted(set(mine["site_id"]))])[0]
+        row = {"callsite": number, "operation": operation, "sites": where, "started": False}
+        rows.append(row | _row(trace, mine, parts))
+    frame: pd.DataFrame = pd.DataFrame(rows)
+    frame["latest_rank"] = frame["latest_rank"].astype("Int64")
+    return frame
+
+
+def _sums(trace: Trace, table: pd.DataFrame) -> dict[tuple[int, int], dict[str, Any]]:
+    """Return the statistics of each call site (by number) on each communicator."""
+    places = ["operation", "communicator", "site_id"]
+    numbers = table[[*places, "callsite"]].drop_duplicates()
+    sums: dict[tuple[int, int], dict[str, Any]] = {}
+    for row in trace.derive("statistics").merge(numbers, on=places).to_dict("records"):
+        _add(sums.setdefault((int(row["callsite"]), int(row["communicator"])), {}), row)
+    return sums
+
+
+def _add(into: dict[str, Any], row: dict[Any, Any]) -> None:
+    """Add sums of one communicator; of who came last, take the most frequent."""
+    if row["latest_count"] > into.get("latest_count", -1):
+        into.update(latest_rank=row["latest_rank"], latest_count=row["latest_count"])
+    into["worst_most_ns"] = max(into.get("worst_most_ns", 0), row["worst_most_ns"])
+    for name in ("instances", "average_imbalance_ns", "worst_imbalance_ns", "wait_ns", "balanced"):
+        into[name] = into.get(name, 0) + row[name]
+
+
+ALONE = dict.fromkeys(("average_imbalance_ns", "worst_imbalance_ns", "wait_ns"), 0) | {
+    "worst_most_ns": 0,
+    "latest_rank": -1,
+    "latest_count": 0,
+}
+
+
+def _part(
+    trace: Trace, operation: str, index: int, calls: Any, sums: dict[str, Any] | None
+) -> Part:
+    communicator = trace.tables.communicators[index]
+    per_rank = calls.groupby("rank")[["calls", "sent", "received"]].sum()
+    instances = int(per_rank["calls"].max())
+    if communicator.size == 1:  # who is alone waits for nobody
+        sums = ALONE | {"instances": instances, "balanced": instances}
+    found = _volume(trace, base_operation(operation), index, per_rank)
+    nodes = {trace.node_of.get(rank) for rank in communicator.ranks.tolist()}
+    time = message_time(trace.meta.get("machine"), len(nodes) > 1, np.asarray(found.message))
+    return Part(operation, index, instances, found, float(time), sums)
+
+
+def _volume(trace: Trace, base: str, index: int, per_rank: Any) -> Volume:
+    """Bytes of an instance, from the mean of each rank over its calls."""
+    communicator = trace.tables.communicators[index]
+    members = communicator.ranks.tolist()
+    each = per_rank.reindex(members)
+    sent, received = ((each[n] / each["calls"]).to_numpy() for n in ("sent", "received"))
+    if base == "bcast":  # who does not send receives, from the root of the time
+        sent = received = sent + received
+    elif communicator.inter and WAITS.get(base) in ("late_root", "early_root"):
+        sent, received = (np.where(v > 0, v, np.nan) for v in (sent, received))
+    sizes: Int = np.array([len(group) for group in communicator.groups], np.int64)
+    side = np.repeat(np.arange(len(sizes)), sizes)
+    destinations = [trace.tables.destinations.get((index, rank)) for rank in members]
+    peers = peers_of(base, sizes, side, destinations)
+    known: tuple[Float, Float] = (np.nan_to_num(sent, nan=-1.0), np.nan_to_num(received, nan=-1.0))
+    return volume(base, *known, -1, peers)
+
+
+def _row(trace: Trace, table: Any, parts: list[Part]) -> dict[str, Any]:
+    calls = max(int(table["calls"].sum()), 1)
+    instances = sum(part.instances for part in parts)
+    observed = sum(part.observed for part in parts)
+    weights = [part.instances for part in parts]
+    each = [part.volume.bytes[~np.isnan(part.volume.bytes)] for part in parts]
+    means = [float(values.mean()) if len(values) else NAN for values in each]
+    all_bytes = np.concatenate(each)
+    return {
+        "instances": instances,
+        "complete_instances": observed,
+        "size": int(table["size"].max()),
+        "bytes": _mean(means, weights),
+        "bytes_min": float(all_bytes.min()) if len(all_bytes) else NAN,
+        "bytes_max": float(all_bytes.max()) if len(all_bytes) else NAN,
+        "message_bytes": _mean([float(p.volume.message) for p in parts], weights),
+        "mean_elapsed_ns": float(table["total_ns"].sum()) / calls,
+        **_arrivals(trace, parts, observed),
+        "algorithm": "+".join(sorted(set(table.loc[table["calls"] > 0, "algorithm"]))),
+        "completion_skew_ns": NAN,
+        "total_elapsed_ns": int(table["total_ns"].sum()),
+        **_waits(parts),
+    }
+
+
+def _mean(values: list[float], weights: list[int]) -> float:
+    """Mean of what is known, NaN when nothing is."""
+    pairs = [(v, w) for v, w in zip(values, weights, strict=True) if not np.isnan(v) and w > 0]
+    return sum(v * w for v, w in pairs) / sum(w for _, w in pairs) if pairs else NAN
+
+
+def _arrivals(trace: Trace, parts: list[Part], observed: int) -> dict[str, Any]:
+    seen = [(part, part.sums) for part in parts if part.sums is not None]
+    weights = [part.observed for part, _ in seen]
+    timed = [(part, sums, _time(trace, part)) for part, sums in seen]
+
+    def mean(name: str) -> float:
+        return _mean([sums[name] / part.observed for part, sums in seen], weights)
+
+    def factor(name: str) -> float:
+        return _mean([sums[name] / part.observed / time for part, sums, time in timed], weights)
+
+    worst = [sums["worst_most_ns"] / time for _, sums, time in timed if not np.isnan(time)]
+    judged = parts[0].operation not in SIZELESS and bool(worst)
+    latest = _latest(seen) if mean("worst_imbalance_ns") > trace.clock_error_ns else (None, 0)
+    scans = base_operation(parts[0].operation) in SCANS
+    return {
+        "average_imbalance_ns": mean("average_imbalance_ns"),
+        "worst_imbalance_ns": mean("worst_imbalance_ns"),
+        "message_time_ns": _mean([p.message_time for p in parts], [p.instances for p in parts]),
+        "average_factor": factor("average_imbalance_ns"),
+        "worst_factor": factor("worst_imbalance_ns"),
+        "worst_factor_max": max(worst, default=NAN),
+        "balanced_share": mean("balanced") if judged else NAN,
+        "wait_ns": NAN if scans else mean("wait_ns"),
+        "latest_rank": pd.NA if latest[0] is None else latest[0],
+        "latest_share": latest[1] / observed if observed else NAN,
+    }
+
+
+def _time(trace: Trace, part: Part) -> float:
+    """T for the factors; alone, an instance is balanced whatever T is."""
+    if trace.tables.communicators[part.communicator].size == 1:
+        return 1.0
+    return part.message_time if part.message_time > 0 else NAN
+
+
+def _latest(seen: list[tuple[Part, dict[str, Any]]]) -> tuple[int | None, int]:
+    counts: dict[int, int] = {}
+    for _, sums in seen:
+        if sums["latest_rank"] >= 0:
+            rank = int(sums["latest_rank"])
+            counts[rank] = counts.get(rank, 0) + int(sums["latest_count"])
+    if not counts:
+        return None, 0
+    rank = min(counts, key=lambda r: (-counts[r], r))
+    return rank, counts[rank]
+
+
+def _waits(parts: list[Part]) -> dict[str, int]:
+    base = base_operation(parts[0].operation)
+    total = sum(
+        part.sums["wait_ns"] * part.instances / part.observed
+        for part in parts
+        if part.sums is not None and base not in SCANS
+    )
+    state = WAITS.get(base)
+    return {
+        "total_wait_ns": round(total),
+        **{f"total_wait_{name}_ns": round(total) if name == state else 0 for name in STATES},
+    }
