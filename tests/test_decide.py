@@ -1,7 +1,7 @@
 """The decisions of `--switch auto` on times that are known, without MPI.
 
-programs/decide.c feeds windows to core/decide.c and core/probe.c: one time for each candidate, the library's own
-first, with noise and outliers from a seed.
+programs/decide.c feeds windows to core/decide.c and core/probe.c: one time for each candidate, the
+library's own first, with noise and outliers from a seed.
 """
 
 from __future__ import annotations

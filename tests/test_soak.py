@@ -1,4 +1,4 @@
-"""Random programs under `auto` and `random`: right results, no hang. The seed is in the test's name.
+"""Random programs under `auto` and `random`: right results, no hang. The seed is in the name.
 
 `make test` turns a minute of them; `make test-all` an hour, in pieces of a minute.
 """

@@ -22,7 +22,7 @@ from mpi4py import MPI
 WORLD: Any = MPI.COMM_WORLD
 
 
-def exchange(comm: Any, turn: int, length: int = 20_000) -> None:
+def exchange(comm: Any, turn: int, length: int = 100_000) -> None:
     """One all-to-all."""
     mine = np.repeat(np.arange(comm.size) + 10 * comm.rank + turn, length).astype(np.uint8)
     theirs = np.zeros_like(mine)
@@ -67,7 +67,7 @@ def threads(turns: int) -> None:
     def work(number: int) -> None:
         try:
             for turn in range(turns):
-                exchange(made[number], turn, 2000)
+                exchange(made[number], turn)
                 # Not mpi4py's allreduce: it duplicates the communicator, holding Python's lock.
                 total = np.zeros(100, np.int64)
                 made[number].Allreduce(np.full(100, turn), total)
@@ -95,7 +95,7 @@ def cut(turns: int) -> None:
     """A window is never full at the end."""
     for turn in range(turns):
         exchange(WORLD, turn)
-        WORLD.Bcast(np.zeros(5000, np.uint8), turn % WORLD.size)
+        WORLD.Bcast(np.zeros(200_000, np.uint8), turn % WORLD.size)
         assert WORLD.allreduce(1) == WORLD.size
 
 
@@ -104,13 +104,13 @@ def moving(turns: int) -> None:
     for turn in range(turns):
         if WORLD.rank == (0 if turn < turns // 2 else 1):
             time.sleep(3e-3)
-        exchange(WORLD, turn, 2000)
+        exchange(WORLD, turn)
 
 
 def long(turns: int) -> None:
     """Nothing but one call site."""
     for turn in range(turns):
-        exchange(WORLD, turn, 2000)
+        exchange(WORLD, turn)
 
 
 if __name__ == "__main__":

@@ -163,9 +163,9 @@ def short_lived(comm: Any, draw: random.Random) -> Callable[[int], bool]:
 
     def turn(i: int) -> bool:
         made = comm.Dup()
-        right = all([inner(made, random.Random(seed))(i + j) for j in range(3)])
+        right = [inner(made, random.Random(seed))(i + j) for j in range(3)]
         made.Free()
-        return right
+        return all(right)
 
     return turn
 
