@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tune_traces
 from synthetic import Synthetic
 
 import mpiprof
@@ -19,6 +20,7 @@ from mpiprof.analysis.variance import after_median_of_others
 from mpiprof.reports import wording
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
+from mpiprof.tune.gains import gains
 
 MS = 1_000_000
 STEP = 20 * MS
@@ -337,6 +339,19 @@ def test_gains_from_elsewhere_are_findings(tmp_path: Path) -> None:
     assert [one.kind for one in found] == ["algorithm", "noise"]
     text = wording.finding(trace, found[0])
     assert "5.00 s" in text and "run --switch md.py:93=ring:block_size=65536" in text
+
+
+def test_gains_of_the_simulator(tmp_path: Path) -> None:
+    trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
+    (gain,) = gains(trace, 20)
+    assert gain.callsite == 0 and gain.algorithm.startswith("pipelined_ring:block_size=")
+    # The linear ring takes 35/8 hops a rank on average beyond the late rank's 0.5 ms; any
+    # pipelined one at least the time of one hop.
+    hop, instances = tune_traces.HOP, 20 * tune_traces.RANKS
+    now = 35 / 8 * hop - tune_traces.LATE_NS
+    assert 0.5 * now < gain.saved_ns / instances < now - hop * 0.9
+    assert gain.error_ns < 0.02 * gain.saved_ns
+    assert trace.findings([gain])[0].kind == "algorithm"
 
 
 def test_median_of_the_others() -> None:

@@ -114,6 +114,34 @@ def test_site_over_its_instances(trace: Path, capsys: pytest.CaptureFixture[str]
     assert "there are app.py:12 step" in capsys.readouterr().err
 
 
+def test_findings_causes_and_phases_as_data(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = json.loads(out(capsys, "report", trace, "--json"))
+    (found,) = data["findings"]
+    assert (found["kind"], found["ranks"], found["cost_ns"]) == ("rank", [2], 90 * MS)
+    assert found["share"] == pytest.approx(90 / 800, rel=1e-4)
+    assert found["callsites"][0]["sites"][0]["line"] == 12
+    assert found["evidence"]["late_ns"] == 3 * MS and found["title"].startswith("Rebalance rank 2")
+    assert "causes" not in data["callsites"][0]
+    (row,) = json.loads(out(capsys, "report", trace, "--site", "app.py:12", "--json"))["callsites"]
+    assert row["causes"]["by_rank"] == {"value": 1, "low": 1, "high": 1}
+    assert row["causes"]["ranks"][0]["rank"] == 2
+    assert row["causes"]["chain"][0]["how"] == "outside"
+    assert [phase["instances"] for phase in row["phases"]] == [10]
+
+
+def test_why_at_a_site(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = out(capsys, "report", trace, "--site", "app.py:12")
+    assert "100 % is systematic by rank, 0 % moves at random" in text
+    assert "Rank 2 is late by 3.00 ms in 100 % of its 10 instances" in text
+    table = text[text.index("Imbalance before and at it") :].splitlines()
+    assert table[-1 + next(i for i, line in enumerate(table) if not line)].split()[1:3] == [
+        "3.00", "ms",
+    ]  # fmt: skip
+    assert "Where lateness began" in text
+
+
 def test_sort_and_top(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = json.loads(out(capsys, "report", trace, "--sort", "bytes", "--json"))
     assert [row["operation"] for row in data["callsites"]] == ["bcast", "allreduce"]

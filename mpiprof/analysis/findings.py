@@ -81,10 +81,11 @@ def _of_callsite(trace: Trace, callsite: int) -> Iterator[Finding]:
         yield _finding("clock", waiting, callsite, told)
         return
     causes: Causes = trace.causes(callsite)
-    explained = 0.0
+    explained, besides = 0.0, []
     for one in (_of_ranks(causes, facts), _of_node(causes, facts)):
         if one is not None and one.cost_ns >= PART * waiting:
             explained += one.cost_ns
+            besides.append(f"node {one.node}" if one.node else f"rank {one.rank}")
             yield one
     for follower in causes.followers.to_dict("records"):
         if follower["saved_ns"] > 0:
@@ -92,20 +93,19 @@ def _of_callsite(trace: Trace, callsite: int) -> Iterator[Finding]:
             yield replace(one, callsites=(callsite, int(follower["callsite"])))
     if waiting - explained >= REST * waiting:
         told = facts | _moving(causes, trace.phases(callsite))
+        told["besides"] = " and ".join(besides)
         yield _finding("noise", waiting - explained, callsite, told)
 
 
 def _moving(causes: Causes, phases: pd.DataFrame) -> dict[str, Any]:
     """Return what is known of lateness that no rank or node explains."""
-    late = [f"rank {rank}" for rank in causes.late_ranks[:1]]
-    late += [f"node {causes.slow_node}"] if causes.slow_node else []
     return {
-        "besides": " and ".join(late),
         "by_rank": causes.by_rank.value,
         "by_node": causes.by_node.value,
         "random": causes.random.value,
         "phases": len(phases),
         "period": int(phases["period"].max()) if len(phases) else 0,
+        **_origin(causes.chain),
     }
 
 
@@ -146,12 +146,14 @@ def _of_ranks(causes: Causes, facts: Mapping[str, Any]) -> Finding | None:
 
 def origin(causes: Causes) -> dict[str, Any]:
     """Return where the lateness of the latest rank began most often; empty if that is not known."""
-    late = causes.late_ranks
     chain = causes.chain
-    ours = chain[[path[-1][1] == late[0] for path in chain["path"]]]
-    if not len(ours):
+    return _origin(chain[[path[-1][1] == causes.late_ranks[0] for path in chain["path"]]])
+
+
+def _origin(chain: pd.DataFrame) -> dict[str, Any]:
+    if not len(chain):
         return {}
-    most = ours.iloc[0]
+    most = chain.iloc[0]
     return {
         **{f"origin_{name}": int(most[name]) for name in ("rank", "callsite", "after")},
         "origin_how": str(most["how"]),

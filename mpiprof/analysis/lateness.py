@@ -273,10 +273,10 @@ class Cells:
         order = np.argsort(-(by_rank * self.late[0]).sum(0), kind="stable")
         some = np.any(by_rank > 0, axis=0)
         late = self.ranks[order[some[order]]]
-        first = order[:1]
-        phases = np.flatnonzero(by_rank[:, first].any(axis=1))
+        top = order[:1]
+        phases = np.flatnonzero(by_rank[:, top].any(axis=1))
         count, often, shift = (
-            values[phases][:, first] for values in (self.late[0], self.late_share, by_rank)
+            values[phases][:, top] for values in (self.late[0], self.late_share, by_rank)
         )
         return Culprits(
             tuple(late.tolist()),

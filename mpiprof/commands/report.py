@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 MOST_FINDINGS = 8
+SIMULATING_S = 3.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +64,9 @@ def run(args: argparse.Namespace) -> int:
     found = []
     if args.json or not (args.site or args.by == "routine"):
         with working("looking for causes"):
-            found = trace.findings()
+            from mpiprof.tune.gains import gains
+
+            found = trace.findings(gains(trace, SIMULATING_S))
     if args.json:
         data = json.report(trace, callsites, found)
         print(json.text(with_causes(trace, callsites, data) if args.site else data))

@@ -28,6 +28,7 @@ WHO_WAITS = {
     "early_scan": "ranks wait for those below them",
     "neighbor": "ranks wait for their neighbours",
 }
+MOSTLY = 0.5
 
 # What each kind of finding asks for, as a heading.
 TITLES = {
@@ -192,13 +193,32 @@ def _of_node(_: Trace, found: Finding) -> list[str]:
 def _of_noise(trace: Trace, found: Finding) -> list[str]:
     known = found.evidence
     parts = [period(trace.phases(found.callsites[0]))]
+    began = _often_from(trace, found)
     if not known["besides"]:
-        return [*parts, _who(row_of(trace, found.callsites[0]))]
+        return [*parts, began or _who(row_of(trace, found.callsites[0]))]
+    text = f"This comes on top of what {known['besides']} causes"
+    if began:
+        return [*parts, f"{text}.", began]
     return [
         *parts,
-        f"This comes on top of what {known['besides']} causes, from other ranks each time: look "
-        "for noise, or for work that moves from rank to rank.",
+        f"{text}, from other ranks each time: look for noise, or for work that moves from rank to "
+        "rank.",
     ]
+
+
+def _often_from(trace: Trace, found: Finding) -> str:
+    """Return where lateness began that is no rank's, if it was mostly at one place elsewhere."""
+    known = found.evidence
+    place = known.get("origin_callsite", found.callsites[0])
+    if place == found.callsites[0] or known["origin_share"] < MOSTLY or known["instances"] == 1:
+        return ""
+    text = f"In {share(known['origin_share'])} of instances the last rank comes late because"
+    rank, name = known["origin_rank"], where(trace, place)
+    if known["origin_how"] == "inside":
+        return f"{text} {name} kept rank {rank} longer than others. {_look(trace, found)}"
+    if known["origin_how"] == "unknown":
+        return ""
+    return f"{text} rank {rank} was late at {name}. {_look(trace, found)}"
 
 
 def _of_algorithm(trace: Trace, found: Finding) -> list[str]:

@@ -1,0 +1,46 @@
+"""What other algorithms would bring at the costliest call sites: for the findings of a report.
+
+A short form of tuning by model: a few recorded arrival patterns each, within a time limit.
+"""
+
+from __future__ import annotations
+
+from mpiprof.analysis.findings import Gain
+from mpiprof.errors import MpiprofError
+from mpiprof.model import machine as machines
+from mpiprof.trace import Trace
+from mpiprof.tune import work
+from mpiprof.tune.predict import predict
+from mpiprof.tune.result import YES, Verdict, judge
+
+PATTERNS = 8
+MOST_EVENTS = 5_000_000  # beyond them one more pass over the trace is `tune`'s, not a report's
+MOST_MEMBERS = 256
+MOST_WORKS = 5
+
+
+def gains(trace: Trace, budget_s: float) -> list[Gain]:
+    """Return what pays beyond what is not known; nothing where too much or too little is there."""
+    table = trace.callsites
+    if trace.record == "summary" or (table["instances"] * table["size"]).sum() > MOST_EVENTS:
+        return []
+    try:
+        machine = machines.of_table(trace.meta.get("machine"), "the trace")
+        asked = [w for w in work.works(trace, PATTERNS) if w.members <= MOST_MEMBERS]
+        results = predict(asked[:MOST_WORKS], machine, budget_s, lambda: None)
+    except MpiprofError:  # no machine table, no schedule library: a report does without
+        return []
+    collectives = float(table["total_elapsed_ns"].sum())
+    verdicts = [judge(result, collectives) for result in results]
+    return [gain_of(verdict) for verdict in verdicts if verdict.worth == YES]
+
+
+def gain_of(verdict: Verdict) -> Gain:
+    """Return a verdict as a finding has it."""
+    return Gain(
+        verdict.result.work.callsite,
+        verdict.best,
+        verdict.saved(verdict.gain_ns),
+        verdict.saved(verdict.gain_ns - max(verdict.low_ns, 0.0)),
+        "simulated",
+    )
