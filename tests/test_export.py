@@ -2,87 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import re
 import time
-import zlib
 from collections import defaultdict
-from dataclasses import dataclass
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from exporting import HOSTILE, export, mixed
 from synthetic import Synthetic
 
 import mpiprof
-from mpiprof.__main__ import main
-from mpiprof.analysis import frames, pictures
-from mpiprof.reports import columns, html, perfetto, png
+from mpiprof.analysis import frames
+from mpiprof.reports import columns, perfetto
 from mpiprof.trace import Trace
 
-HOSTILE = "<script>alert('&');<b>\"];.py"
 Event = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command ended, and what it said."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def export(*words: object) -> Done:
-    """Run the verb, in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main(["export", *map(str, words)])
-    return Done(code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """4 ranks on 2 nodes: blocking, nonblocking and persistent calls, gaps, and one not ended."""
-    trace = Synthetic(4, nodes=[0, 0, 1, 1], offsets=[0, 700], drifts=[0.0, 0.0])
-    for when in (5_000, 45_000_000):  # exact
-        trace.clock(2, 0, when, 0)
-    trace.communicator("odd", [1, 3])
-    base = 10_000 + 1_000_000 * np.arange(30)[:, None]
-    late = np.array([[0, 3_001, 20_007, 500]])
-    trace.collective("allreduce", base + late, base + 50_000 + 0 * late, site=f"{HOSTILE}:3:step")
-    base = base + 100_000
-    trace.collective(
-        "bcast",
-        base + late,
-        base + 30_000 + 0 * late,
-        sent=800,
-        received=800,
-        root=1,
-        site="a.py:9:main",
-    )
-    base = base + 100_000
-    begin = base + late
-    done = (base + 60_000 + 0 * late, base + 90_000 + late)
-    trace.collective("ibarrier", begin, begin + 100, site="a.py:20:main", completions=done)
-    odd = base[:, [0, 0]] + 200_000
-    trace.collective("allgather", odd, odd + 7, "odd", site="a.py:30:main")
-    persistent = [trace.shape(r, "allreduce_init", "world", site="a.py:40:main") for r in range(4)]
-    at, number = 40_000_000, trace.sequence["world"]
-    for rank, shape in enumerate(persistent):
-        trace.add(rank, shape, number, at, at + 10)
-        trace.start(rank, shape, number, 1, at + 100, (at + 5_000, at + 6_000 + rank))
-    for rank in range(4):  # the last rank never comes
-        shape = trace.shape(rank, "barrier", "world", site="a.py:50:main")
-        if rank < 3:
-            trace.add(rank, shape, number + 1, at + 10_000 + rank, 0)
-    trace.ended_ns = at + 1_000_000
-    return trace.write(tmp_path_factory.mktemp("export") / "trace")
+    return mixed(tmp_path_factory.mktemp("export") / "trace")
 
 
 @pytest.fixture(scope="module")
@@ -278,128 +220,6 @@ def test_threads_have_tracks_of_their_own(tmp_path: Path) -> None:
     assert names == {1: "rank 0", 2: "rank 1", 3: "rank 0, thread 1", 4: "rank 1, thread 1"}
     steps = [e for e in events if e.get("cat") == "instance"]
     assert sorted(e["tid"] for e in steps) == [1, 2, 3, 4]
-
-
-# ---- pictures and the page
-
-
-def test_shares_of_time_are_known(tmp_path: Path) -> None:
-    """Two ranks in ten columns: a barrier in the second half of one, one not ended in the other."""
-    made = Synthetic(2)
-    made.started_ns, made.ended_ns = 0, 1_000
-    for rank, times in ((0, (550, 875)), (1, (725, 0))):
-        made.add(rank, made.shape(rank, "barrier", "world"), 0, *times)
-    made.add(0, made.shape(0, "bcast", "world", root=0), 1, 900, 925)
-    trace = mpiprof.open(made.write(tmp_path / "trace"))
-    shares = pictures.time_shares(trace, 10, 8, lambda _: None)
-    assert shares.operations == ("barrier", "bcast")
-    barrier = [[0, 0, 0, 0, 0, 0.5, 1, 1, 0.75, 0], [0, 0, 0, 0, 0, 0, 0, 0.75, 1, 1]]
-    np.testing.assert_allclose(shares.cells[:, :, 0], barrier)
-    assert shares.cells[:, :, 1].sum() == pytest.approx(0.25)
-    np.testing.assert_allclose(
-        pictures.time_shares(trace, 10, 1, lambda _: None).cells[0], shares.cells.mean(0)
-    )
-
-
-def test_lateness_is_known(trace: Trace) -> None:
-    chosen = int(trace.callsites.loc[trace.callsites["operation"] == "bcast", "callsite"].iloc[0])
-    site = pictures.sites(trace, [chosen], 7, 100, lambda _: None)[chosen]
-    late = [0, 3_001, 20_007, 500]
-    np.testing.assert_allclose(site.lateness, np.tile(np.array(late)[:, None], 7))
-    np.testing.assert_allclose(site.late, late)
-    assert (site.instances, site.last.tolist()) == (30, [0, 0, 30, 0])
-    arrivals, _ = trace.matrix(chosen)
-    np.testing.assert_allclose(site.worst_imbalance, np.ptp(arrivals, axis=1)[:7])
-    assert int(site.ranges.sum()) == 30
-
-
-def test_a_png_is_read_back() -> None:
-    pixels = np.array([[0, 1, 2], [2, 1, 0]], np.uint8)
-    made = png.encode(pixels, [(0, 0, 0, 0), (1, 2, 3, 255), (4, 5, 6, 9)])
-    parts, at = {}, 8
-    while at < len(made):
-        length = int.from_bytes(made[at : at + 4])
-        kind, data = made[at + 4 : at + 8], made[at + 8 : at + 8 + length]
-        assert int.from_bytes(made[at + 8 + length : at + 12 + length]) == zlib.crc32(kind + data)
-        parts[kind] = data
-        at += 12 + length
-    assert parts[b"IHDR"][:8] == (3).to_bytes(4) + (2).to_bytes(4)
-    assert zlib.decompress(parts[b"IDAT"]) == b"\0\0\1\2\0\2\1\0"
-    assert (parts[b"PLTE"], parts[b"tRNS"]) == (b"\0\0\0\1\2\3\4\5\6", b"\0\xff\x09")
-
-
-class Elements(HTMLParser):
-    """The elements of a page, their attributes, and its text."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep an element."""
-        self.found.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        """Keep a text."""
-        self.text += data
-
-
-def test_the_page_stands_alone_and_runs_nothing(folder: Path, tmp_path: Path) -> None:
-    done = export(folder, "--to", "html", "-o", tmp_path / "t.html")
-    assert (done.returncode, done.stderr) == (0, "")
-    page = (tmp_path / "t.html").read_text()
-    elements = Elements(page)
-    assert HOSTILE in elements.text
-    tags = {tag for tag, _ in elements.found}
-    assert {"svg", "image", "table"} <= tags
-    assert not tags & {"script", "link", "iframe", "img", "object", "embed", "form", "meta-refresh"}
-    for _, attributes in elements.found:
-        assert not [name for name in attributes if name.startswith("on") or name == "src"]
-        address = attributes.get("href") or "#"
-        assert address.startswith(("#", "data:image/png;base64,"))
-    assert not re.search(r"url\(|@import", page)
-    ids = {a["id"] for _, a in elements.found if "id" in a}
-    links = {a["href"][1:] for _, a in elements.found if (a.get("href") or "").startswith("#")}  # type: ignore[index]
-    assert links <= ids
-    assert len([i for i in links if i and i.startswith("site-")]) >= 4
-    assert "Findings" in elements.text
-
-
-def test_the_page_stays_small(tmp_path: Path) -> None:
-    """Many ranks, more call sites than are listed, names of 300 characters and of 100 000."""
-    random, ranks, calls = np.random.default_rng(0), 100, html.LISTED + 10
-    made = Synthetic(ranks)
-    for i in range(calls):
-        arrivals = 1_000_000 * i + random.integers(10_000, 500_000, (1, ranks))
-        name = "x" * (100_000 if i % 20 == 0 else 300)
-        exits = np.full_like(arrivals, 900_000 + 1_000_000 * i)
-        made.collective("barrier", arrivals, exits, site=f"a:{i}:{name}")
-    made.ended_ns = 1_000_000 * (calls + 1)
-    page = html.page(mpiprof.open(made.write(tmp_path / "trace")), lambda _: None)
-    assert len(page) < 1_000_000
-
-
-def test_pictures_of_noise_stay_small() -> None:
-    """Nothing is larger than what can't be compressed."""
-
-    def noise(rows: int, columns: int) -> int:
-        pixels = np.random.default_rng(0).integers(0, 255, (rows, columns), np.uint8)
-        return len(png.address(png.encode(pixels, [(0, 0, 0, 0)] * 255)))
-
-    sites = html.DRAWN * noise(html.SITE_ROWS, html.SITE_COLUMNS)
-    assert sites + noise(html.ROWS, html.COLUMNS) < 2_000_000
-
-
-def test_a_summary_has_a_page(tmp_path: Path) -> None:
-    made = Synthetic(2)
-    made.meta["record"] = "summary"
-    folder = made.write(tmp_path / "trace")
-    assert export(folder, "--to", "html", "-o", tmp_path / "t").returncode == 0
-    done = export(folder, "--to", "csv", "-o", tmp_path / "t")
-    assert done.returncode == 1
-    assert "recorded as summary" in done.stderr
 
 
 # ---- the command

@@ -110,6 +110,7 @@ def report(results: Sequence[Result], setup: Setup) -> Report:
             across, up = plot.Axis("MAX_IF", "{:.0f}".format), plot.Axis("ms", "{:g}".format)
             plots.append(plot.lines(title, lines, across, up))
     patterns = min(PATTERNS, setup.laps)
-    each = "simulated" if setup.simulated else f"{setup.laps / patterns:.3g} calls each"
+    calls = setup.laps / patterns
+    each = "simulated" if setup.simulated else f"{calls:.3g} call{'s' * (calls > 1)} each"
     note = f"{patterns} patterns, {each}; the paper: 32 patterns of 100 calls"
     return Report(COLUMNS, rows, [note], plots)
