@@ -134,9 +134,11 @@ def _calls(piece: pd.DataFrame, tracks: _Tracks) -> Iterator[str]:
             for name in ("exit_ns", "completion_enter_ns", "completion_exit_ns", "bytes", "root")
         ),
         _quoted(piece["algorithm"]),
+        piece["choice"].tolist(),
         strict=True,
     )
-    for rank, thread, name, site, comm, seq, start, enter, left, begin, end, n, root, ran in rows:
+    for row in rows:
+        rank, thread, name, site, comm, seq, start, enter, left, begin, end, n, root, ran, why = row
         place = tracks.place(rank, thread)
         how = (
             f'"ph":"X","dur":{micros(left - enter)}'
@@ -148,6 +150,7 @@ def _calls(piece: pd.DataFrame, tracks: _Tracks) -> Iterator[str]:
         more = f',"bytes":{n}' if n >= 0 else ""
         more += f',"root":{root}' if root >= 0 else ""
         more += f',"start":{start}' if start else ""
+        more += f',"choice":"{why}"' if why else ""
         yield (
             f'{{{how},"name":{name},"cat":"collective",{place},"ts":{tracks.time(enter)},'
             f'"args":{{"site":{site},"communicator":{comm},"sequence":{seq},"algorithm":{ran}{more}}}}}'
