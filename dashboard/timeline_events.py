@@ -22,6 +22,7 @@ from . import cache
 
 NAME = "timeline"
 BLOCK = 128
+OPEN_SHARE = 64  # of the run: how long a call is shown that was entered last and is open
 PIECE = 1 << 20  # segments in memory at a time
 OPEN, COMPLETION = 1, 2  # flags; what is open has not ended when the trace does
 Progress = Callable[[float], None]
@@ -92,7 +93,10 @@ class _Collected:
         self.late_count = np.zeros(trace.ranks)
         self.calls = np.zeros(max(len(trace.tables.shapes), 1), np.int64)
         self.parts: list[Array] = []
-        self.end_ns = trace.started_ns + trace.duration_ns
+        ended = len(trace.tables.ends) >= trace.ranks
+        # What is open has a length that can be seen, however recently it was entered.
+        margin = 1 if ended else max(trace.duration_ns // OPEN_SHARE, 1)
+        self.end_ns = trace.started_ns + trace.duration_ns + margin
         measure = Measure(trace)
         count = 0
         for batch in trace.batches():

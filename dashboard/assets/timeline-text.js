@@ -33,6 +33,8 @@
     return String(Math.round(n));
   };
 
+  T.many = (n, thing) => `${T.count(n)} ${thing}${n === 1 ? "" : "s"}`;
+
   T.percent = (share) => {
     const p = 100 * share;
     return p > 0 && p < 0.1 ? "<0.1 %" : `${p.toFixed(p < 10 ? 1 : 0)} %`;

@@ -14,7 +14,7 @@
       this.data = this.overview = this.image = this.one = this.hovered = null;
       this.models = new Map();
       this.stop = new AbortController();
-      this.asked = { window: 0, overview: 0 };
+      this.asked = this.asks = 0; // overviews so far, and requests under way
       this.read();
       this.build();
       T.gestures(this);
@@ -58,11 +58,13 @@
     write() {
       clearTimeout(this.written);
       this.written = setTimeout(() => {
+        this.written = 0;
+        this.settle();
         this.told = null; // what changes now is our own doing
         const whole = this.from <= 0 && this.to >= this.length;
         window.mpiprof.address({
-          from: whole ? null : String(Math.round(this.from)),
-          to: whole ? null : String(Math.round(this.to)),
+          from: whole ? null : String(this.from),
+          to: whole ? null : String(this.to),
           colour: this.colour === COLOURS[0][0] ? null : this.colour,
           sort: this.sort === SORTS[0][0] ? null : this.sort,
           off: [...this.off].join("|") || null,
@@ -207,9 +209,9 @@
 
     // Everything anew: rows, states and the strip, then the window.
     async load() {
-      const mine = ++this.asked.overview;
+      const mine = ++this.asked;
       const found = await this.quietly(this.ask("overview", { px: Math.round(Math.max(this.width - T.GUTTER, 50)) }));
-      if (!found || mine !== this.asked.overview) return;
+      if (!found || mine !== this.asked) return;
       if (found.busy) {
         this.say(`${found.what} …`, found.progress);
         this.later = setTimeout(() => this.load(), 250);
@@ -242,14 +244,14 @@
       if (this.loading) { this.again = true; return; }
       this.loading = true;
       const px = Math.round(this.view.width * Math.min(window.devicePixelRatio || 1, 2));
-      const found = await this.quietly(this.ask("window", { from: Math.floor(this.from), to: Math.ceil(this.to), px }));
+      const found = await this.quietly(this.ask("window", { from: this.from, to: this.to, px }));
       this.loading = false;
       if (found && found.arrays) {
         if (found.kind === "events") found.events = T.events(found.arrays.events);
         this.data = found;
         this.image = null;
-        this.showLegend();
-        this.showStatus();
+        T.showLegend(this);
+        T.showStatus(this);
         this.draw();
         this.askModels();
         this.root.dataset.shown = `${found.kind} ${found.from} ${found.to}`;
@@ -260,12 +262,22 @@
     }
 
     async quietly(promise) {
+      this.asks += 1;
+      this.settle();
       try {
         return await promise;
       } catch (error) {
         if (error.name !== "AbortError") this.say("The server doesn't answer; has `view` ended?");
         return null;
+      } finally {
+        this.asks -= 1;
+        setTimeout(() => this.settle()); // after what follows from the answer
       }
+    }
+
+    // Says whether picture and address are what was asked for.
+    settle() {
+      this.root.setAttribute("aria-busy", String(this.asks > 0 || Boolean(this.soon || this.written)));
     }
 
     say(message, progress = null) {
@@ -279,8 +291,8 @@
 
     clip() {
       let span = Math.min(Math.max(this.to - this.from, Math.min(LEAST_NS, this.length)), this.length);
-      this.from = Math.min(Math.max(this.from, 0), this.length - span);
-      this.to = this.from + span;
+      this.from = Math.round(Math.min(Math.max(this.from, 0), this.length - span));
+      this.to = this.from + Math.round(span);
     }
 
     show(from, to) {
@@ -291,7 +303,8 @@
       this.write();
       this.draw();
       clearTimeout(this.soon);
-      this.soon = setTimeout(() => this.refresh(), 20);
+      this.soon = setTimeout(() => { this.soon = 0; this.refresh(); }, 20);
+      this.settle();
     }
 
     // At the pointer; by keys at the chosen instance where that is in sight.
@@ -311,7 +324,7 @@
     // Instances
 
     async step(direction) {
-      const from = this.one ? { number: this.one.number } : { number: -1, at: Math.round(this.from) };
+      const from = this.one ? { number: this.one.number } : { number: -1, at: this.from };
       await this.choose({ ...from, step: direction }, true, "next");
     }
 
@@ -325,7 +338,7 @@
       this.one = found;
       this.wanted = null;
       if (bring) this.bring(found);
-      this.showDetail();
+      T.showDetail(this);
       this.write();
       this.draw();
       this.askModels();
@@ -375,56 +388,8 @@
         if (!found || found.busy) this.models.delete(number);
         else this.models.set(number, found);
         this.draw();
-        if (this.one && this.one.number === number) this.showDetail();
+        if (this.one && this.one.number === number) T.showDetail(this);
       }
-    }
-
-    // Words and numbers
-
-    showStatus() {
-      const { data, overview } = this, span = this.to - this.from;
-      const how = data.kind === "cells"
-        ? `one column is ${T.time(2 ** data.level)}; a row is filled by its share of time in collectives, lighter: waiting`
-        : `${data.events.length} calls one by one, lighter: waiting`;
-      this.status.textContent = `${T.time(span)} of ${T.time(this.length)}  ·  ${T.count(overview.segments)} calls, ` +
-        `${T.count(overview.instances)} instances, ${this.rowOf.size} ranks  ·  ${how}`;
-    }
-
-    showLegend() {
-      const { data } = this, theme = T.theme(this.root), palette = T.palette(data.states, theme);
-      const focused = document.activeElement && document.activeElement.dataset.state;
-      const entries = data.states.map(({ name }, i) => {
-        const { count, inside, wait, share } = data.legend[i], on = !this.off.has(name);
-        const swatch = E("span", { className: "tl-swatch" });
-        swatch.style.background = `linear-gradient(135deg, ${palette[i].fill} 50%, ${palette[i].soft} 50%)`;
-        const numbers = `${this.colour === "waiting" ? "" : `${T.count(count)} calls · `}${T.time(inside)} · ${T.percent(share)}`;
-        const waits = this.colour !== "waiting" && inside > 0 ? ` · ${T.percent(wait / inside)} of it waiting` : "";
-        const button = E("button", { type: "button", className: "tl-entry", "aria-pressed": String(on), title: `${name}: in the visible window, all shown ranks`,
-          onclick: () => { on ? this.off.add(name) : this.off.delete(name); this.write(); this.draw(); this.refresh(); } },
-          swatch, E("b", {}, T.short(name)), E("span", {}, numbers + waits));
-        button.dataset.state = name;
-        return button;
-      });
-      this.legend.replaceChildren(...entries);
-      if (focused) [...this.legend.children].find((b) => b.dataset.state === focused)?.focus();
-    }
-
-    showDetail() {
-      const { one } = this, model = this.models.get(one.number);
-      const rows = [...one.members].sort((a, b) => b[1] - a[1]).slice(0, 200).map((m) => E("tr", {},
-        E("td", {}, String(m[0])), E("td", {}, "+" + T.time(m[1] - one.first)), E("td", {}, m[5] ? "inside" : T.time(m[3] - m[1])), E("td", {}, T.time(m[4]))));
-      const link = E("a", { href: `/callsites?${new URLSearchParams([...this.shared, ["callsite", String(one.callsite)]])}` }, "call site");
-      const only = E("button", { type: "button", className: "tl-act", onclick: () => this.seek(this.find === `callsite:${one.callsite}` ? "" : `callsite:${one.callsite}`) },
-        this.find === `callsite:${one.callsite}` ? "All call sites" : "Only this call site");
-      this.detail.hidden = false;
-      this.detail.replaceChildren(
-        E("div", { className: "tl-head" }, E("h2", {}, one.operation), E("button", { type: "button", className: "tl-act", "aria-label": "Close (Escape)", title: "Close (Escape)", onclick: () => this.release() }, "×")),
-        E("p", { className: "tl-key" }, E("i", { className: "late" }), "arrivals ", E("i", { className: "exit" }), "exits"),
-        T.facts([...T.instanceFacts(one), ["messages", model ? (model.messages ? `${model.messages.length} modelled, the last ends ${T.time(model.end - one.first)} after the first arrival` : `not drawn: ${model.reason}`) : null]]),
-        E("div", { className: "tl-acts" }, only, link),
-        E("table", {}, E("caption", {}, rows.length < one.members.length ? `The latest ${rows.length} of ${one.members.length} members` : "Members, the latest first"),
-          E("thead", {}, E("tr", {}, ...["rank", "arrived", "inside", "waiting"].map((h) => E("th", { scope: "col" }, h)))),
-          E("tbody", {}, ...rows)));
     }
 
     seek(find) {
@@ -432,7 +397,7 @@
       this.search.show();
       this.write();
       this.refresh();
-      if (this.one) this.showDetail();
+      if (this.one) T.showDetail(this);
     }
 
     hide() { this.tip.hidden = true; this.hovered = null; }

@@ -1,0 +1,51 @@
+// What the timeline says beside its picture: status, legend, and everything about an instance.
+(() => {
+  const T = (window.mpiprofTimeline = window.mpiprofTimeline || {});
+  const E = (...parts) => T.element(...parts);
+
+  T.showStatus = (t) => {
+    const { data, overview } = t, span = t.to - t.from;
+    const how = data.kind === "cells"
+      ? `one column is ${T.time(2 ** data.level)}; a row is filled by its share of time in collectives, lighter: waiting`
+      : `${T.many(data.events.length, "call")} one by one, lighter: waiting`;
+    t.status.textContent = `${T.time(span)} of ${T.time(t.length)}  ·  ${T.many(overview.segments, "call")}, ` +
+      `${T.many(overview.instances, "instance")}, ${T.many(t.rowOf.size, "rank")}  ·  ${how}`;
+  };
+
+  T.showLegend = (t) => {
+    const { data } = t, theme = T.theme(t.root), palette = T.palette(data.states, theme);
+    const focused = document.activeElement && document.activeElement.dataset.state;
+    const entries = data.states.map(({ name }, i) => {
+      const { count, inside, wait, share } = data.legend[i], on = !t.off.has(name);
+      const swatch = E("span", { className: "tl-swatch" });
+      swatch.style.background = `linear-gradient(135deg, ${palette[i].fill} 50%, ${palette[i].soft} 50%)`;
+      const numbers = `${t.colour === "waiting" ? "" : `${T.many(count, "call")} · `}${T.time(inside)} · ${T.percent(share)}`;
+      const waits = t.colour !== "waiting" && inside > 0 ? ` · ${T.percent(wait / inside)} of it waiting` : "";
+      const button = E("button", { type: "button", className: "tl-entry", "aria-pressed": String(on), title: `${name}: in the visible window, all shown ranks`,
+        onclick: () => { on ? t.off.add(name) : t.off.delete(name); t.write(); t.draw(); t.refresh(); } },
+        swatch, E("b", {}, T.short(name)), E("span", {}, numbers + waits));
+      button.dataset.state = name;
+      return button;
+    });
+    t.legend.replaceChildren(...entries);
+    if (focused) [...t.legend.children].find((b) => b.dataset.state === focused)?.focus();
+  };
+
+  T.showDetail = (t) => {
+    const { one } = t, model = t.models.get(one.number);
+    const rows = [...one.members].sort((a, b) => b[1] - a[1]).slice(0, 200).map((m) => E("tr", {},
+      E("td", {}, String(m[0])), E("td", {}, "+" + T.time(m[1] - one.first)), E("td", {}, m[5] ? "inside" : T.time(m[3] - m[1])), E("td", {}, T.time(m[4]))));
+    const link = E("a", { href: `/callsites?${new URLSearchParams([...t.shared, ["callsite", String(one.callsite)]])}` }, "call site");
+    const only = E("button", { type: "button", className: "tl-act", onclick: () => t.seek(t.find === `callsite:${one.callsite}` ? "" : `callsite:${one.callsite}`) },
+      t.find === `callsite:${one.callsite}` ? "All call sites" : "Only this call site");
+    t.detail.hidden = false;
+    t.detail.replaceChildren(
+      E("div", { className: "tl-head" }, E("h2", {}, one.operation), E("button", { type: "button", className: "tl-act", "aria-label": "Close (Escape)", title: "Close (Escape)", onclick: () => t.release() }, "×")),
+      E("p", { className: "tl-key" }, E("i", { className: "late" }), "arrivals ", E("i", { className: "exit" }), "exits"),
+      T.facts([...T.instanceFacts(one), ["messages", model ? (model.messages ? `${model.messages.length} modelled, the last ends ${T.time(model.end - one.first)} after the first arrival` : `not drawn: ${model.reason}`) : null]]),
+      E("div", { className: "tl-acts" }, only, link),
+      E("table", {}, E("caption", {}, rows.length < one.members.length ? `The latest ${rows.length} of ${one.members.length} members` : "Members, the latest first"),
+        E("thead", {}, E("tr", {}, ...["rank", "arrived", "inside", "waiting"].map((h) => E("th", { scope: "col" }, h)))),
+        E("tbody", {}, ...rows)));
+  };
+})();
