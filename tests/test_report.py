@@ -20,10 +20,10 @@ from mpiprof.reports.table import Column, render
 MS = 1_000_000
 SCHEMA = (
     "version trace program mpi ranks nodes duration_ns collective_ns wait_ns clock_error_ns "
-    "dropped complete callsites findings"
+    "dropped complete callsites findings selection"
 )
 CALLSITE = (
-    "operation sites instances size bytes bytes_min bytes_max mean_elapsed_ns "
+    "operation sites instances complete_instances size bytes bytes_min bytes_max mean_elapsed_ns "
     "average_imbalance_ns worst_imbalance_ns message_time_ns average_factor worst_factor "
     "balanced_share wait_ns latest_rank latest_share algorithm"
 )

@@ -31,7 +31,7 @@ def state(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """Return what `status --json` says."""
     assert main(["status", str(folder), "--json"]) == 0
     data: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert list(data) == ["ranks", "pending"]
+    assert list(data) == ["ranks", "pending", "callsites"]
     for row in data["ranks"]:
         assert list(row) == ["rank", "state", "operation", "site", "since_ns"]
     for row in data["pending"]:

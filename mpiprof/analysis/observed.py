@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.analysis.operations import (
+    SCANS,
     STATES,
     WAITS,
     Volume,
@@ -26,8 +27,7 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
 NAN = float("nan")
-SCANS = ("scan", "exscan")  # the recorder knows neither who waits in them nor their sizes
-SIZELESS = (*SCANS, "alltoallw")  # it judges their balance without knowing their bytes
+SIZELESS = (*SCANS, "alltoallw")  # the recorder judges their balance without their bytes
 
 
 @dataclass(frozen=True)

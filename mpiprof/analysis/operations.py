@@ -34,6 +34,7 @@ WAITS: dict[str, str] = {
     "neighbor_alltoallv": "neighbor",
     "neighbor_alltoallw": "neighbor",
 }
+SCANS = ("scan", "exscan")  # the recorder's own statistics do not know who waits in them
 # The columns of the wait states, and what leads to them.
 STATES = ("barrier", "nxn", "late_root", "early_root", "early_scan", "neighbor")
 

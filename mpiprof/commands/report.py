@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 MOST_FINDINGS = 8
+MOST_KEYS = 8
 SIMULATING_S = 3.0
 
 
@@ -48,12 +49,12 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.commands.folders import chosen
     from mpiprof.commands.progress import working
     from mpiprof.commands.threshold import exit_code
-    from mpiprof.reports import json
+    from mpiprof.reports import json, selection
 
     name = shlex.quote(str(args.trace)) if args.trace else ""
     trace = mpiprof.open(chosen(args.trace))
     with working("reading the trace"):
-        if trace.record == "summary" and args.sort == "total_wait_ns":
+        if args.sort == "total_wait_ns" and not trace.callsites["total_wait_ns"].any():
             args.sort = "total_elapsed_ns"
         callsites = sort(trace.callsites, args.sort)
     if not len(callsites) and trace.logs.cut:
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
             found = trace.findings(gains(trace, SIMULATING_S))
     if args.json:
-        data = json.report(trace, callsites, found)
+        data = json.report(trace, callsites, found) | {"selection": selection.keys(trace)}
         print(json.text(with_causes(trace, callsites, data) if args.site else data))
     elif args.site:
         print(one_site(trace, callsites, args.top, name))
@@ -123,7 +124,7 @@ def by_callsite(
     trace: Trace, callsites: Any, found: list[Finding], args: argparse.Namespace, name: str
 ) -> str:
     """Return the whole report, call site by call site."""
-    from mpiprof.reports import text, wording
+    from mpiprof.reports import selection, text, wording
     from mpiprof.reports.table import paragraph
 
     parts, top, column = [text.facts(trace)], args.top, args.sort
@@ -134,7 +135,7 @@ def by_callsite(
         key = {"total_wait_ns": "waiting time", "total_elapsed_ns": "time"}.get(column, column)
         table = text.callsite_table(callsites.head(top))
         parts.append(f"Call sites by {key}{left}\n{table}\n{paragraph(text.legend(table))}")
-        if trace.record == "events":
+        if trace.record == "events" or callsites["average_factor"].notna().any():
             parts.append(f"Imbalance factors, means over instances\n{text.factor_table(callsites)}")
         figure = text.distribution_table(trace) if trace.record == "events" else ""
         if figure:
@@ -143,6 +144,10 @@ def by_callsite(
             told = [wording.finding(trace, one) for one in found[:MOST_FINDINGS]]
             lines = [paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(told, 1)]
             parts.append("What costs most\n" + "\n".join(lines))
+        keys = selection.keys(trace)
+        if keys:
+            chosen = selection.text(keys, min(top, MOST_KEYS))
+            parts.append(f"Algorithms chosen\n{chosen}\n{paragraph(selection.LEGEND)}")
     parts.append(text.suggestion(name, callsites))
     return "\n\n".join(parts)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 VERSION = 1
 NUMBERS = (
     "instances",
+    "complete_instances",
     "size",
     "bytes",
     "bytes_min",

@@ -6,15 +6,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mpiprof.analysis.statistics import waits_so_far
+from mpiprof.reports.json import plain
 from mpiprof.reports.places import place
 from mpiprof.reports.positions import Pending, Position
 from mpiprof.reports.table import Column, render
+from mpiprof.reports.text import latest
 from mpiprof.reports.units import count, duration, ranks
 from mpiprof.trace.sites import describe_sites
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
+MOST_SITES = 8
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -22,7 +26,8 @@ def as_json(trace: Trace, positions: list[Position], pending: list[Pending]) -> 
     """Return positions and pending instances in the schema of the JSON output.
 
     `since_ns` counts from the start of the run: when the open call was entered, else when the
-    last one was left; None before the first.
+    last one was left; None before the first. `callsites`: what the recorder has summed up so far,
+    in summaries and under `--switch auto`.
     """
     return {
         "ranks": [
@@ -46,7 +51,20 @@ def as_json(trace: Trace, positions: list[Position], pending: list[Pending]) -> 
             }
             for one in pending
         ],
+        "callsites": [_so_far(trace, row) for row in _waits(trace)],
     }
+
+
+def _waits(trace: Trace) -> list[dict[str, Any]]:
+    """Return what the recorder has summed up so far, the call site with most waiting first."""
+    rows = waits_so_far(trace.statistics).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]
+
+
+def _so_far(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
+    numbers = {name: plain(value) for name, value in row.items()}
+    del numbers["operation"], numbers["site_id"]
+    return {"operation": row["operation"], "site": _site(trace, row["site_id"]), **numbers}
 
 
 def _since(trace: Trace, position: Position) -> int | None:
@@ -124,7 +142,29 @@ def text(trace: Trace, positions: list[Position], pending: list[Pending]) -> str
         lines += [f"and {len(pending) - 20} more pending operations (see --json)", ""]
     if not pending:
         lines += ["No collective is pending.", ""]
+    waits = _waits(trace)
+    if waits:
+        lines += [
+            "Waiting so far, in the instances that were observed",
+            _wait_table(trace, waits),
+            "",
+        ]
     return "\n".join(lines)
+
+
+def _wait_table(trace: Trace, waits: list[dict[str, Any]]) -> str:
+    rows = waits[:MOST_SITES]
+    return render(
+        [
+            Column("routine", [row["operation"] for row in rows], left=True),
+            Column("call site", [place(site_of(trace, r["site_id"])) for r in rows], True, True),
+            Column("observed", [count(row["instances"]) for row in rows]),
+            Column("ē", [duration(row["mean_elapsed_ns"]) for row in rows], drop=1),
+            Column("ω", [duration(row["worst_imbalance_ns"]) for row in rows]),
+            Column("wait", [duration(row["wait_ns"]) for row in rows]),
+            Column("latest", [latest(row) for row in rows]),
+        ]
+    )
 
 
 def _state(trace: Trace, positions: list[Position], living: dict[int, bool]) -> str:

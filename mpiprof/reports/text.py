@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -52,12 +51,26 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         ("message times", message_times(trace)),
     ]
     if trace.record == "summary":
-        rows[3] = ("recorded", "as summary: counts, times and sizes; no arrivals, so no waiting")
+        observed = int(trace.callsites["complete_instances"].sum())
+        rows[3:4] = [rows[3]] if observed else []
+        rows.append(("recorded", summarised(observed, int(trace.callsites["instances"].sum()))))
     if trace.meta.get("sample", 1) not in (1, None):
         rows.append(("sampled", f"one instance in {trace.meta['sample']}"))
     rows += [("attention", line) for line in wording.completeness(trace)]
     rows += [("note", note) for note in notes(trace)]
     return title, rows
+
+
+def summarised(observed: int, instances: int) -> str:
+    """Return what a trace recorded as summary knows."""
+    if not observed:
+        return "as summary: counts, times and sizes; no arrivals, so no waiting"
+    if observed == instances:
+        return "as summary: no single instances"
+    return (
+        f"as summary: arrivals of {count(observed)} of {count(instances)} instances are known; "
+        "waiting is of all, from these"
+    )
 
 
 def total_time(trace: Trace) -> float:
@@ -108,10 +121,12 @@ def notes(trace: Trace) -> list[str]:
 def callsite_table(callsites: Any) -> str:
     """Return the table of call sites; times are means over instances, wait is the sum."""
     rows = callsites.to_dict("records")
+    partly = any(0 < row["complete_instances"] < row["instances"] for row in rows)
     columns = [
         Column("routine", [row["operation"] for row in rows], left=True),
         Column("call site", [places(row["sites"]) for row in rows], left=True, shrink=True),
         Column("count", [count(row["instances"]) for row in rows]),
+        *([Column("known", [count(row["complete_instances"]) for row in rows])] if partly else []),
         Column("bytes", [size(row["bytes"]) for row in rows]),
         Column("ē", [duration(row["mean_elapsed_ns"]) for row in rows], drop=2),
         Column("δ", [duration(row["average_imbalance_ns"]) for row in rows], drop=3),
@@ -123,14 +138,23 @@ def callsite_table(callsites: Any) -> str:
         Column("bal.", [share(row["balanced_share"]) for row in rows], drop=4),
     ]
     if any(row["algorithm"] != "native" for row in rows):
-        ran = ["" if row["algorithm"] == "native" else row["algorithm"] for row in rows]
-        columns.insert(2, Column("algorithm", ran, left=True))
+        columns.insert(
+            2, Column("algorithm", [ran_on(row["algorithm"]) for row in rows], left=True)
+        )
     return render(columns)
+
+
+def ran_on(algorithm: str) -> str:
+    """Return what instances ran on where that is not the library's own; many are counted."""
+    names = algorithm.split("+")
+    if len(names) > 2:
+        return f"{len(names)} algorithms"
+    return "" if algorithm == "native" else algorithm
 
 
 def waiting(row: dict[str, Any]) -> str:
     """Return the waiting time of all ranks and instances, if any instance was complete."""
-    return duration(row["total_wait_ns"]) if row["complete_instances"] else UNKNOWN
+    return UNKNOWN if pd.isna(row["wait_ns"]) else duration(row["total_wait_ns"])
 
 
 def latest(row: dict[str, Any]) -> str:
@@ -141,6 +165,7 @@ def latest(row: dict[str, Any]) -> str:
 
 
 LEGEND = {
+    "known": "known: instances of which all arrivals are known; the means are over these.",
     "ē": "ē: mean time in the call.",
     " δ ": "δ: mean distance of arrivals from their mean.",
     " ω ": "ω: last minus first arrival.",
@@ -213,18 +238,18 @@ def routine_table(trace: Trace, callsites: Any) -> str:
             Column("call sites", [count(row["callsites"]) for row in rows], drop=1),
             Column("comm. time", [duration(r["total_elapsed_ns"] / trace.ranks) for r in rows]),
             Column("of run", [percent(row["total_elapsed_ns"], whole) for row in rows]),
-            Column("waiting", [per_rank_waiting(trace, row) for row in rows]),
+            Column("waiting", [rank_waiting(trace, groups[r["operation"]]) for r in rows]),
             Column("δ/T", [factor(row["average_factor"]) for row in rows]),
             Column("ω/T", [factor(row["worst_factor"]) for row in rows]),
         ]
     )
 
 
-def per_rank_waiting(trace: Trace, row: Mapping[Any, Any]) -> str:
-    """Return the waiting time of a routine per rank; a summary doesn't have it."""
-    if trace.record == "summary":
+def rank_waiting(trace: Trace, callsites: Any) -> str:
+    """Return the waiting time of a routine's call sites per rank, where any is known."""
+    if callsites["wait_ns"].isna().all():
         return UNKNOWN
-    return duration(row["total_wait_ns"] / trace.ranks)
+    return duration(callsites["total_wait_ns"].sum() / trace.ranks)
 
 
 def size_range(callsites: Any) -> str:
