@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "auto.h"
 
@@ -167,6 +168,33 @@ void explain_choice(struct selection *s)
 
 /* ---- at the end */
 
+/* Where this was measured, under which MPI, when. The library's text begins "MPICH Version: 5.0.2"
+ * or "Open MPI v5.0.11, package ..". */
+static void put_origin(struct text *t)
+{
+    char name[200] = "", host[256] = "node", stamp[32];
+    const char *s = meta_library();
+    int words = strncmp(s, "Open", 4) == 0 ? 3 : 2;
+
+    while (words-- > 0 && *s != '\0') {
+        s += strspn(s, " ");
+        if (strncmp(s, "Version:", 8) == 0)
+            s += 8 + strspn(s + 8, " ");
+        const size_t length = strcspn(s, " ,");
+
+        if (strlen(name) + length + 2 < sizeof name)
+            sprintf(name + strlen(name), "%s%.*s", name[0] != '\0' ? " " : "", (int)length, s);
+        s += length;
+    }
+    gethostname(host, sizeof host - 1);
+    meta_now(stamp, sizeof stamp);
+    text_add(t, "\"measured\": {\"how\": \"auto\", \"mpi\": ");
+    text_json(t, name, -1);
+    text_add(t, ", \"hosts\": [");
+    text_json(t, host, -1);
+    text_add(t, "], \"date\": \"%.10s\"}", stamp);
+}
+
 static void put_entry(const struct selection *s, struct text *t)
 {
     const struct candidate *const c = &s->list[s->current];
@@ -189,8 +217,13 @@ static void put_entry(const struct selection *s, struct text *t)
         text_add(t, "\"parameters\": {%s%.0lld%s%s}, ", c->block_size > 0 ? "\"block_size\": " : "",
                  (long long)c->block_size, c->block_size > 0 && c->order > 0 ? ", " : "",
                  c->order > 0 ? "\"order\": \"both\"" : "");
-    text_add(t, "\"why\": \"%s: %.1f us, the library's own %.1f us\"}", s->why,
-             (double)candidate_median(c) / 1e3, (double)s->native_ns / 1e3);
+    text_add(t, "\"why\": \"%s", s->why);
+    if (s->native_ns > 0)
+        text_add(t, ": %.1f us, the library's own %.1f us", (double)candidate_median(c) / 1e3,
+                 (double)s->native_ns / 1e3);
+    text_add(t, "\", ");
+    put_origin(t);
+    text_add(t, "}");
 }
 
 /* Keys that differ by their history alone may come to the same: then the first one stands. */

@@ -8,7 +8,7 @@
 
 #include "recorder.h"
 
-static const char *library_version(void)
+const char *meta_library(void)
 {
     static char version[8200];
     int length = 0;
@@ -21,7 +21,7 @@ static const char *library_version(void)
     return version;
 }
 
-static void now_text(char *stamp, size_t room)
+void meta_now(char *stamp, size_t room)
 {
     const time_t now = time(NULL);
     struct tm utc;
@@ -38,7 +38,7 @@ void meta_process(const char *host)
     cpu_set_t set;
     const char *comma = "";
 
-    now_text(stamp, sizeof stamp);
+    meta_now(stamp, sizeof stamp);
     text_add(&t, "{\"rank\": %d, \"process\": {\"host\": ", recorder.rank);
     text_json(&t, host, -1);
     text_add(&t, ", \"pid\": %d, \"node\": ", (int)getpid());
@@ -54,7 +54,7 @@ void meta_process(const char *host)
     text_add(&t, "], \"started_ns\": %lld, \"started\": \"%s\", \"size\": %d, \"abi\": \"%s\", ",
              (long long)now_ns(), stamp, recorder.size, ABI_NAME);
     text_add(&t, "\"mpi\": ");
-    text_json(&t, library_version(), -1);
+    text_json(&t, meta_library(), -1);
     text_add(&t, "}}\n");
     file_line(&t);
     text_free(&t);
@@ -81,13 +81,13 @@ void meta_write(bool with_world, const struct text *machine, const char *skipped
     char path[PATH_BYTES + 16], stamp[32];
     struct text t = {0};
 
-    now_text(stamp, sizeof stamp);
+    meta_now(stamp, sizeof stamp);
     text_add(&t, "{\"format\": \"mpiprof trace\", \"version\": 1, \"mpiprof\": ");
     text_json(&t, o->version, -1);
     text_add(&t, ", \"program\": ");
     text_json(&t, o->program, -1);
     text_add(&t, ", \"command\": %s, \"mpi\": ", o->command);
-    text_json(&t, library_version(), -1);
+    text_json(&t, meta_library(), -1);
     text_add(&t, ", \"abi\": \"%s\", \"ranks\": %d, \"job\": \"%016llx\", \"started\": \"%s\", ",
              ABI_NAME, recorder.size, (unsigned long long)recorder.job, stamp);
     text_add(&t, "\"record\": \"%s\", \"sample\": %u, ", o->summary ? "summary" : "events",

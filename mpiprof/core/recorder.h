@@ -348,7 +348,9 @@ void recorder_session_ending(void);
 void recorder_group_created(MPI_Comm comm);
 void recorder_options(void); /* options.c */
 void options_leave_environment(void);
-void meta_process(const char *host); /* meta.c */
+const char *meta_library(void); /* meta.c: the library's name and version, one line */
+void meta_now(char *stamp, size_t room);
+void meta_process(const char *host);
 bool meta_read(const char *path, struct text *t);
 void meta_write(bool with_world, const struct text *machine, const char *skipped);
 bool recorder_join(MPI_Comm comm, int rank, int size); /* join.c */
