@@ -58,7 +58,7 @@ def outcome(
     seed: int,
 ) -> Outcome:
     """Run some instances."""
-    words = [decide, str(instances), str(change), str(noise), str(seed), *times.split()]
+    words = [str(decide), str(instances), str(change), str(noise), str(seed), *times.split()]
     printed = run(words, check=True).stdout
     numbers = re.search(r"probes (\d+) of them later (\d+)\ntime ([\d.]+)", printed)
     assert numbers is not None
