@@ -92,6 +92,8 @@ class Measure:
     """Measures batches of one trace.
 
     `callsites` and `algorithms` (names, to their numbers) grow with every new one it meets.
+    `blocked`, where it is set to zeros before a batch, takes the waits of each rank in each
+    instance (ns, ranks x instances), of which rows hold the sums.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -106,6 +108,7 @@ class Measure:
             1, 1 << 63, len(self.shapes) + 1, dtype=np.uint64
         )
         self.mix = seeds | np.uint64(1)
+        self.blocked: Int | None = None
 
     def batches(self) -> Iterator[tuple[Batch, Rows]]:
         """Every batch of the trace with its metrics."""
@@ -189,6 +192,8 @@ class Measure:
         same = batch.begin is batch.arrival
         begin = arrival if same else batch.begin if whole else batch.begin[:, index]
         waits = STATE_FUNCTIONS[signature.state](arrival, begin, finish, signature.group)
+        if self.blocked is not None:
+            self.blocked[:, index] = waits
         total = defined(waits.sum(0).astype(np.float64))
         rows.waits.setdefault(signature.state, np.zeros(len(batch)))[index] = total
         rows.wait[index] = total
