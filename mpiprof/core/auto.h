@@ -141,7 +141,8 @@ struct selection {
     const struct site *sites[4];
     int site_count, root, operation;
     int64_t bytes, message_ns;
-    bool written; /* to selection.jsonl */
+    bool written;        /* to selection.jsonl */
+    struct text history; /* when it changed and why, in words */
 };
 void decide(struct selection *s);
 

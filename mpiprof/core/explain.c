@@ -120,6 +120,8 @@ void explain_phase(struct selection *s)
     text_add(&t, "\"score_ns\": %lld, \"window\": %d",
              (long long)candidate_median(&s->list[s->current]), s->arrivals->length);
     line_end(&t);
+    text_add(&s->history, "    instance %lld: probing begins (%s)\n", (long long)s->instances,
+             s->why);
 }
 
 /* What this phase has measured. */
@@ -155,6 +157,8 @@ void explain_choice(struct selection *s)
     text_add(&t, ", \"phase\": %d, \"instance\": %lld, \"algorithm\": \"%s\", \"why\": \"%s\"",
              s->phase, (long long)s->instances, name_of(&s->list[s->current]), s->why);
     line_end(&t);
+    text_add(&s->history, "    instance %lld: %s (%s)\n", (long long)s->instances,
+             name_of(&s->list[s->current]), s->why);
     if (s->current == NATIVE || !is_reduction(s->operation) || s->state != STATE_HOLD)
         return;
     recorder_lock();
@@ -250,11 +254,10 @@ static void put_words(const struct selection *s)
     for (int i = 0; i < s->site_count; i++)
         text_add(&words, "%s%s", i == 0 ? " at " : ", ",
                  s->sites[i]->name != NULL ? s->sites[i]->name : "?");
-    text_add(&words, ": %s", name_of(&s->list[s->current]));
-    text_add(&words, s->why != NULL ? " (%s)" : "", s->why);
-    text_add(&words, "; %lld instances, %d of them probes, %d phase%s; saved %.1f ms a rank\n",
-             (long long)s->instances, s->all_probes, s->phase, s->phase == 1 ? "" : "s",
+    text_add(&words, ": %s; %lld instances, %d of them probes; saved %.1f ms a rank\n",
+             name_of(&s->list[s->current]), (long long)s->instances, s->all_probes,
              (double)s->saved_ns / 1e6);
+    text_add(&words, "%s", s->history.bytes != NULL ? s->history.bytes : "");
     for (int i = 0; i < s->count; i++) {
         const struct candidate *const c = &s->list[i];
 
@@ -283,6 +286,7 @@ void explain_end(struct selection *s)
     if (s->state == STATE_HOLD && s->current != NATIVE)
         put_plan(s);
     recorder_unlock();
+    text_free(&s->history);
 }
 
 /* Rank 0 gets the texts of all; `comm` has all ranks, or is MPI_COMM_NULL. */
