@@ -45,11 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until interrupted."""
-    app, data = parts()
+    data = part("data")
     context = data.Context(folders(args.traces), sources(args.source))
     for name in context.names:
         context.data(name)  # what can't be read is said here, not in the browser
     context.data(context.names[0]).prepare()
+    app = part("app")  # while the trace is read: importing Dash takes a while
     token = app.new_token()
     server = listening(app, app.make(context, token, [args.host]), args.host, args.port)
     address = f"http://{shown_host(args.host)}:{server.effective_port}/?token={token}"
@@ -63,12 +64,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def parts() -> tuple[ModuleType, ModuleType]:
-    """Return the dashboard's app and data; raises MpiprofError where it isn't installed."""
+def part(name: str) -> ModuleType:
+    """Return a module of the dashboard; raises MpiprofError where it isn't installed."""
     try:
-        return tuple(  # type: ignore[return-value]
-            importlib.import_module(f"mpiprof.dashboard.{name}") for name in ("app", "data")
-        )
+        return importlib.import_module(f"mpiprof.dashboard.{name}")
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("mpiprof"):
             raise
