@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.analysis.operations import (
-    SCANS,
     STATES,
     WAITS,
     Volume,
     base_operation,
+    is_waiting_observed,
     message_time,
     peers_of,
     volume,
@@ -27,7 +27,6 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
 NAN = float("nan")
-SIZELESS = (*SCANS, "alltoallw")  # the recorder judges their balance without their bytes
 
 
 @dataclass(frozen=True)
@@ -177,9 +176,10 @@ def _arrivals(trace: Trace, parts: list[Part], observed: int) -> dict[str, Any]:
         return _mean([sums[name] / part.observed / time for part, sums, time in timed], weights)
 
     worst = [sums["worst_most_ns"] / time for _, sums, time in timed if not np.isnan(time)]
-    judged = parts[0].operation not in SIZELESS and bool(worst)
+    known = is_waiting_observed(parts[0].operation)
+    # The recorder judges balance by the bytes that a call site's leader knows.
+    judged = known and parts[0].operation != "alltoallw" and bool(worst)
     latest = _latest(seen) if mean("worst_imbalance_ns") > trace.clock_error_ns else (None, 0)
-    scans = base_operation(parts[0].operation) in SCANS
     return {
         "average_imbalance_ns": mean("average_imbalance_ns"),
         "worst_imbalance_ns": mean("worst_imbalance_ns"),
@@ -188,7 +188,7 @@ def _arrivals(trace: Trace, parts: list[Part], observed: int) -> dict[str, Any]:
         "worst_factor": factor("worst_imbalance_ns"),
         "worst_factor_max": max(worst, default=NAN),
         "balanced_share": mean("balanced") if judged else NAN,
-        "wait_ns": NAN if scans else mean("wait_ns"),
+        "wait_ns": mean("wait_ns") if known else NAN,
         "latest_rank": pd.NA if latest[0] is None else latest[0],
         "latest_share": latest[1] / observed if observed else NAN,
     }
@@ -214,13 +214,13 @@ def _latest(seen: list[tuple[Part, dict[str, Any]]]) -> tuple[int | None, int]:
 
 
 def _waits(parts: list[Part]) -> dict[str, int]:
-    base = base_operation(parts[0].operation)
+    operation = parts[0].operation
     total = sum(
         part.sums["wait_ns"] * part.instances / part.observed
         for part in parts
-        if part.sums is not None and base not in SCANS
+        if part.sums is not None and is_waiting_observed(operation)
     )
-    state = WAITS.get(base)
+    state = WAITS.get(base_operation(operation))
     return {
         "total_wait_ns": round(total),
         **{f"total_wait_{name}_ns": round(total) if name == state else 0 for name in STATES},

@@ -34,7 +34,6 @@ WAITS: dict[str, str] = {
     "neighbor_alltoallv": "neighbor",
     "neighbor_alltoallw": "neighbor",
 }
-SCANS = ("scan", "exscan")  # the recorder's own statistics do not know who waits in them
 # The columns of the wait states, and what leads to them.
 STATES = ("barrier", "nxn", "late_root", "early_root", "early_scan", "neighbor")
 
@@ -45,6 +44,11 @@ def base_operation(operation: str) -> str:
     if name not in WAITS and name.startswith("i") and name[1:] in WAITS:
         return name[1:]
     return name
+
+
+def is_waiting_observed(operation: str) -> bool:
+    """Return whether the recorder's own statistics know who waits for whom in an operation."""
+    return WAITS.get(base_operation(operation)) not in ("early_scan", "neighbor")
 
 
 @dataclass(frozen=True)

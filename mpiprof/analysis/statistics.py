@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.analysis.operations import SCANS
+from mpiprof.analysis.operations import is_waiting_observed
 from mpiprof.trace.statistics import statistics as read
 from mpiprof.trace.trace import Trace
 
@@ -56,18 +56,19 @@ def waits_so_far(table: pd.DataFrame) -> pd.DataFrame:
     """Return `statistics` joined over communicators, the call site with most waiting first.
 
     operation, site_id, instances, mean_elapsed_ns, average_imbalance_ns and worst_imbalance_ns
-    (means), wait_ns (sum over ranks and instances, NaN of scans), latest_rank and latest_share (of
+    (means), wait_ns (sum over ranks and instances, NaN unknown), latest_rank and latest_share (of
     the instances; NA and NaN unknown).
     """
     rows = []
     for (operation, site), part in table.groupby(["operation", "site_id"], sort=False):
         instances = int(part["instances"].sum())
         sums = part[["elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns"]].sum()
+        wait = float(part["wait_ns"].sum())
         late = part[part["latest_rank"] >= 0].groupby("latest_rank")["latest_count"].sum()
         rows.append(
             {"operation": operation, "site_id": site, "instances": instances}
             | dict(zip(MEANS, (sums / instances).tolist(), strict=True))
-            | {"wait_ns": np.nan if operation in SCANS else float(part["wait_ns"].sum())}
+            | {"wait_ns": wait if is_waiting_observed(str(operation)) else np.nan}
             | {"latest_rank": late.idxmax() if len(late) else pd.NA}
             | {"latest_share": late.max() / instances if len(late) else np.nan}
         )
