@@ -83,6 +83,15 @@ def warning(line: str) -> Component:
     return html.P(line[:1000], className="warning", role="note")
 
 
+def legend(entries: Sequence[tuple[str, str, str]]) -> Component:
+    """Return a legend of colours, names and values, that wraps where there is little room."""
+    items = [
+        html.Li([html.Span(className="swatch", style={"background": colour}), name, html.B(value)])
+        for colour, name, value in entries
+    ]
+    return html.Ul(items, className="legend")
+
+
 def columns(*children: Any, least: str = "420px") -> Component:
     """Put children side by side where each has at least so much room."""
     return html.Div(list(children), className="columns", style={"--least": least})

@@ -26,6 +26,7 @@ from .data import Data
 
 PATTERNS = 8  # recorded instances that are simulated
 BUDGET_S, SIZES_BUDGET_S = 3.0, 4.0
+MOST_UNASKED = 512  # processes; of more, one pattern alone takes long
 LARGEST = 1024  # processes
 SEED = 20080601
 
@@ -81,8 +82,9 @@ def gains(data: Data) -> list[Gain]:
     """Return what the simulator would expect at the hot call sites; none without a machine."""
     try:
         machine_of(data)
-        hot = [w for w in (at_callsite(data, c) for c in data.derive("hot")) if w]
-        verdicts = [verdict(data, simulated(data, w)) for w in hot]
+        hot = [at_callsite(data, callsite) for callsite in data.derive("hot")]
+        few = [w for w in hot if w is not None and w.members <= MOST_UNASKED]
+        verdicts = [verdict(data, simulated(data, w)) for w in few]
     except MpiprofError:
         return []
     return [

@@ -73,7 +73,7 @@ def _filters() -> list[Component]:
         )
 
     ranks = dmc.TextInput(
-        id="filter-ranks", placeholder="Ranks, as 0-3, 7", size="xs", debounce=600,
+        id="filter-ranks", placeholder="Ranks, as 0-3, 7", size="xs", debounce=True,
         **components.aria(label="Ranks"),
     )  # fmt: skip
     texts = ("All communicators", "All operations", "All nodes")
@@ -100,14 +100,15 @@ def register(app: dash.Dash, context: Context) -> None:
     def follow_filters(search: str, path: str, trace: str, *values: Any) -> Any:
         """Keep the address and the filters the same, whichever of them was changed."""
         state = states.parse(search)
-        changed = dash.ctx.triggered_id
-        if changed == "trace" and trace and trace != (state.trace or context.names[0]):
+        changed = {trigger["prop_id"].partition(".")[0] for trigger in dash.ctx.triggered}
+        if "trace" in changed and trace and trace != (state.trace or context.names[0]):
             # Another trace has other communicators, ranks and call sites.
             state = states.State(trace if trace != context.names[0] else "")
-        elif changed in {f"filter-{name}" for name in (*FILTERS, "ranks")}:
-            chosen = [tuple(map(str, value or ())) for value in values[:-1]]
-            ranks = str(values[-1] or "")
-            state = states.State(state.trace, chosen[0], chosen[1], chosen[2], ranks, state.own)
+        elif "url" not in changed:
+            # Only what was changed: the others may not show yet what the address says.
+            named = zip((*FILTERS, "ranks"), values, strict=True)
+            given = {name: value for name, value in named if f"filter-{name}" in changed}
+            state = states.changed(state, given)
         new = state.query()
         links = _navigation(found, path, state)
         lists: list[Any] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 LONGEST, MOST = 4000, 64  # characters of a value, and values: what is beyond is ignored
@@ -85,6 +86,17 @@ def parse(search: str | None, dark: bool = False) -> State:
         {key: value for key, value in single.items() if key not in SHARED},
         dark,
     )
+
+
+def changed(state: State, filters: Mapping[str, Any]) -> State:
+    """Return a state with some filters changed: lists of text by field, `ranks` is text."""
+    lists: dict[str, Any] = {
+        name: tuple(str(value)[:LONGEST] for value in values or ())
+        for name, values in filters.items()
+        if name != "ranks"
+    }
+    ranks = str(filters.get("ranks", state.ranks) or "")[:LONGEST]
+    return replace(state, ranks=ranks, **lists)
 
 
 def parse_ranks(text: str, size: int) -> list[int] | None:

@@ -184,7 +184,8 @@ def instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> go.Fig
         xaxis={"title": f"time since the first arrival ({unit})", "rangemode": "tozero"},
         yaxis={"title": "rank", "type": "category", "autorange": "reversed", "nticks": 40},
         bargap=0.25 if len(names) < 60 else 0,
-        margin={"t": 60},
+        margin={"t": 66},
+        legend={"y": 0.99, "yanchor": "top", "yref": "container", "x": 0},
     )
     return figure
 
@@ -204,7 +205,14 @@ def _figure_one_marks(figure: go.Figure, late: Float, scale: float, message_ns: 
         line={"width": 2, "color": theme.ORANGE},
     )  # fmt: skip
     figure.add_annotation(
-        text=text, x=last / scale, y=1.03, yref="paper", showarrow=False, xanchor="left", xshift=6
+        text=text,
+        x=last / scale,
+        y=1.03,
+        yref="paper",
+        showarrow=False,
+        xanchor="left",
+        yanchor="bottom",
+        xshift=-4,
     )
 
 

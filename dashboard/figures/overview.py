@@ -39,7 +39,7 @@ def time_bar(parts: pd.DataFrame) -> go.Figure:
             x=[100 * of_all],
             y=[""],
             orientation="h",
-            name=f"{TITLES[part]} {share(of_all)}",
+            name=TITLES[part],
             marker={"color": COLOURS[part], "line": {"width": 0}},
             text=share(of_all) if of_all > 0.04 else "",
             textposition="inside",
@@ -49,10 +49,10 @@ def time_bar(parts: pd.DataFrame) -> go.Figure:
         )
     figure.update_layout(
         barmode="stack",
-        height=120,
+        height=64,
+        showlegend=False,
         xaxis={"visible": False, "range": [0, 100]},
         yaxis={"visible": False},
-        legend={"traceorder": "normal", "y": -0.1, "yanchor": "top"},
         margin={"l": 0, "r": 0, "t": 4, "b": 4},
     )
     return figure

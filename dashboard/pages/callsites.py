@@ -30,7 +30,9 @@ def layout(context: Context, state: states.State) -> Component:
         return components.empty("No call site passes the filters", "Clear them above.")
     return html.Div(
         [
-            components.card(f"{len(rows)} call sites", grids.grid(rows, state), note=HINT),
+            components.card(
+                f"{len(rows)} call site" + "s" * (len(rows) > 1), grids.grid(rows, state), note=HINT
+            ),
             components.later("callsite-detail"),
             dcc.Store(id="callsite-key"),
         ],

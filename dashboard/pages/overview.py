@@ -32,9 +32,17 @@ def layout(context: Context, state: states.State) -> Component:
             "No collective operation passes the filters"
         )  # fmt: skip
         return html.Div([head, *warnings, components.empty(why, "")], className="stack")
+    parts = tables.time_parts(data, state)
+    whole = max(float(parts["ns"].sum()), 1.0)
     time = components.card(
         "Where the time of all ranks went",
-        components.graph(figures.time_bar(tables.time_parts(data, state)), state, id="time"),
+        components.graph(figures.time_bar(parts), state, id="time"),
+        components.legend(
+            [
+                (figures.COLOURS[part], f"{figures.TITLES[part]} {share(ns / whole)}", duration(ns))
+                for part, ns in parts[parts["ns"] > 0].itertuples(index=False)
+            ]
+        ),
     )
     sites = components.card(
         "Waiting by call site",

@@ -145,11 +145,10 @@ def lateness(
             shape = (min(rows, len(ranks[key])), min(columns, len(own)))
             found[key] = np.full(shape, np.nan, np.float32)
     for batch in trace.batches():
-        if batch.communicator.identity not in wanted:
-            continue
+        # Also those not wanted: a call site's number is the order in which it appears.
         for signature, index in measure.signatures(batch):
             here = found.get(signature.callsite)
-            if here is not None and here.size:
+            if here is not None and here.size and batch.communicator.identity in wanted:
                 part = slice(None) if index is None else index
                 known, members = first[signature.callsite], ranks[signature.callsite]
                 _paint(here, batch, signature, part, known, members)

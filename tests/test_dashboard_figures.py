@@ -1,0 +1,192 @@
+"""Figures of the dashboard, without a server: what they draw, and that they stay small."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from mpiprof.dashboard import theme
+from mpiprof.dashboard.figures import algorithms, axes, callsite, compare, overview
+
+from mpiprof.model import setting
+from mpiprof.model.simulate import simulate
+
+MS = 1e6
+NO_PHASES = pd.DataFrame(columns=["first_instance", "last_instance"])
+NO_SWITCHES = pd.DataFrame(columns=["number", "algorithm"])
+
+
+def instances(count: int) -> pd.DataFrame:
+    """Return instances whose factor grows with their number."""
+    number = np.arange(count)
+    worst = 1.0 + number
+    table = {"number": number, "worst_factor": worst, "average_factor": worst / 2}
+    return pd.DataFrame(table | {"worst_imbalance_ns": worst * 1000})
+
+
+def test_the_time_bar_adds_up_to_all() -> None:
+    parts = pd.DataFrame({"part": ["outside", "work", "waiting"], "ns": [50.0, 30.0, 20.0]})
+    figure = overview.time_bar(parts)
+    assert [bar.x[0] for bar in figure.data] == pytest.approx([50, 30, 20])
+    assert figure.data[2].marker.color == theme.WAITING
+
+
+def test_ranks_are_aggregated_to_what_can_be_seen() -> None:
+    ranks = np.arange(4096)
+    table = pd.DataFrame({"rank": ranks, "host": "n", "wait_ns": ranks * MS, "caused_ns": 0})
+    bar = overview.ranks(table).data[0]
+    assert len(bar.x) == axes.MOST_ROWS
+    assert bar.x[0] == "0-15"
+    scale = axes.unit_of(4095 * MS)[1]
+    assert bar.y[0] * scale == pytest.approx(7.5 * MS)  # the mean of 0 to 15 ms
+
+
+def test_factors_keep_the_peaks_of_many_instances() -> None:
+    table = instances(100_000)
+    table.loc[54_321, "worst_factor"] = 1e9
+    figure = callsite.factors(table, NO_PHASES, NO_SWITCHES)
+    line = figure.data[0]
+    assert len(line.x) <= callsite.MOST_POINTS
+    assert line.y.max() == 1e9
+    assert abs(int(line.x[line.y.argmax()]) - 54_321) < 100
+
+
+def test_phases_are_bands_and_switches_marks() -> None:
+    phases = pd.DataFrame({"first_instance": [0, 4], "last_instance": [3, 9]})
+    switches = pd.DataFrame({"number": [6], "algorithm": ["ring"]})
+    figure = callsite.factors(instances(10), phases, switches)
+    bands = [s for s in figure.layout.shapes if s.type == "rect"]
+    assert [(b.x0, b.x1) for b in bands] == [(-0.5, 3.5), (3.5, 9.5)]
+    mark = figure.data[-1]
+    assert (mark.x[0], mark.customdata[0]) == (6, "ring")
+
+
+def test_without_message_times_the_imbalance_itself_is_drawn() -> None:
+    table = instances(5).assign(worst_factor=np.nan, average_factor=np.nan)
+    figure = callsite.factors(table, NO_PHASES, NO_SWITCHES)
+    assert list(figure.data[0].y) == [1000, 2000, 3000, 4000, 5000]
+
+
+def test_the_heat_map_shows_lateness_by_rank_and_instance() -> None:
+    late = np.array([[0, 0, 0], [1, 2, 3]]) * MS
+    drawn = callsite.heat_map(late, np.array([4, 9]), np.array([0, 1, 2])).data[0]
+    assert drawn.y == ("4", "9")
+    assert np.allclose(drawn.z, [[0, 0, 0], [1, 2, 3]])
+    assert drawn.colorbar.title.text == "ms"
+
+
+def test_one_instance_is_the_papers_figure_1() -> None:
+    table = pd.DataFrame(
+        {
+            "rank": [0, 1, 2],
+            "arrival_ns": [100, 400, 1100],
+            "exit_ns": [1200, 1200, 1200],
+            "wait_ns": [1000, 700, 0],
+        }
+    )
+    figure = callsite.instance(table, message_ns=100)
+    waits, rest, arrivals = figure.data
+    assert list(arrivals.x) == [0, 0.3, 1.0]  # µs after the first
+    assert np.allclose(waits.base, arrivals.x)
+    assert np.allclose(waits.x, [1.0, 0.7, 0])
+    assert np.allclose(rest.base + rest.x, 1.1)
+    mean = next(s for s in figure.layout.shapes if s.line.dash == "dash")
+    assert mean.x0 == pytest.approx((0 + 0.3 + 1.0) / 3)
+    assert any(a.text == "ω = 1.00 µs = 10.0 T" for a in figure.layout.annotations)
+
+
+def test_of_very_many_ranks_the_last_is_drawn() -> None:
+    arrival = np.arange(5000)
+    arrival[1234] = 9999
+    table = pd.DataFrame(
+        {"rank": np.arange(5000), "arrival_ns": arrival, "exit_ns": 10_000, "wait_ns": 0}
+    )
+    figure = callsite.instance(table)
+    assert len(figure.data[0].y) <= axes.MOST_ROWS
+    assert "1234" in figure.data[0].y
+
+
+def test_the_distribution_has_the_papers_ranges() -> None:
+    factors = np.array([0.5, 0.9, 1.0, 7.0, 40.0, 5000.0, np.nan])
+    balanced, imbalanced = callsite.distribution(factors).data
+    assert balanced.y[0] == pytest.approx(100 * 2 / 6)
+    assert imbalanced.customdata.tolist() == [2, 0, 1, 0, 1]
+
+
+def test_shares_carry_their_confidence() -> None:
+    table = pd.DataFrame({"name": ["a"], "value": [0.5], "low": [0.4], "high": [0.7]})
+    bar = callsite.shares(table).data[0]
+    assert bar.x[0] == 50
+    assert (bar.error_x.arrayminus[0], bar.error_x.array[0]) == pytest.approx((10, 20))
+
+
+def test_a_schedule_is_drawn_message_by_message() -> None:
+    ring = setting.algorithm("allgather", "ring", groups=False)
+    problem = setting.problem("allgather", setting.Setting(4, bytes=1024))
+    timing = simulate(ring, problem, trace=True)
+    figure = algorithms.space_time(timing, ["0", "1", "2", "3"])
+    lines = [trace for trace in figure.data if trace.mode == "lines"]
+    drawn = sum(1 for line in lines for x in line.x if x is None)
+    assert drawn == len(timing.messages) == 4 * 3
+
+
+def test_a_race_is_ordered_and_tells_what_runs_now() -> None:
+    table = pd.DataFrame(
+        {
+            "algorithm": ["fast", "slow", "native"],
+            "score_ns": [1 * MS, 2 * MS, 1.5 * MS],
+            "is_now": [False, False, True],
+        }
+    )
+    figure = algorithms.race(table)
+    assert list(figure.data[0].y) == ["fast", "slow"]
+    assert figure.layout.shapes[0].x0 == pytest.approx(1.5)
+    assert "1.50 ms" in figure.layout.annotations[0].text
+
+
+def test_history_covers_all_instances() -> None:
+    choices = pd.DataFrame(
+        {"instance": [0, 20, 60], "algorithm": ["native", "ring", "native"], "why": ["", "", ""]}
+    )
+    bars = algorithms.history(choices, 100).data
+    assert [(bar.base[0], bar.x[0]) for bar in bars] == [(0, 20), (20, 40), (60, 40)]
+
+
+def test_comparisons_share_a_scale() -> None:
+    table = pd.DataFrame({"place": ["a", "a"], "wait_ns": [1 * MS, 2 * MS]})
+    table["other_wait_ns"] = [3 * MS, np.nan]
+    first, other = compare.callsites(table, "wait_ns", "waiting", ("A", "B")).data
+    assert list(first.x) == [1, 2]
+    assert other.x[0] == 3
+    assert len(set(first.y)) == 2  # equal places of two rows stay apart
+
+
+def test_empty_tables_give_a_figure_that_says_so() -> None:
+    nothing = pd.DataFrame(columns=["rank", "host", "wait_ns", "caused_ns"])
+    assert overview.ranks(nothing).layout.annotations[0].text
+    assert callsite.distribution(np.array([np.nan])).layout.annotations[0].text
+    assert callsite.heat_map(np.zeros((0, 0)), np.zeros(0), np.zeros(0)).layout.annotations
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colours as WCAG defines it."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_colours_can_be_told_apart_without_seeing_hue() -> None:
+    assert contrast(theme.WAITING, theme.OUTSIDE) > 1.4
+    assert contrast(theme.WORK, theme.OUTSIDE) > 1.4
+    operations = ("allreduce", "alltoall", "allgather", "bcast", "barrier", "gather")
+    assert len({theme.operation_colour(name) for name in operations}) == len(operations)
+
+
+@pytest.mark.parametrize("name", ["iallreduce", "allreduce_init", "allreduce"])
+def test_an_operation_has_one_colour_in_all_its_forms(name: str) -> None:
+    assert theme.operation_colour(name) == theme.operation_colour("allreduce")
