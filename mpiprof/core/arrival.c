@@ -161,7 +161,13 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The earliest that this member may leave, whatever the algorithm. */
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The earliest that this member may leave, whatever the algorithm; where it left before (who has
+ * nothing to receive need not wait), that was early enough. */
 static int64_t earliest_exit(const struct arrivals *w, int64_t arrival, int64_t root, int64_t last)
 {
     switch (w->semantics) {
@@ -200,12 +206,12 @@ static void start_second(struct arrivals *w, MPI_Comm comm)
         const struct moment *const m = &w->before[i];
         const int64_t root = sums_of_all(w, 2)[i], last = w->results[i].last;
         const int64_t mean = sums_of_all(w, 0)[i] / w->members;
-        const int64_t earliest = earliest_exit(w, m->arrival, root, last);
+        const int64_t earliest = sooner(earliest_exit(w, m->arrival, root, last), m->exit);
 
         w->sums[i] = m->arrival > mean ? m->arrival - mean : mean - m->arrival;
         w->sums[n + i] = m->exit - earliest;
         w->sums[2 * n + i] = earliest - m->arrival;
-        w->maxima[i] = m->arrival == last ? w->member : -1;
+        w->maxima[i] = m->arrival == last ? w->members - w->member : 0; /* of equals the lowest */
     }
     start(w, comm, SUMS * n, n);
 }
@@ -219,7 +225,7 @@ static void take_second(struct arrivals *w)
         s->average = sums_of_all(w, 0)[i] / w->members;
         s->score = sums_of_all(w, 1)[i] / w->members;
         s->wait = sums_of_all(w, 2)[i];
-        s->latest = (int)maxima_of_all(w, 0)[i];
+        s->latest = w->members - (int)maxima_of_all(w, 0)[i];
     }
     w->stage = 0;
 }
