@@ -19,6 +19,7 @@ import pandas as pd
 
 from mpiprof.analysis.frames import communicator_names
 from mpiprof.errors import MpiprofError, TraceError
+from mpiprof.reports.units import ranks
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Bool, Int
 
@@ -114,6 +115,12 @@ class Data:
     def host_of(self, rank: int) -> str:
         """Return the host of a rank, "?" if unknown."""
         return str(self.trace.tables.processes.get(rank, {}).get("host") or "?")
+
+    def where(self, rank: int) -> str:
+        """Return the host of a rank and the processors that it may run on, for people."""
+        processors = self.trace.tables.processes.get(rank, {}).get("processors") or []
+        told = f", processor{'s' * (len(processors) > 1)} {ranks(processors)}" if processors else ""
+        return self.host_of(rank)[:300] + told
 
     @property
     def hosts(self) -> list[str]:

@@ -47,7 +47,7 @@ def layout(context: Context, state: states.State, callsite: int) -> Component:
     if row["total_wait_ns"] > 0:
         head.insert(1, html.P(wording.sentence(row, text.total_time(data.trace)), className="lead"))
     if data.trace.record == "summary" or not row["instances"]:
-        head.append(html.P("Recorded as summary: no arrivals.", className="note"))
+        head.append(html.P("Recorded as summary: sums, but no single instances.", className="note"))
         return html.Div([*head, source(context, row)], className="stack")
     instances = tables.instances_of(data, callsite, state)
     if not len(instances):
@@ -135,7 +135,7 @@ def _over_ranks(
     totals = tables.totals(data, state)
     here = totals[totals["callsite"] == callsite]
     by_rank = here.groupby("rank")[["last", "lateness_ns"]].sum().reset_index()
-    by_rank["host"] = [data.host_of(rank) for rank in by_rank["rank"].tolist()]
+    by_rank["where"] = [data.where(rank) for rank in by_rank["rank"].tolist()]
     complete = int(instances["complete"].sum())
     return [
         components.card(
@@ -173,6 +173,7 @@ def instance(data: Data, state: states.State, callsite: int) -> list[Component]:
     members = pd.DataFrame(
         {
             "rank": found.ranks[chosen],
+            "where": [data.where(rank) for rank in found.ranks[chosen].tolist()],
             "arrival_ns": found.arrival[chosen],
             "exit_ns": found.finish[chosen],
             "wait_ns": found.wait[chosen],

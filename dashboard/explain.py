@@ -53,7 +53,9 @@ def why(data: Data, state: states.State, callsite: int) -> Component:
             components.graph(figures.shares(share_table(found, names)), state),
         ]
     ranks = found.ranks.head(MOST_RANKS)
-    columns = [("rank", "rank"), ("late_ns", "late by"), ("late_share", "in"), ("wait_ns", "costs")]
+    ranks = ranks.assign(where=[data.where(int(rank)) for rank in ranks["rank"]])
+    columns = [("rank", "rank"), ("where", "on"), ("late_ns", "late by"), ("late_share", "in")]
+    columns.append(("wait_ns", "costs"))
     parts += [html.H3("The latest ranks"), components.table(ranks, columns)]
     if len(found.chain):
         parts += [html.H3("Where their lateness began"), chain(found.chain, state)]
@@ -133,9 +135,11 @@ def expectation(verdict: result.Verdict) -> Any:
 
 def findings(data: Data, state: states.State, most: int) -> Component:
     """Return what is worth doing, the costliest first."""
-    return _cards(data, state, data.derive("findings"), most) or html.P(
-        "Nothing: no waiting stands out.", className="note"
-    )
+    if data.trace.record == "summary":
+        told = "Recorded as summary: only a record of events tells why ranks are late."
+        return html.P(told, className="note")
+    found = _cards(data, state, data.derive("findings"), most)
+    return found or html.P("Nothing: no waiting stands out.", className="note")
 
 
 def gains(data: Data, state: states.State, most: int) -> Component | None:

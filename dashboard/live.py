@@ -103,7 +103,7 @@ def _pending(
 
 def _missing(data: Data, position: positions.Position, time_ns: int | None) -> Component:
     call = position.current
-    who = f"rank {position.rank} on {tables.text_of(data.host_of(position.rank))} "
+    who = f"rank {position.rank} on {tables.text_of(data.where(position.rank))} "
     if call is None:
         return html.Li(who + "has called no collective yet")
     if position.finished:

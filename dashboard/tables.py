@@ -39,10 +39,9 @@ def totals(data: Data, state: State) -> pd.DataFrame:
 
 def _of_summary(data: Data) -> pd.DataFrame:
     summary = data.trace.summary
-    sites = summary.groupby(["operation", "site_id"], sort=False).ngroup()
     table = pd.DataFrame(
         {
-            "callsite": sites,
+            "callsite": summary["callsite"],
             "operation": summary["operation"],
             "communicator": "",
             "rank": summary["rank"],
@@ -56,14 +55,13 @@ def _of_summary(data: Data) -> pd.DataFrame:
 
 
 def by_rank(data: Data, state: State) -> pd.DataFrame:
-    """One row a rank that passes: rank, host, the SUMS, point_to_point_ns, run_ns."""
+    """One row a rank that passes: rank, where (host, processors), SUMS, point_to_point_ns."""
     ranks = data.ranks(state)
     sums = totals(data, state).groupby("rank")[SUMS].sum()
     table = sums.reindex(ranks, fill_value=0).reset_index(names="rank")
     between = data.derive("point_to_point")
     table["point_to_point_ns"] = between[ranks]
-    table["host"] = [data.host_of(rank) for rank in ranks.tolist()]
-    table["run_ns"] = data.trace.duration_ns
+    table["where"] = [data.where(rank) for rank in ranks.tolist()]
     return table
 
 
@@ -77,6 +75,8 @@ def time_parts(data: Data, state: State) -> pd.DataFrame:
     everything = by_rank(data, State(ranks=state.ranks, nodes=state.nodes))
     whole = float(data.trace.duration_ns) * len(ranks)
     elapsed, wait = float(ranks["elapsed_ns"].sum()), float(ranks["wait_ns"].sum())
+    if data.trace.record == "summary":
+        wait = min(float(by_callsite(data, state)["total_wait_ns"].sum()), elapsed)
     collective = float(everything["elapsed_ns"].sum())
     outside = max(whole - collective, 0.0)
     between = min(float(ranks["point_to_point_ns"].sum()), outside)
@@ -88,13 +88,17 @@ def by_callsite(data: Data, state: State) -> pd.DataFrame:
     """Return `callsites` that occur under the filters, costliest first, with `place` and `share`.
 
     total_wait_ns and total_elapsed_ns are of what passes the filters, share is the waiting's part
-    of these ranks' time; means over instances are of the whole call site.
+    of these ranks' time; means over instances are of the whole call site. A summary doesn't tell
+    the waiting of single ranks.
     """
     sums = totals(data, state).groupby("callsite")[["elapsed_ns", "wait_ns", "caused_ns"]].sum()
     table = data.callsites[data.callsites["callsite"].isin(sums.index)].copy()
     at = sums.reindex(table["callsite"])
     table["total_elapsed_ns"] = at["elapsed_ns"].to_numpy()
-    table["total_wait_ns"] = at["wait_ns"].to_numpy()
+    if data.trace.record != "summary":
+        table["total_wait_ns"] = at["wait_ns"].to_numpy()
+    elif state.nodes or state.ranks:
+        table["total_wait_ns"] = np.nan
     table["place"] = [places(sites)[:400] for sites in table["sites"]]
     whole = max(float(data.trace.duration_ns) * len(data.ranks(state)), 1.0)
     table["share"] = table["total_wait_ns"] / whole

@@ -33,7 +33,7 @@ def test_the_time_bar_adds_up_to_all() -> None:
 
 def test_ranks_are_aggregated_to_what_can_be_seen() -> None:
     ranks = np.arange(4096)
-    table = pd.DataFrame({"rank": ranks, "host": "n", "wait_ns": ranks * MS, "caused_ns": 0})
+    table = pd.DataFrame({"rank": ranks, "where": "n", "wait_ns": ranks * MS, "caused_ns": 0})
     bar = overview.ranks(table).data[0]
     assert len(bar.x) == axes.MOST_ROWS
     assert bar.x[0] == "0-15"
@@ -79,6 +79,7 @@ def test_one_instance_is_the_papers_figure_1() -> None:
     table = pd.DataFrame(
         {
             "rank": [0, 1, 2],
+            "where": ["a", "a", "b"],
             "arrival_ns": [100, 400, 1100],
             "exit_ns": [1200, 1200, 1200],
             "wait_ns": [1000, 700, 0],
@@ -99,7 +100,13 @@ def test_of_very_many_ranks_the_last_is_drawn() -> None:
     arrival = np.arange(5000)
     arrival[1234] = 9999
     table = pd.DataFrame(
-        {"rank": np.arange(5000), "arrival_ns": arrival, "exit_ns": 10_000, "wait_ns": 0}
+        {
+            "rank": np.arange(5000),
+            "where": "",
+            "arrival_ns": arrival,
+            "exit_ns": 10_000,
+            "wait_ns": 0,
+        }
     )
     figure = callsite.instance(table)
     assert len(figure.data[0].y) <= axes.MOST_ROWS
@@ -162,7 +169,7 @@ def test_comparisons_share_a_scale() -> None:
 
 
 def test_empty_tables_give_a_figure_that_says_so() -> None:
-    nothing = pd.DataFrame(columns=["rank", "host", "wait_ns", "caused_ns"])
+    nothing = pd.DataFrame(columns=["rank", "where", "wait_ns", "caused_ns"])
     assert overview.ranks(nothing).layout.annotations[0].text
     assert callsite.distribution(np.array([np.nan])).layout.annotations[0].text
     assert callsite.heat_map(np.zeros((0, 0)), np.zeros(0), np.zeros(0)).layout.annotations

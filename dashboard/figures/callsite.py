@@ -140,8 +140,8 @@ def heat_map(late: Float, ranks: Int, numbers: Int) -> go.Figure:
 def instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> go.Figure:
     """Draw one instance as the paper's Figure 1: who comes when, stays how long, and waits.
 
-    From columns rank, arrival_ns, exit_ns (0 open), wait_ns; times count from the first arrival.
-    `message_ns` is T, drawn beside ω for comparison.
+    From columns rank, where, arrival_ns, exit_ns (0 open), wait_ns; times count from the first
+    arrival. `message_ns` is T, drawn beside ω for comparison.
     """
     if not len(table):
         return axes.blank("no rank of this instance passes the filters")
@@ -167,10 +167,16 @@ def instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> go.Fig
             name=name,
             marker={"color": colour, "line": {"width": 0}},
             customdata=np.stack(
-                [axes.durations(late), axes.durations(end), axes.durations(length)], 1
+                [
+                    axes.durations(late),
+                    axes.durations(end),
+                    axes.durations(length),
+                    shown["where"].to_numpy(),
+                ],
+                1,
             ),
-            hovertemplate="rank %{y}<br>arrives at %{customdata[0]}, leaves at %{customdata[1]}"
-            f"<br>{name}: %{{customdata[2]}}<extra></extra>",
+            hovertemplate="rank %{y} on %{customdata[3]}<br>arrives at %{customdata[0]}, "
+            f"leaves at %{{customdata[1]}}<br>{name}: %{{customdata[2]}}<extra></extra>",
         )
     figure.add_scatter(
         x=late / scale, y=names, mode="markers", name="arrival",
@@ -226,7 +232,7 @@ def _latest_and_others(table: pd.DataFrame) -> pd.DataFrame:
 def late_ranks(table: pd.DataFrame, instances: int) -> go.Figure:
     """Draw which rank comes last how often, and how late it is on average.
 
-    From columns rank, host, last (instances), lateness_ns (sum); many ranks in runs.
+    From columns rank, where, last (instances), lateness_ns (sum); many ranks in runs.
     """
     if not len(table) or not instances:
         return axes.blank("no complete instance")
@@ -236,7 +242,7 @@ def late_ranks(table: pd.DataFrame, instances: int) -> go.Figure:
     last = np.add.reduceat(table["last"].to_numpy(np.float64), starts) / instances * 100
     mean = np.add.reduceat(table["lateness_ns"].to_numpy(np.float64), starts) / counts / instances
     unit, scale = axes.unit_of(float(mean.max(initial=0.0)))
-    hosts = table["host"].to_numpy()[starts]
+    hosts = table["where"].to_numpy()[starts]
     figure = go.Figure()
     figure.add_bar(
         x=names, y=last, name="comes last in", marker={"color": theme.ORANGE, "line": {"width": 0}},

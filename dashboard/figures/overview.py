@@ -61,7 +61,7 @@ def time_bar(parts: pd.DataFrame) -> go.Figure:
 def ranks(table: pd.DataFrame) -> go.Figure:
     """Draw per rank the waiting it has (up) and what others wait for it (down).
 
-    From columns rank, host, wait_ns, caused_ns; many ranks are aggregated to the means of runs.
+    From columns rank, where, wait_ns, caused_ns; many ranks are aggregated to the means of runs.
     """
     if not len(table):
         return axes.blank("no rank passes the filters")
@@ -73,7 +73,7 @@ def ranks(table: pd.DataFrame) -> go.Figure:
         for column in ("wait_ns", "caused_ns")
     }
     unit, scale = axes.unit_of(max(float(values.max()) for values in means.values()))
-    hosts = table["host"].to_numpy()[starts]
+    hosts = table["where"].to_numpy()[starts]
     figure = go.Figure()
     for column, sign, name, colour in (
         ("wait_ns", 1, "waits", theme.WAITING),

@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 from mpiprof.reports import text, wording
 from mpiprof.reports.units import count, duration, share
 
-from .. import components, explain, tables, theme
+from .. import components, explain, live, tables, theme
 from .. import state as states
 from ..data import Context, Data
 from ..figures import overview as figures
@@ -26,7 +26,9 @@ def layout(context: Context, state: states.State) -> Component:
     trace = data.trace
     rows = tables.by_callsite(data, state)
     head = html.Div([html.H1(tables.text_of(trace.program)), components.facts(run_facts(data))])
-    warnings = [components.warning(line) for line in wording.completeness(trace)]
+    # Of a job that runs the frame says so, and it is no wonder that it isn't complete.
+    lines = [] if live.strip(data, state) else wording.completeness(trace)
+    warnings = [components.warning(line) for line in lines]
     if not len(rows):
         why = "No collective operation was recorded" if not len(data.callsites) else (
             "No collective operation passes the filters"
@@ -44,9 +46,10 @@ def layout(context: Context, state: states.State) -> Component:
             ]
         ),
     )
+    summary = trace.record == "summary"
     sites = components.card(
-        "Waiting by call site",
-        *site_bars(tables.records(rows), state, summary=trace.record == "summary"),
+        "Time by call site" if summary else "Waiting by call site",
+        *site_bars(tables.records(rows), state, "elapsed" if summary else "wait", whole),
     )
     ranks = components.card(
         "Waiting by rank",
@@ -62,7 +65,8 @@ def layout(context: Context, state: states.State) -> Component:
         className="stack",
     )
     return html.Div(
-        [head, *warnings, time, found, components.columns(sites, ranks)], className="stack"
+        [head, *warnings, time, found, components.columns(sites, *[ranks] * (not summary))],
+        className="stack",
     )
 
 
@@ -85,15 +89,17 @@ def run_facts(data: Data) -> list[tuple[str, Any]]:
     return [*facts, *[("note", tables.text_of(note)) for note in text.notes(trace)]]
 
 
-def site_bars(rows: list[dict[str, Any]], state: states.State, *, summary: bool) -> list[Component]:
-    """Return the costliest call sites as bars that lead to their place."""
-    column = "total_elapsed_ns" if summary else "total_wait_ns"
-    largest = max((float(row[column]) for row in rows), default=0.0) or 1.0
+def site_bars(
+    rows: list[dict[str, Any]], state: states.State, what: str, whole_ns: float
+) -> list[Component]:
+    """Return the costliest call sites as bars, by "wait" or "elapsed", that lead to their place."""
+    ordered = sorted(rows, key=lambda row: -row[f"total_{what}_ns"])
+    largest = float(ordered[0][f"total_{what}_ns"]) or 1.0
     bars: list[Component] = []
-    for row in rows[:MOST_SITES]:
-        value = float(row[column])
-        known = summary or row["complete_instances"]
-        told = f"{duration(value)} · {share(row['share'])}" if known else "not known"
+    for row in ordered[:MOST_SITES]:
+        value = float(row[f"total_{what}_ns"])
+        known = what == "elapsed" or row["complete_instances"]
+        told = f"{duration(value)} · {share(value / whole_ns)}" if known else "not known"
         bars.append(
             components.bar_link(
                 row["place"],

@@ -212,12 +212,18 @@ def _process(row: Any) -> dict[str, Any]:
         "host": text(row.get("host", "?")),
         "node": text(row.get("node", "?")),
         "pid": integer(row.get("pid", 0), 0),
+        "processors": _processors(row.get("processors")),
         "started_ns": integer(row["started_ns"]) if row.get("started_ns") is not None else None,
         "started": row.get("started"),
         "size": integer(row.get("size", 0), 0),
         "abi": row.get("abi"),
         "mpi": row.get("mpi"),
     }
+
+
+def _processors(given: Any) -> list[int]:
+    """Return the processors that a rank may run on; none where that isn't known."""
+    return [p for p in given if type(p) is int and p >= 0] if isinstance(given, list) else []
 
 
 def _end(row: Any) -> dict[str, Any]:
