@@ -163,20 +163,26 @@ class Entry:
 
     def read(self, name: str, start: int, stop: int, expected: Any) -> Array:
         """Read part of an array; its type must be the expected one."""
+        return self.read_all(name, [(start, stop)], expected)
+
+    def read_all(self, name: str, spans: list[tuple[int, int]], expected: Any) -> Array:
+        """Read several parts of an array, one after the other, as one."""
         described = self._described(name)
         dtype = np.dtype(expected)
         if np.dtype(_tuples(described["dtype"])) != dtype:
             raise DamagedError(f"{name} is of another type")
-        if not 0 <= start <= stop <= described["count"]:
-            raise DamagedError(f"{name} ends before {stop}")
-        found = np.empty(stop - start, dtype)
-        view = _bytes(found)
-        at, done = described["at"] + start * dtype.itemsize, 0
-        while done < len(view):
-            got = os.preadv(self._file, [view[done:]], at + done)
-            if got <= 0:
-                raise DamagedError(f"{name} has become shorter")
-            done += got
+        count, base = described["count"], described["at"]
+        if not all(0 <= start <= stop <= count for start, stop in spans):
+            raise DamagedError(f"{name} is shorter")
+        found = np.empty(sum(stop - start for start, stop in spans), dtype)
+        view, filled = _bytes(found), 0
+        for start, stop in spans:
+            at, end = base + start * dtype.itemsize, filled + (stop - start) * dtype.itemsize
+            while filled < end:
+                got = os.preadv(self._file, [view[filled:end]], at)
+                if got <= 0:
+                    raise DamagedError(f"{name} has become shorter")
+                filled, at = filled + got, at + got
         return found
 
     def array(self, name: str, expected: Any) -> Array:
@@ -228,14 +234,6 @@ class Writer:
         self._write(
             _bytes(np.ascontiguousarray(part)), self._arrays[name]["at"] + at * part.dtype.itemsize
         )
-
-    def read(self, name: str, start: int, stop: int, dtype: np.dtype[Any]) -> Array:
-        """Read back what was written."""
-        found = np.empty(stop - start, dtype)
-        if len(found):
-            at = self._arrays[name]["at"] + start * dtype.itemsize
-            os.preadv(self._file, [_bytes(found)], at)
-        return found
 
     def put(self, name: str, array: Array) -> None:
         """Write a whole array, with its sum."""

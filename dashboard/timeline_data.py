@@ -26,7 +26,8 @@ from . import cache, derived, timeline_find, timeline_model
 from . import state as states
 from .data import Context, Data
 from .timeline import COLOURS, MOST_PIXELS, SORTS, Need, Request, Shown, Timeline
-from .timeline_events import Progress, open_or_build
+from .timeline_build import open_or_build
+from .timeline_events import Progress
 
 ROUTE = "/timeline-data"
 PATIENCE_S = 0.4  # what is ready within it is not worth a word about its making
@@ -181,8 +182,10 @@ def _answer(store: Store, data: Data, state: states.State, what: str) -> Respons
     if what in ("window", "overview"):
         shown = store.shown(data, timeline, wanted)
         head, arrays = getattr(timeline, what)(wanted, shown)
-        growing = len(data.trace.tables.ends) < data.trace.ranks
-        return _packed(head | {"length": timeline.length_ns, "growing": growing}, arrays)
+        head |= {"length": timeline.length_ns, "growing": not data.ended}
+        if what == "overview":
+            head["searched"] = timeline_find.label_of(timeline, wanted.find)
+        return _packed(head, arrays)
     if what == "search":
         return _json({"found": timeline_find.search(timeline, state.get("text"))})
     number = _instance(timeline, state, wanted, what)
@@ -212,7 +215,7 @@ def _instance(timeline: Timeline, state: states.State, wanted: Request, what: st
 def _why_empty(data: Data) -> str:
     if data.trace.record == "summary":
         return "This trace holds sums only: record it without --record summary to see a timeline."
-    return "No collective was recorded yet."
+    return "No collective was recorded." if data.ended else "No collective was recorded yet."
 
 
 def request_of(data: Data, state: states.State, timeline: Timeline) -> Request:

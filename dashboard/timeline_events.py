@@ -9,20 +9,16 @@ Instances are numbered as the rows of `trace.instances`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
-from mpiprof.analysis.measure import Measure, Rows
 from mpiprof.trace import Trace
-from mpiprof.trace.match import Batch
 from mpiprof.trace.types import Array, Bool, Int
 
 from . import cache
 
 NAME = "timeline"
 BLOCK = 128
-OPEN_SHARE = 64  # of the run: how long a call is shown that was entered last and is open
 PIECE = 1 << 20  # segments in memory at a time
 OPEN, COMPLETION = 1, 2  # flags; what is open has not ended when the trace does
 Progress = Callable[[float], None]
@@ -49,6 +45,7 @@ INSTANCE = np.dtype(
         ("algorithm", "<i4"),
         ("first_rank", "<i4"),
         ("last_rank", "<i4"),
+        ("choice", "<i4"),  # index into CHOICES
         ("wait", "<f8"),  # summed over ranks; NaN unless complete, as the next
         ("worst_imbalance", "<f8"),
         ("worst_factor", "<f8"),
@@ -56,168 +53,6 @@ INSTANCE = np.dtype(
     ]
 )
 BLOCKS = np.dtype([("enter", "<i8"), ("exit", "<i8"), ("at", "<i8"), ("rank", "<i4"), ("n", "<i4")])
-
-
-def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, Any]:
-    """Fill an entry with a trace's segments and instances; memory is that of a batch or a rank."""
-    room = [_room(trace, rank) for rank in range(trace.ranks)]
-    firsts = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
-    writer.reserve("segments", SEGMENT, int(firsts[-1]))
-    collected = _Collected(trace, writer, firsts, progress)
-    order = collected.instances()
-    blocks = []
-    for rank in range(trace.ranks):
-        blocks.append(_settle(writer, int(firsts[rank]), int(collected.used[rank]), rank, order))
-        progress(0.8 + 0.2 * (rank + 1) / trace.ranks)
-    writer.put("blocks", np.concatenate(blocks))
-    with np.errstate(invalid="ignore"):
-        lateness = collected.late_ns / collected.late_count
-    writer.put("lateness", lateness)
-    writer.put("calls", collected.calls)
-    return collected.meta
-
-
-def _room(trace: Trace, rank: int) -> int:
-    """Return an upper bound of a rank's segments, whole blocks: one a record."""
-    records = sum(c.log.layout.records for chunks in trace.threads_of(rank) for c in chunks)
-    return -(-records // BLOCK) * BLOCK
-
-
-class _Collected:
-    """The first pass: segments as they are matched, and what is known of instances and ranks."""
-
-    def __init__(self, trace: Trace, writer: cache.Writer, firsts: Int, progress: Progress) -> None:
-        self.trace, self.writer, self.firsts = trace, writer, firsts
-        self.used = np.zeros(trace.ranks, np.int64)
-        self.late_ns = np.zeros(trace.ranks)
-        self.late_count = np.zeros(trace.ranks)
-        self.calls = np.zeros(max(len(trace.tables.shapes), 1), np.int64)
-        self.parts: list[Array] = []
-        ended = len(trace.tables.ends) >= trace.ranks
-        # What is open has a length that can be seen, however recently it was entered.
-        margin = 1 if ended else max(trace.duration_ns // OPEN_SHARE, 1)
-        self.end_ns = trace.started_ns + trace.duration_ns + margin
-        measure = Measure(trace)
-        count = 0
-        for batch in trace.batches():
-            measure.blocked = np.zeros(batch.arrival.shape, np.int64)
-            rows = measure.rows(batch)
-            self._segments(batch, measure.blocked, count)
-            self._lateness(batch, rows)
-            self.parts.append(_instances(batch, rows))
-            count += len(batch)
-            progress(0.8 * float(self.used.sum()) / max(int(firsts[-1]), 1))
-        self.measure = measure
-
-    def _segments(self, batch: Batch, blocked: Int, first: int) -> None:
-        numbers = np.arange(first, first + len(batch))
-        blocking = batch.begin is batch.arrival
-        for row, rank in enumerate(batch.communicator.ranks.tolist()):
-            here = np.flatnonzero(batch.shape[row] >= 0)
-            if not len(here):
-                continue
-            enter, finish = batch.arrival[row, here], batch.finish[row, here]
-            shape, instance = batch.shape[row, here], numbers[here]
-            if blocking:
-                self._put(rank, enter, finish, blocked[row, here], 0, shape, instance)
-                continue
-            done = finish > 0
-            begin = batch.begin[row, here]
-            inside = np.where(done, batch.elapsed[row, here] - (finish - begin), 0)
-            none = np.zeros(len(here), np.int64)
-            self._put(rank, enter, enter + np.maximum(inside, 0), none, 0, shape, instance)
-            if done.any():
-                begin, finish, wait = begin[done], finish[done], blocked[row, here][done]
-                self._put(rank, begin, finish, wait, COMPLETION, shape[done], instance[done])
-
-    def _put(
-        self, rank: int, enter: Int, exit_: Int, wait: Int, flags: int, shape: Int, instance: Int
-    ) -> None:
-        part = np.empty(len(enter), SEGMENT)
-        part["enter"], part["exit"] = enter, np.maximum(exit_, enter)
-        part["wait"], part["flags"] = wait, flags
-        part["shape"], part["instance"] = shape, instance
-        open_ = exit_ == 0
-        if open_.any():
-            part["exit"][open_] = np.maximum(self.end_ns, enter[open_])
-            part["flags"][open_] |= OPEN
-        self.calls += np.bincount(shape, minlength=len(self.calls))
-        at = self.firsts[rank] + self.used[rank]
-        if at + len(part) > self.firsts[rank + 1]:  # the log has grown since it was opened
-            part = part[: self.firsts[rank + 1] - at]
-        self.writer.write("segments", int(at), part)
-        self.used[rank] += len(part)
-
-    def _lateness(self, batch: Batch, rows: Rows) -> None:
-        """Add how long after the mean arrival of its instances each rank came."""
-        ranks = batch.communicator.ranks
-        if len(ranks) < 2 or not rows.arrived.any():
-            return
-        arrival = batch.arrival if rows.arrived.all() else batch.arrival[:, rows.arrived]
-        late = arrival - arrival[0]
-        self.late_ns[ranks] += late.sum(1) - late.mean(0).sum()
-        self.late_count[ranks] += arrival.shape[1]
-
-    def instances(self) -> Int:
-        """Write all instances by their first arrival; return the new number of each."""
-        found = np.concatenate([*self.parts, np.zeros(0, INSTANCE)])
-        self.parts = []
-        order = np.argsort(found["first_arrival"], kind="stable")
-        found = found[order]
-        number = np.empty(len(order), np.int64)
-        number[order] = np.arange(len(order))
-        self.writer.reserve("instances", INSTANCE, len(found))
-        self.writer.write("instances", 0, found)
-        callsites, first = np.unique(found["callsite"], return_index=True)
-        keys = list(self.measure.callsites)
-        self.meta = {
-            "begin_ns": self.trace.started_ns,
-            "end_ns": self.end_ns,
-            "segments": int(self.used.sum()),
-            "algorithms": list(self.measure.algorithms),
-            "first_of": dict(zip(map(str, callsites.tolist()), first.tolist(), strict=True)),
-            "callsites": [[k.operation, sorted(k.sites), k.started] for k in keys],
-        }
-        return number
-
-
-def _instances(batch: Batch, rows: Rows) -> Array:
-    part = np.zeros(len(batch), INSTANCE)
-    part["sequence"], part["start"] = batch.sequence, batch.start
-    part["communicator"] = batch.communicator.index
-    for name in INSTANCE.names or ():
-        if name not in ("sequence", "start", "communicator"):
-            part[name] = getattr(rows, name)
-    return part
-
-
-def _settle(writer: cache.Writer, first: int, count: int, rank: int, order: Int) -> Array:
-    """Put a rank's segments in order of time, with their final instances; return its blocks."""
-    segments = writer.read("segments", first, first + count, SEGMENT)
-    enter = segments["enter"]
-    if (enter[1:] < enter[:-1]).any():
-        segments = segments[np.argsort(enter, kind="stable")]
-    segments["instance"] = order[segments["instance"]]
-    writer.write("segments", first, segments)
-    edges = np.arange(0, count, BLOCK)
-    blocks = np.zeros(len(edges), BLOCKS)
-    if count:
-        blocks["enter"] = segments["enter"][edges]
-        blocks["exit"] = np.maximum.reduceat(segments["exit"], edges)
-        blocks["at"], blocks["rank"] = first + edges, rank
-        blocks["n"] = np.minimum(count - edges, BLOCK)
-    return blocks
-
-
-def open_or_build(trace: Trace, key: str, progress: Progress = lambda _: None) -> Events:
-    """Return the segments of a trace, from its cache where that is good."""
-    entry = cache.find(trace.path, NAME, key)
-    if entry is not None:
-        try:
-            return Events(entry, trace)
-        except cache.DamagedError:
-            pass
-    return Events(cache.make(trace.path, NAME, key, lambda w: build(trace, w, progress)), trace)
 
 
 class Events:
@@ -275,20 +110,16 @@ class Events:
         ends = blocks["at"] + blocks["n"]
         new = np.flatnonzero(np.concatenate([[True], blocks["at"][1:] != ends[:-1]]))
         lasts = np.concatenate([new[1:], [len(blocks)]]) - 1
-        parts, owners = [], []
-        for a, b in zip(new.tolist(), lasts.tolist(), strict=True):
-            part = self.entry.read("segments", int(blocks["at"][a]), int(ends[b]), SEGMENT)
-            of = np.repeat(blocks["rank"][a : b + 1], blocks["n"][a : b + 1])
-            inside = (part["enter"] < t1) & ((part["exit"] > t0) | (part["enter"] >= t0))
-            if not inside.all():
-                part, of = part[inside], of[inside]
-            parts.append(part)
-            owners.append(of)
-        found = np.concatenate(parts)
+        spans = zip(blocks["at"][new].tolist(), ends[lasts].tolist(), strict=True)
+        found = self.entry.read_all("segments", list(spans), SEGMENT)
+        ranks = np.repeat(blocks["rank"].astype(np.int64), blocks["n"])
+        inside = (found["enter"] < t1) & ((found["exit"] > t0) | (found["enter"] >= t0))
+        if not inside.all():
+            found, ranks = found[inside], ranks[inside]
         bad = (found["shape"] < 0) | (found["shape"] >= self.shapes)
         if bad.any() or (found["exit"] < found["enter"]).any():
             raise cache.DamagedError("segments that cannot be")
-        return found, np.concatenate(owners).astype(np.int64)
+        return found, ranks
 
     def instance(self, first: int, last: int) -> Array:
         """Return instances first .. last - 1, as far as there are any."""

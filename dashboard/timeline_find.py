@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.trace.types import Array, Bool, Int
+from mpiprof.trace.types import CHOICES, Array, Bool, Int
 
 from .timeline import Timeline
 from .timeline_events import COMPLETION, OPEN
@@ -124,6 +124,7 @@ def described(timeline: Timeline, number: int) -> dict[str, Any]:
         "start": int(row["start"]),
         "size": communicator.size,
         "algorithms": sorted({s["algorithm"] for s in shapes}),
+        "choice": CHOICES[int(row["choice"])] if 0 <= row["choice"] < len(CHOICES) else "",
         "flags": sorted({f for s in shapes for f in s["flags"]}),
         "root": shapes[0]["root"] if shapes else -1,
         "bytes": number_of(row["bytes"]),
@@ -170,6 +171,12 @@ def search(timeline: Timeline, text: str) -> list[dict[str, Any]]:
             if len(found) == FOUND:
                 break
     return found
+
+
+def label_of(timeline: Timeline, find: str) -> str:
+    """Return what is searched for in words, empty for nothing."""
+    entries = _entries(timeline, "") if find else ()
+    return next((label for kind, value, label, _ in entries if f"{kind}:{value}" == find), "")
 
 
 def _entries(timeline: Timeline, text: str) -> Iterator[tuple[str, str, str, str]]:

@@ -22,7 +22,7 @@ from .timeline_events import Events, Progress
 BINS = 256
 ROWS = 128  # most rows; more ranks are shown as groups of ranks
 CLASSES = 64
-FEW = 1 << 16  # tiles in which fewer segments begin are not kept
+FEW = 1 << 17  # tiles in which fewer segments begin are not kept
 SUM = np.dtype([("key", "<u4"), ("count", "<u4"), ("inside", "<f4"), ("wait", "<f4")])
 TILE = np.dtype([("level", "<i8"), ("index", "<i8"), ("at", "<i8"), ("n", "<i8")])
 

@@ -12,6 +12,7 @@ import pytest
 from mpiprof.dashboard import (
     cache,
     timeline,
+    timeline_build,
     timeline_events,
     timeline_find,
     timeline_tiles,
@@ -65,7 +66,7 @@ def opened(folder: Path) -> Timeline:
     """Return the timeline of a trace, with its cache made anew."""
     trace = mpiprof.open(folder)
     key = cache.key_of(trace)
-    return Timeline(trace, timeline_events.open_or_build(trace, key), key)
+    return Timeline(trace, timeline_build.open_or_build(trace, key), key)
 
 
 def request(found: Timeline, **changes: Any) -> Request:
@@ -155,6 +156,8 @@ def found(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> T
         monkeypatch.setattr(timeline_tiles, "FEW", 40)
         monkeypatch.setattr(timeline, "DIRECT", 0)
         monkeypatch.setattr(timeline_events, "PIECE", 512)
+        monkeypatch.setattr(timeline_build, "PIECE", 256)
+        monkeypatch.setattr(timeline_build, "NEAR", 8)
     return opened(made(tmp_path / "trace"))
 
 

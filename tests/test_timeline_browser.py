@@ -188,6 +188,12 @@ def test_keys_move_step_search_and_help(page: Page) -> None:
     page.page.keyboard.press("Escape")
     assert not page.page.locator(".tl-help").is_visible()
     page.shot("timeline-keys")
+    page.timeline("?callsite=1")
+    assert page.page.inner_text(".tl-chosen") == "call site: io.py:7 read ×"
+    page.timeline(f"?instance={before}")
+    _, low, high = page.drawn()
+    assert page.page.inner_text(".tl-detail h2") == "bcast"
+    assert high - low < LENGTH / 10  # brought into sight
 
 
 def test_hover_and_click_tell_everything_about_an_event(page: Page) -> None:

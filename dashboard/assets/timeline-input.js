@@ -117,10 +117,10 @@
   const tip = (t, x, y, title, facts) => {
     t.tip.replaceChildren(E("b", {}, T.short(title)), T.facts(facts));
     t.tip.hidden = false;
-    const top = t.canvas.offsetTop + y;
-    const left = x + 18 + t.tip.offsetWidth > t.width ? x - t.tip.offsetWidth - 12 : x + 16;
-    t.tip.style.left = `${Math.max(left, 0)}px`;
-    t.tip.style.top = `${top + 18 + t.tip.offsetHeight > t.stage.clientHeight ? Math.max(top - t.tip.offsetHeight - 8, 0) : top + 14}px`;
+    const box = t.canvas.getBoundingClientRect(), wide = t.tip.offsetWidth, high = t.tip.offsetHeight;
+    const left = box.left + x + 16, top = box.top + y + 14;
+    t.tip.style.left = `${Math.max(left + wide > window.innerWidth ? left - wide - 28 : left, 4)}px`;
+    t.tip.style.top = `${Math.max(top + high > window.innerHeight ? top - high - 22 : top, 4)}px`;
   };
 
   const press = (t, x, y) => {
@@ -204,7 +204,7 @@
       if (!answer || !answer.found) return;
       found = answer.found;
       list.replaceChildren(...(found.length ? found.map((one, i) => E("li", { role: "option", "aria-selected": "false", onpointerdown: (e) => { e.preventDefault(); take(found[i]); } },
-        E("span", { className: "tl-kind" }, one.kind), E("b", {}, one.label), E("span", {}, one.note))) : [E("li", { className: "none" }, "nothing found")]));
+        E("span", { className: "tl-kind" }, one.kind.replace("callsite", "call site")), E("b", { title: one.label }, T.short(one.label)), E("span", {}, T.short(one.note)))) : [E("li", { className: "none" }, "nothing found")]));
       list.hidden = false;
       input.setAttribute("aria-expanded", "true");
       if (found.length) light(0);
@@ -221,9 +221,10 @@
       event.preventDefault();
     });
     const box = E("div", { className: "tl-search" }, chosen, input, list);
-    const show = () => {
+    const show = (label) => {
+      if (label) box.dataset.label = label;
       chosen.hidden = !t.find;
-      chosen.textContent = t.find ? `${t.find.split(":")[0]}: ${T.short(box.dataset.label || t.find.split(":").slice(1).join(":"))} ×` : "";
+      chosen.textContent = t.find ? `${t.find.split(":")[0].replace("callsite", "call site")}: ${T.short(box.dataset.label || t.find.split(":").slice(1).join(":"))} ×` : "";
       if (!t.find) delete box.dataset.label;
     };
     return { box, input, show };

@@ -97,7 +97,8 @@
     c.drawImage(image, x0, AXIS, x1 - x0, view.rows * view.height);
   };
 
-  T.eventList = (c, view, data, palette, theme, chosen, searching) => {
+  T.eventList = (c, view, data, palette, theme, chosen, searching, off) => {
+    const parts = view.colour === "waiting", waited = !(parts && off.has("waiting")), own = !(parts && off.has("own part"));
     const h = view.height, inner = h > 5 ? h - 1 : h;
     for (const e of data.events) {
       if (e.exit < view.from || e.enter > view.to) continue;
@@ -106,16 +107,16 @@
       const { fill, soft, edge } = palette[e.state] || palette[0];
       c.globalAlpha = searching && !(e.flags & 4) ? 0.22 : 1;
       const waits = Math.max(Math.min(view.x(e.enter + e.wait), end) - x, 0);
-      c.fillStyle = view.colour === "waiting" ? palette[1].fill : fill;
-      c.fillRect(x, y, w, inner);
-      if (waits > 0.5) {
-        c.fillStyle = theme.card;
-        c.fillRect(x, y, waits, inner);
-        c.fillStyle = view.colour === "waiting" ? palette[0].fill : soft;
-        c.fillRect(x, y, waits, inner);
+      if (own) {
+        c.fillStyle = parts ? palette[1].fill : fill;
+        c.fillRect(x + waits, y, Math.max(w - waits, waits > 0 ? 0 : 1), inner);
       }
-      if (w > 5 && inner > 4) {
-        c.strokeStyle = view.colour === "waiting" ? theme.card : edge;
+      if (waited && waits > 0) {
+        c.fillStyle = parts ? palette[0].fill : soft;
+        c.fillRect(x, y, Math.max(waits, 0.5), inner);
+      }
+      if (w > 5 && inner > 4 && own && waited) {
+        c.strokeStyle = parts ? theme.card : edge;
         c.lineWidth = 1;
         c.strokeRect(x + 0.5, y + 0.5, w - 1, inner - 1);
       }

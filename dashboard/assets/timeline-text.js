@@ -84,6 +84,7 @@
     ["communicator", `${short(one.communicator)}, ${one.size} ranks`],
     ["instance", `number ${one.sequence}${one.start ? `, start ${one.start}` : ""}`],
     ["algorithm", one.algorithms.join(", ")],
+    ["selector", one.choice],
     ["bytes", one.bytes === null ? null : T.bytes(one.bytes) + " a rank"],
     ["root", one.root >= 0 ? `rank ${one.root}` : null],
     ["first arrival", `${T.moment(one.first, 1)}, rank ${one.firstRank}`],

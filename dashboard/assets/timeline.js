@@ -6,7 +6,7 @@
   const SHARED = ["trace", "communicator", "operation", "node", "rank"];
   const COLOURS = [["operation", "Operation"], ["algorithm", "Algorithm"], ["waiting", "Waiting"]];
   const SORTS = [["rank", "by rank"], ["late", "latest first"], ["node", "by node"]];
-  const OVERVIEW = 46, LEAST_NS = 20, MODELLED = 4, LIVE_MS = 2000;
+  const OVERVIEW = 46, LEAST_NS = 20, LIVE_MS = 2000;
 
   class Timeline {
     constructor(root) {
@@ -105,13 +105,13 @@
       this.cover = E("div", { className: "tl-cover", hidden: true });
       this.stage = E("div", { className: "tl-stage", tabIndex: 0, role: "application",
         "aria-label": "Timeline of ranks and time. Press ? for the keys.", "aria-describedby": "tl-status" },
-        this.strip, this.canvas, this.tip, this.cover);
+        this.strip, this.canvas, this.cover);
       this.status = E("div", { className: "tl-status", id: "tl-status", "aria-live": "polite" });
       this.legend = E("div", { className: "tl-legend", role: "group", "aria-label": "States: click to switch off and on" });
       this.detail = E("aside", { className: "tl-detail", "aria-label": "The chosen instance", hidden: true });
       this.help = T.help();
       this.root.replaceChildren(this.bar, E("div", { className: "tl-main" },
-        E("div", { className: "tl-left" }, this.stage, this.status, this.legend), this.detail), this.help);
+        E("div", { className: "tl-left" }, this.stage, this.status, this.legend), this.detail), this.tip, this.help);
     }
 
     set(name, value) {
@@ -178,11 +178,11 @@
           this.look = look;
           T.cells(c, view, data, this.image);
         } else {
-          T.eventList(c, view, data, palette, theme, this.one ? this.one.number : -1, Boolean(this.find));
+          T.eventList(c, view, data, palette, theme, this.one ? this.one.number : -1, Boolean(this.find), this.off);
         }
         if (this.one) T.instance(c, view, this.one, this.rowOf, theme);
         c.restore();
-        T.messages(c, view, this.visibleModels(), this.rowOf, theme);
+        T.messages(c, view, T.visibleModels(this), this.rowOf, theme);
       }
       T.gutter(c, view, overview, theme, this.sort);
       if (this.mark) {
@@ -231,7 +231,7 @@
       for (const [box, value] of [[this.colours, this.colour], [this.sorts, this.sort]]) {
         for (const button of box.children) button.setAttribute("aria-pressed", String(button.dataset.value === value));
       }
-      this.search.show();
+      this.search.show(found.searched);
       this.draw();
       if (this.wanted && !this.one) await this.choose({ instance: this.wanted }, !new URLSearchParams(window.location.search).has("from"));
       this.refresh();
@@ -253,7 +253,7 @@
         T.showLegend(this);
         T.showStatus(this);
         this.draw();
-        this.askModels();
+        T.askModels(this);
         this.root.dataset.shown = `${found.kind} ${found.from} ${found.to}`;
       } else if (found && found.busy) {
         this.later = setTimeout(() => this.load(), 250);
@@ -341,7 +341,7 @@
       T.showDetail(this);
       this.write();
       this.draw();
-      this.askModels();
+      T.askModels(this);
     }
 
     bring(one) {
@@ -359,37 +359,6 @@
       this.detail.hidden = true;
       this.write();
       this.draw();
-    }
-
-    // Of what is wide enough on the screen and ran on one of our schedules, the modelled messages.
-    modelled() {
-      if (!this.data || this.data.kind !== "events") return [];
-      const wide = new Map(), { view } = this;
-      for (const e of this.data.events) {
-        const name = this.data.shapes[e.shape].algorithm;
-        if (name.startsWith("native") || e.instance < 0 || this.off.has(this.data.states[e.state].name)) continue;
-        const [a, b] = wide.get(e.instance) || [e.enter, e.exit];
-        wide.set(e.instance, [Math.min(a, e.enter), Math.max(b, e.exit)]);
-      }
-      return [...wide].filter(([, [a, b]]) => view.x(b) - view.x(a) > 140)
-        .sort((p, q) => (q[1][1] - q[1][0]) - (p[1][1] - p[1][0])).slice(0, MODELLED).map(([number]) => number);
-    }
-
-    visibleModels() {
-      return this.modelled().map((n) => this.models.get(n)).filter((m) => m && m.messages);
-    }
-
-    async askModels() {
-      for (const number of this.modelled()) {
-        if (this.models.has(number)) continue;
-        if (this.models.size > 64) this.models.clear();
-        this.models.set(number, null);
-        const found = await this.quietly(this.ask("messages", { number }));
-        if (!found || found.busy) this.models.delete(number);
-        else this.models.set(number, found);
-        this.draw();
-        if (this.one && this.one.number === number) T.showDetail(this);
-      }
     }
 
     seek(find) {

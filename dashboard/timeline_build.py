@@ -1,0 +1,258 @@
+"""Makes the file of segments and instances that the timeline reads; see timeline_events.
+
+Two passes: segments and instances go to scratch files as they are matched, then, in order of time,
+to the entry. Memory is that of a batch of the trace, a piece of the scratch files, and 24 bytes an
+instance; of a rank whose segments were matched out of order 16 bytes a segment.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mpiprof.analysis.measure import Measure, Rows
+from mpiprof.trace import Trace
+from mpiprof.trace.match import Batch
+from mpiprof.trace.types import Array, Int
+
+from . import cache
+from .timeline_events import (
+    BLOCK,
+    BLOCKS,
+    COMPLETION,
+    INSTANCE,
+    OPEN,
+    PIECE,
+    SEGMENT,
+    Events,
+    Progress,
+)
+
+NAME = "timeline"
+OPEN_SHARE = 64  # of the run: how long a call is shown that was entered last and is open
+NEAR = 1 << 14  # records: what is nearer in a scratch file is read at once
+
+
+def open_or_build(trace: Trace, key: str, progress: Progress = lambda _: None) -> Events:
+    """Return the segments of a trace, from its cache where that is good."""
+    entry = cache.find(trace.path, NAME, key)
+    if entry is not None:
+        try:
+            return Events(entry, trace)
+        except cache.DamagedError:
+            entry.close()
+    return Events(cache.make(trace.path, NAME, key, lambda w: build(trace, w, progress)), trace)
+
+
+def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, Any]:
+    """Fill an entry with a trace's segments and instances."""
+    room = [_room(trace, rank) for rank in range(trace.ranks)]
+    firsts = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
+    writer.reserve("segments", SEGMENT, int(firsts[-1]))
+    with _Scratch(writer, SEGMENT) as segments, _Scratch(writer, INSTANCE) as instances:
+        found = _Matched(trace, segments, instances, firsts, progress)
+        number = _instances_in_order(writer, instances, found.count)
+        blocks = []
+        for rank in range(trace.ranks):
+            first, count = int(firsts[rank]), int(found.used[rank])
+            blocks.append(_rank_in_order(writer, segments, first, count, rank, number))
+            progress(0.7 + 0.3 * (rank + 1) / trace.ranks)
+    writer.put("blocks", np.concatenate(blocks))
+    with np.errstate(invalid="ignore"):
+        writer.put("lateness", found.late_ns / found.late_count)
+    writer.put("calls", found.calls)
+    return {
+        "begin_ns": trace.started_ns,
+        "end_ns": found.end_ns,
+        "segments": int(found.used.sum()),
+        "algorithms": list(found.measure.algorithms),
+        "callsites": [[k.operation, sorted(k.sites), k.started] for k in found.measure.callsites],
+    }
+
+
+def _room(trace: Trace, rank: int) -> int:
+    """Return an upper bound of a rank's segments, whole blocks: one a record."""
+    records = sum(c.log.layout.records for chunks in trace.threads_of(rank) for c in chunks)
+    return -(-records // BLOCK) * BLOCK
+
+
+class _Scratch:
+    """Records in a file that has no name, beside the entry."""
+
+    def __init__(self, writer: cache.Writer, dtype: np.dtype[Any]) -> None:
+        self.file = tempfile.TemporaryFile(dir=writer.path.parent)  # noqa: SIM115 (see __exit__)
+        self.dtype = dtype
+
+    def __enter__(self) -> _Scratch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+    def write(self, at: int, records: Array) -> None:
+        """Write records from a position on."""
+        if len(records):
+            data = np.ascontiguousarray(records).view(np.uint8).data
+            done = 0
+            while done < len(data):
+                place = at * self.dtype.itemsize + done
+                done += os.pwrite(self.file.fileno(), data[done:], place)
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return records that were written."""
+        found = np.empty(stop - start, self.dtype)
+        if len(found):
+            os.preadv(self.file.fileno(), [found.view(np.uint8).data], start * self.dtype.itemsize)
+        return found
+
+    def column(self, name: str, start: int, stop: int) -> Int:
+        """Return one field of many records."""
+        parts = [
+            self.read(first, min(first + PIECE, stop))[name] for first in range(start, stop, PIECE)
+        ]
+        return np.concatenate([*parts, np.zeros(0, np.int64)])
+
+    def in_order(self, start: int, order: Int) -> Iterator[Array]:
+        """Yield the records start + order[0], start + order[1], ..., PIECE at a time."""
+        for first in range(0, len(order), PIECE):
+            wanted = order[first : first + PIECE] + start
+            low, high = int(wanted.min()), int(wanted.max()) + 1
+            if high - low <= len(wanted) + NEAR:
+                yield self.read(low, high)[wanted - low]
+                continue
+            by_place = np.argsort(wanted, kind="stable")
+            places = wanted[by_place]
+            found = np.empty(len(wanted), self.dtype)
+            edges = np.flatnonzero(np.diff(places) > NEAR) + 1
+            for group in np.split(np.arange(len(places)), edges):
+                low, high = int(places[group[0]]), int(places[group[-1]]) + 1
+                found[by_place[group]] = self.read(low, high)[places[group] - low]
+            yield found
+
+
+class _Matched:
+    """The first pass: segments and instances as they are matched, and sums over them."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        segments: _Scratch,
+        instances: _Scratch,
+        firsts: Int,
+        progress: Progress,
+    ) -> None:
+        self.segments, self.firsts = segments, firsts
+        self.used = np.zeros(trace.ranks, np.int64)
+        self.late_ns = np.zeros(trace.ranks)
+        self.late_count = np.zeros(trace.ranks)
+        self.calls = np.zeros(max(len(trace.tables.shapes), 1), np.int64)
+        ended = len(trace.tables.ends) >= trace.ranks
+        # What is open has a length that can be seen, however recently it was entered.
+        margin = 1 if ended else max(trace.duration_ns // OPEN_SHARE, 1)
+        self.end_ns = trace.started_ns + trace.duration_ns + margin
+        self.measure = Measure(trace)
+        self.count = 0
+        for batch in trace.batches():
+            self.measure.blocked = np.zeros(batch.arrival.shape, np.int64)
+            rows = self.measure.rows(batch)
+            self._segments(batch, self.measure.blocked)
+            self._lateness(batch, rows)
+            instances.write(self.count, _instances(batch, rows))
+            self.count += len(batch)
+            progress(0.7 * float(self.used.sum()) / max(int(firsts[-1]), 1))
+
+    def _segments(self, batch: Batch, blocked: Int) -> None:
+        numbers = np.arange(self.count, self.count + len(batch))
+        blocking = batch.begin is batch.arrival
+        for row, rank in enumerate(batch.communicator.ranks.tolist()):
+            here = np.flatnonzero(batch.shape[row] >= 0)
+            if not len(here):
+                continue
+            enter, finish = batch.arrival[row, here], batch.finish[row, here]
+            shape, instance = batch.shape[row, here], numbers[here]
+            if blocking:
+                self._put(rank, enter, finish, blocked[row, here], 0, shape, instance)
+                continue
+            done = finish > 0
+            begin = batch.begin[row, here]
+            inside = np.where(done, batch.elapsed[row, here] - (finish - begin), 0)
+            none = np.zeros(len(here), np.int64)
+            self._put(rank, enter, enter + np.maximum(inside, 0), none, 0, shape, instance)
+            if done.any():
+                begin, finish, wait = begin[done], finish[done], blocked[row, here][done]
+                self._put(rank, begin, finish, wait, COMPLETION, shape[done], instance[done])
+
+    def _put(
+        self, rank: int, enter: Int, exit_: Int, wait: Int, flags: int, shape: Int, instance: Int
+    ) -> None:
+        part = np.empty(len(enter), SEGMENT)
+        part["enter"], part["exit"] = enter, np.maximum(exit_, enter)
+        part["wait"], part["flags"] = wait, flags
+        part["shape"], part["instance"] = shape, instance
+        open_ = exit_ == 0
+        if open_.any():
+            part["exit"][open_] = np.maximum(self.end_ns, enter[open_])
+            part["flags"][open_] |= OPEN
+        self.calls += np.bincount(shape, minlength=len(self.calls))
+        at = self.firsts[rank] + self.used[rank]
+        if at + len(part) > self.firsts[rank + 1]:  # the log has grown since it was opened
+            part = part[: self.firsts[rank + 1] - at]
+        self.segments.write(int(at), part)
+        self.used[rank] += len(part)
+
+    def _lateness(self, batch: Batch, rows: Rows) -> None:
+        """Add how long after the mean arrival of its instances each rank came."""
+        ranks = batch.communicator.ranks
+        if len(ranks) < 2 or not rows.arrived.any():
+            return
+        arrival = batch.arrival if rows.arrived.all() else batch.arrival[:, rows.arrived]
+        late = arrival - arrival[0]
+        self.late_ns[ranks] += late.sum(1) - late.mean(0).sum()
+        self.late_count[ranks] += arrival.shape[1]
+
+
+def _instances(batch: Batch, rows: Rows) -> Array:
+    part = np.zeros(len(batch), INSTANCE)
+    part["sequence"], part["start"] = batch.sequence, batch.start
+    part["communicator"] = batch.communicator.index
+    part["choice"] = 0 if batch.choice is None else batch.choice
+    for name in INSTANCE.names or ():
+        if hasattr(rows, name):
+            part[name] = getattr(rows, name)
+    return part
+
+
+def _instances_in_order(writer: cache.Writer, scratch: _Scratch, count: int) -> Array:
+    """Write all instances by their first arrival; return the new number of each."""
+    order = np.argsort(scratch.column("first_arrival", 0, count), kind="stable")
+    writer.reserve("instances", INSTANCE, count)
+    at = 0
+    for part in scratch.in_order(0, order):
+        writer.write("instances", at, part)
+        at += len(part)
+    number = np.empty(count, np.int32)
+    number[order] = np.arange(count)
+    return number
+
+
+def _rank_in_order(
+    writer: cache.Writer, scratch: _Scratch, first: int, count: int, rank: int, number: Array
+) -> Array:
+    """Write a rank's segments in order of time, with their final instances; return its blocks."""
+    order = np.argsort(scratch.column("enter", first, first + count), kind="stable")
+    blocks = np.zeros(-(-count // BLOCK), BLOCKS)
+    at = 0
+    for part in scratch.in_order(first, order):
+        part["instance"] = number[part["instance"]]
+        writer.write("segments", first + at, part)
+        edges = np.arange(0, len(part), BLOCK)  # PIECE is a multiple of BLOCK
+        into = blocks[at // BLOCK : at // BLOCK + len(edges)]
+        into["enter"], into["exit"] = part["enter"][edges], np.maximum.reduceat(part["exit"], edges)
+        into["at"], into["rank"] = first + at + edges, rank
+        into["n"] = np.minimum(len(part) - edges, BLOCK)
+        at += len(part)
+    return blocks
