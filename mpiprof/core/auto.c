@@ -104,7 +104,9 @@ static bool kept_together(const struct communicator *k)
  * more than 3 % of the time so far. From what all members know alone: alpha, beta, sizes. */
 static int first_gap(const struct execution *e)
 {
-    enum { SETUP_ROUNDS = 16, SETUP_SHARE = 33, MOST = 100000 };
+    /* Where a rank knows its own sizes only, nothing can be told: programs that couple two groups
+     * exchange whole fields, others may send little. */
+    enum { SETUP_ROUNDS = 16, SETUP_SHARE = 33, MOST = 100000, BRIDGED = 16, UNKNOWN = 64 };
     const struct problem *const p = &e->problem;
     const double rounds = log2_ceiling(p->size + p->remote_size);
     const double peers = e->call->operation == OP_alltoall || e->call->operation == OP_allgather
@@ -114,6 +116,8 @@ static int first_gap(const struct execution *e)
 
     if (!automatic)
         return 0;
+    if (!problem_is_known(e) && e->call->operation != OP_barrier)
+        return p->remote_size > 0 ? BRIDGED : UNKNOWN;
     if (problem_is_known(e))
         bytes = peers * (double)p->bytes;
     for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
