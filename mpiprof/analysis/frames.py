@@ -239,58 +239,80 @@ def instances(trace: Trace) -> pd.DataFrame:
 
 
 def instance_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
-    """Yield the rows of `instances` as they are matched, in pieces; at least one, if empty."""
+    """Yield the rows of `instances` as they are matched, in pieces; at least one, if empty.
+
+    Batches are joined: a program may make thousands of communicators, each with a batch of its own.
+    """
     measure = Measure(trace)
     labels = site_labels(trace)
+    held: list[_Matched] = []
     made = 0
     for batch, rows in measure.batches():
-        made += 1
-        yield _instance_frame(measure, labels, batch, rows)
-    if not made:
-        none, nothing = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
-        nobody = Communicator(-1, "", (), none, 0, local=False, inter=False, how="", parent=None)
-        matrices = (nothing, nothing, nothing, nothing, nothing)
-        batch = Batch(nobody, none, none, *matrices, sent=None, received=None, whole=True)
-        empty: dict[str, Any] = {"Int": none, "Float": np.zeros(0), "Bool": np.zeros(0, np.bool_)}
-        rows = Rows(**{f.name: empty.get(str(f.type), {}) for f in fields(Rows)})
-        yield _instance_frame(measure, labels, batch, rows)
+        held.append((batch, rows))
+        made += len(batch)
+        if made >= PIECE:
+            yield _instance_frame(measure, labels, held)
+            held, made = [], 0
+    if held or not measure.callsites:
+        yield _instance_frame(measure, labels, held or [_no_instance()])
 
 
 INSTANCE_TEXTS = {"communicator": 0, "operation": 3, "algorithm": 4, "sites": 6}  # and where
+_Matched = tuple[Batch, Rows]
 
 
-def _instance_frame(measure: Measure, labels: list[str], batch: Batch, rows: Rows) -> pd.DataFrame:
-    keys, n = list(measure.callsites), len(rows.complete)
+def _no_instance() -> _Matched:
+    none, nothing = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
+    nobody = Communicator(-1, "", (), none, 0, local=False, inter=False, how="", parent=None)
+    matrices = (nothing, nothing, nothing, nothing, nothing)
+    batch = Batch(nobody, none, none, *matrices, sent=None, received=None, whole=True)
+    empty: dict[str, Any] = {"Int": none, "Float": np.zeros(0), "Bool": np.zeros(0, np.bool_)}
+    return batch, Rows(**{f.name: empty.get(str(f.type), {}) for f in fields(Rows)})
+
+
+def _instance_frame(measure: Measure, labels: list[str], held: list[_Matched]) -> pd.DataFrame:
+    keys = list(measure.callsites)
     sites = [" | ".join(labels[i] for i in sorted(k.sites)) for k in keys]
+    batches, parts = [batch for batch, _ in held], [rows for _, rows in held]
+    communicators = [batch.communicator for batch in batches]
+    lengths = [len(batch) for batch in batches]
+
+    def of(name: str) -> Array:
+        return np.concatenate([getattr(rows, name) for rows in parts])
+
+    callsite, complete, last_rank = of("callsite"), of("complete"), of("last_rank")
+    identities = list(dict.fromkeys(c.identity for c in communicators))
+    numbers = {identity: i for i, identity in enumerate(identities)}
+    communicator = np.repeat([numbers[c.identity] for c in communicators], lengths)
     table: dict[str, Any] = {
-        "communicator": _categories([batch.communicator.identity], np.zeros(n, np.int64)),
-        "sequence": batch.sequence,
-        "start": batch.start,
-        "operation": _categories([k.operation for k in keys], rows.callsite),
-        "algorithm": _categories(list(measure.algorithms), rows.algorithm),
-        "callsite": rows.callsite,
-        "sites": _categories(sites, rows.callsite),
-        "size": np.full(n, batch.communicator.size, np.int64),
-        "complete": rows.complete,
-        "bytes": rows.bytes,
-        "bytes_min": rows.bytes_min,
-        "bytes_max": rows.bytes_max,
-        "message_bytes": rows.message_bytes,
-        "first_arrival_ns": rows.first_arrival,
-        "last_arrival_ns": nullable(rows.last_arrival, rows.last_rank < 0),
-        "first_rank": rows.first_rank,
-        "last_rank": nullable(rows.last_rank, rows.last_rank < 0),
-        "average_imbalance_ns": rows.average_imbalance,
-        "worst_imbalance_ns": rows.worst_imbalance,
-        "message_time_ns": rows.message_time,
-        "average_factor": rows.average_factor,
-        "worst_factor": rows.worst_factor,
-        "mean_elapsed_ns": rows.mean_elapsed,
-        "wait_ns": rows.wait,
-        **{f"wait_{state}_ns": _state(rows, state) for state in STATES},
-        "completion_skew_ns": rows.skew,
-        "last_exit_ns": nullable(rows.last_exit, ~rows.complete),
-        "choice": _categories(list(CHOICES), _choice(batch)),
+        "communicator": _categories(identities, communicator),
+        "sequence": np.concatenate([batch.sequence for batch in batches]),
+        "start": np.concatenate([batch.start for batch in batches]),
+        "operation": _categories([k.operation for k in keys], callsite),
+        "algorithm": _categories(list(measure.algorithms), of("algorithm")),
+        "callsite": callsite,
+        "sites": _categories(sites, callsite),
+        "size": np.repeat([c.size for c in communicators], lengths).astype(np.int64),
+        "complete": complete,
+        **{name: of(name) for name in ("bytes", "bytes_min", "bytes_max", "message_bytes")},
+        "first_arrival_ns": of("first_arrival"),
+        "last_arrival_ns": nullable(of("last_arrival"), last_rank < 0),
+        "first_rank": of("first_rank"),
+        "last_rank": nullable(last_rank, last_rank < 0),
+        "average_imbalance_ns": of("average_imbalance"),
+        "worst_imbalance_ns": of("worst_imbalance"),
+        "message_time_ns": of("message_time"),
+        "average_factor": of("average_factor"),
+        "worst_factor": of("worst_factor"),
+        "mean_elapsed_ns": of("mean_elapsed"),
+        "wait_ns": of("wait"),
+        **{
+            f"wait_{state}_ns": np.concatenate([_state(rows, state) for rows in parts])
+            for state in STATES
+        },
+        "completion_skew_ns": of("skew"),
+        "last_exit_ns": nullable(of("last_exit"), ~complete),
+        "choice": _categories(list(CHOICES), np.concatenate([_choice(b) for b in batches])),
     }
     frame: pd.DataFrame = pd.DataFrame(table)
     return frame
