@@ -26,6 +26,7 @@ from mpiprof.trace.types import Bool, Int
 from . import cache, derived
 from .state import State, parse_ranks
 
+MOST_RANKS = 1 << 16  # that are shown one by one
 KEPT = 32  # derived tables beyond those of the whole trace; the oldest go first
 PATIENCE = 5  # a trace is read again at most after so many times what the last reading took
 Result = TypeVar("Result")
@@ -128,16 +129,21 @@ class Data:
         return self.once("hosts", lambda: list(dict.fromkeys(map(self.host_of, self._all_ranks))))
 
     @property
-    def _all_ranks(self) -> range:
-        return range(self.trace.ranks)
+    def _all_ranks(self) -> Sequence[int]:
+        """All ranks; of more than MOST_RANKS (likely damage) those that wrote anything."""
+        if self.trace.ranks <= MOST_RANKS:
+            return range(self.trace.ranks)
+        return sorted(
+            {rank for rank, _ in self.trace.logs.threads} | {*self.trace.tables.processes}
+        )
 
     def ranks(self, state: State) -> Int:
         """Return the world ranks that pass the filters by node and rank, ascending."""
-        chosen = parse_ranks(state.ranks, self.trace.ranks)
-        ranks: Sequence[int] = self._all_ranks if chosen is None else chosen
+        chosen = parse_ranks(state.ranks, min(self.trace.ranks, MOST_RANKS))
+        passing: Sequence[int] = self._all_ranks if chosen is None else chosen
         if state.nodes:
-            ranks = [rank for rank in ranks if self.host_of(rank) in state.nodes]
-        return np.array(ranks, np.int64)
+            passing = [rank for rank in passing if self.host_of(rank) in state.nodes]
+        return np.array(passing, np.int64)
 
     def passing(self, instances: pd.DataFrame, state: State) -> Bool:
         """Return which instances pass the filters by communicator and operation."""

@@ -95,6 +95,7 @@ def other_algorithms(data: Data, state: states.State, callsite: int) -> Componen
     parts: list[Component] = []
     if len(tried):
         columns = [
+            ("phase", "phase"),
             ("algorithm", "tried while it ran"),
             ("instances", "instances"),
             ("score_ns", "score"),

@@ -111,7 +111,7 @@ def keys_of(data: Data, callsite: int) -> list[str]:
 
 
 def tried(data: Data, callsite: int) -> pd.DataFrame:
-    """Return what the selector tried at a call site, best first: the columns of "trial"."""
+    """Return what the selector tried at a call site, by phase and score: columns of "trial"."""
     trials = selection(data)["trial"]
     here = trials[trials["key"].isin(keys_of(data, callsite))]
-    return here.sort_values("score_ns", kind="stable", ignore_index=True)
+    return here.sort_values(["phase", "score_ns"], kind="stable", ignore_index=True)

@@ -5,26 +5,29 @@ from __future__ import annotations
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from mpiprof.errors import TraceError
 from mpiprof.reports import positions, status
 from mpiprof.reports.places import place
 from mpiprof.reports.units import count, duration
 from mpiprof.reports.units import ranks as ranks_of
 
 from . import components, tables
-from .data import Data
+from .data import MOST_RANKS, Data
 from .state import State
 
 MOST_PENDING, MOST_ROWS, MOST_MISSING = 20, 60, 16
 
 
 def found_in(data: Data) -> tuple[list[positions.Position], list[positions.Pending]]:
-    """Return where each rank is, and what is pending."""
+    """Return where each rank is, and what is pending; TraceError where there are too many."""
+    if data.trace.ranks > MOST_RANKS:
+        raise TraceError(f"{data.trace.ranks} ranks are too many to follow one by one")
     return data.once("positions", lambda: positions.find(data.trace))
 
 
 def strip(data: Data, state: State) -> Component | None:
     """Return one line on a job that is running, for all pages; None on any other."""
-    if data.ended:
+    if data.ended or data.trace.ranks > MOST_RANKS:
         return None
     found, pending = found_in(data)
     if not status.is_running(data.trace, found):

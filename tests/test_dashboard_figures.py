@@ -156,7 +156,7 @@ def test_history_covers_all_instances() -> None:
         {"instance": [0, 20, 60], "algorithm": ["native", "ring", "native"], "why": ["", "", ""]}
     )
     bars = algorithms.history(choices, 100).data
-    assert [(bar.base[0], bar.x[0]) for bar in bars] == [(0, 20), (20, 40), (60, 40)]
+    assert [(b.base[0], b.x[0]) for b in bars] == [(0, 0), (0, 20), (20, 40), (60, 40)]
 
 
 def test_comparisons_share_a_scale() -> None:

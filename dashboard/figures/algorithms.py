@@ -98,7 +98,7 @@ def race(table: pd.DataFrame) -> go.Figure:
                 "text": f"{_short(name)} now, measured: {duration(measured)}" + " →" * beyond,
                 "xanchor": "right" if beyond else "auto",
             },
-            annotation_position="top left" if beyond else "top",
+            annotation_position="top",
         )
     figure.update_layout(
         height=100 + 26 * len(others),
@@ -139,10 +139,11 @@ def race_over_sizes(table: pd.DataFrame) -> go.Figure:
 
 
 def history(choices: pd.DataFrame, instances: int) -> go.Figure:
-    """Draw what a key ran on over its instances, from columns instance, algorithm, why."""
+    """Draw what was chosen for a key over its instances: columns instance, algorithm, why."""
     if not len(choices):
         return axes.blank("the selector chose nothing here")
-    ordered = choices.sort_values("instance", kind="stable")
+    first = pd.DataFrame([{"instance": 0, "algorithm": "native", "why": "nothing was chosen yet"}])
+    ordered = pd.concat([first, choices[list(first)]]).sort_values("instance", kind="stable")
     names = [_short(text) for text in ordered["algorithm"]]
     begins = ordered["instance"].to_numpy(np.int64)
     ends = np.append(begins[1:], max(instances, int(begins[-1]) + 1))

@@ -13,6 +13,7 @@ from mpiprof.trace.types import Float, Int
 from .. import theme
 from . import axes
 
+MARGIN = {"l": 80, "r": 70}  # of pictures below each other, so that their instances are too
 MOST_POINTS = 1500
 MOST_BANDS = 40  # phases and switches that are marked; more would hide the figure
 
@@ -52,8 +53,10 @@ def factors(instances: pd.DataFrame, phases: pd.DataFrame, switches: pd.DataFram
         )  # fmt: skip
     _bands(figure, phases)
     _switches(figure, switches)
+    _probes(figure, instances, columns[-1][0])
     figure.update_layout(
         height=300,
+        margin=MARGIN,
         xaxis={"title": "instance", "range": [numbers[0] - 0.5, numbers[-1] + 0.5]},
         yaxis={
             "type": "log",
@@ -97,6 +100,24 @@ def _switches(figure: go.Figure, switches: pd.DataFrame) -> None:
     )
 
 
+def _probes(figure: go.Figure, instances: pd.DataFrame, column: str) -> None:
+    """Mark at the bottom the instances on which the selector tried something."""
+    probed = instances[instances["choice"] == "probe"] if "choice" in instances else instances[:0]
+    values = instances[column].to_numpy(np.float64)
+    if not len(probed) or not (values > 0).any():
+        return
+    shown = probed.iloc[axes.edges(len(probed), MOST_POINTS)]
+    figure.add_scatter(
+        x=shown["number"],
+        y=np.full(len(shown), values[values > 0].min()),
+        mode="markers",
+        name="probes",
+        marker={"symbol": "triangle-up", "size": 6, "color": theme.GREEN},
+        customdata=[str(text)[:200] for text in shown["algorithm"]],
+        hovertemplate="instance %{x} probes<br>%{customdata}<extra></extra>",
+    )
+
+
 def heat_map(late: Float, ranks: Int, numbers: Int) -> go.Figure:
     """Draw how late each rank comes in each instance: ranks (down) x instances, ns, NaN absent.
 
@@ -127,6 +148,7 @@ def heat_map(late: Float, ranks: Int, numbers: Int) -> go.Figure:
     height = int(min(max(120 + 14 * len(rows), 220), 460))
     figure.update_layout(
         height=height,
+        margin=MARGIN,
         xaxis={"title": "instance", "showgrid": False,
                "range": [numbers[0] - 0.5, numbers[-1] + 0.5]},
         yaxis={

@@ -92,12 +92,17 @@ def selector_history(data: Data, state: states.State, callsite: int) -> Componen
     parts: list[Component] = []
     for key in keys[:MOST_KEYS]:
         choices = known["choice"][known["choice"]["key"] == key]
-        ends = known["end"][known["end"]["key"] == key]
+        ends, phases = (t[t["key"] == key] for t in (known["end"], known["phase"]))
         row = known["key"][known["key"]["key"] == key].iloc[0]
         instances = int(ends["instances"].max()) if len(ends) else 0
         parts += [
             html.H3(f"{row['operation']}, {size(float(row['bytes']))}"),
             components.graph(figures.history(choices, instances), state),
+            html.P(
+                f"{count(len(phases))} phases: "
+                + ", ".join(f"from {p.instance} ({p.why})" for p in phases.head(10).itertuples()),
+                className="note",
+            ),
         ]
     tried = history.tried(data, callsite)
     columns = [("phase", "phase"), ("algorithm", "tried"), ("instances", "instances")]
