@@ -362,10 +362,12 @@ def test_a_running_job_is_followed(chrome: Any, tmp_path: Path) -> None:
         expect(page.page.locator(".tl-status")).to_contain_text("50 instances", timeout=20_000)
         assert page.drawn()[2] > 45 * MS
         page.key("w")
+        page.key(".")
         window = page.query["from"], page.query["to"]
         growing(tmp_path / "job", 80)
         expect(page.page.locator(".tl-status")).to_contain_text("80 instances", timeout=20_000)
         assert (page.query["from"], page.query["to"]) == window  # who looks closely is not moved
+        assert page.page.locator(".tl-detail tbody tr").count() == 4
         assert page.complaints == []
         context.close()
 

@@ -221,6 +221,8 @@
       this.cover.hidden = true;
       const grown = this.length && found.length > this.length && this.to >= this.length;
       this.length = found.length;
+      const other = this.overview && found.segments !== this.overview.segments;
+      if (other) this.models.clear(); // instances have other numbers now
       const { shares } = found.arrays;
       found.shares = new Float32Array(shares.buffer.slice(shares.byteOffset, shares.byteOffset + shares.byteLength));
       this.overview = found;
@@ -234,6 +236,7 @@
       this.search.show(found.searched);
       this.draw();
       if (this.wanted && !this.one) await this.choose({ instance: this.wanted }, !new URLSearchParams(window.location.search).has("from"));
+      if (other && this.one) this.choose({ instance: this.one.name });
       this.refresh();
       clearTimeout(this.live);
       if (found.growing) this.live = setTimeout(() => this.load(), LIVE_MS);

@@ -21,22 +21,38 @@ MOST_SITES, MOST_FINDINGS = 12, 9
 
 
 def layout(context: Context, state: states.State) -> Component:
-    """Return the page."""
+    """Return the page: at once what is known without reading the trace."""
     data = context.data(state)
-    trace = data.trace
-    rows = tables.by_callsite(data, state)
-    head = html.Div([html.H1(tables.text_of(trace.program)), components.facts(run_facts(data))])
+    title = html.H1(tables.text_of(data.trace.program))
     # Of a job that runs the frame says so, and it is no wonder that it isn't complete.
-    lines = [] if live.strip(data, state) else wording.completeness(trace)
-    warnings = [components.warning(line) for line in lines]
-    if not len(rows):
-        why = "No collective operation was recorded" if not len(data.callsites) else (
-            "No collective operation passes the filters"
-        )  # fmt: skip
-        return html.Div([head, *warnings, components.empty(why, "")], className="stack")
+    lines = [] if live.strip(data, state) else wording.completeness(data.trace)
+    return html.Div(
+        [
+            html.Div([title, components.facts(run_facts(data))]),
+            *[components.warning(line) for line in lines],
+            components.later("overview-time"),
+            html.Section(
+                [
+                    html.H2("What is worth doing"),
+                    components.later("findings", className="findings"),
+                    components.later("gains"),
+                ],
+                className="stack",
+            ),
+            components.later("overview-waiting"),
+        ],
+        className="stack",
+    )
+
+
+def time(data: Data, state: states.State, _: int) -> Component:
+    """Return where the time of all ranks went, or that there is none."""
+    if not len(tables.by_callsite(data, state)):
+        how = "passes the filters" if len(data.callsites) else "was recorded"
+        return components.empty(f"No collective operation {how}", "")
     parts = tables.time_parts(data, state)
     whole = max(float(parts["ns"].sum()), 1.0)
-    time = components.card(
+    return components.card(
         "Where the time of all ranks went",
         components.graph(figures.time_bar(parts), state, id="time"),
         components.legend(
@@ -46,7 +62,15 @@ def layout(context: Context, state: states.State) -> Component:
             ]
         ),
     )
-    summary = trace.record == "summary"
+
+
+def waiting(data: Data, state: states.State, _: int) -> Component | None:
+    """Return who waits, by call site and by rank; of a summary, who takes how long."""
+    rows = tables.by_callsite(data, state)
+    if not len(rows):
+        return None
+    whole = max(float(tables.time_parts(data, state)["ns"].sum()), 1.0)
+    summary = data.trace.record == "summary"
     sites = components.card(
         "Time by call site" if summary else "Waiting by call site",
         *site_bars(tables.records(rows), state, "elapsed" if summary else "wait", whole),
@@ -56,18 +80,7 @@ def layout(context: Context, state: states.State) -> Component:
         components.graph(figures.ranks(tables.by_rank(data, state)), state, id="ranks"),
         note="Up: its own waiting. Down: how long others waited for it.",
     )
-    found = html.Section(
-        [
-            html.H2("What is worth doing"),
-            components.later("findings", className="findings"),
-            components.later("gains"),
-        ],
-        className="stack",
-    )
-    return html.Div(
-        [head, *warnings, time, found, components.columns(sites, *[ranks] * (not summary))],
-        className="stack",
-    )
+    return components.columns(sites, *[ranks] * (not summary))
 
 
 def run_facts(data: Data) -> list[tuple[str, Any]]:
@@ -117,13 +130,20 @@ def site_bars(
 
 
 def register(app: dash.Dash, context: Context) -> None:
-    """Add the callbacks that fill in what is worth doing: finding it out takes a while."""
-    for name, make in (("findings", explain.findings), ("gains", explain.gains)):
+    """Add the callbacks that fill in what takes a pass over the trace, or more."""
+    for name, make in (
+        ("overview-time", time),
+        ("overview-waiting", waiting),
+        ("findings", explain.findings),
+        ("gains", explain.gains),
+    ):
         _fill(app, context, name, make)
 
 
 def _fill(app: dash.Dash, context: Context, name: str, make: Any) -> None:
-    @app.callback(Output(name, "children"), Input(name, "id"), State("url", "search"))
-    def show(_: str, search: str) -> Any:
-        state = states.parse(search)
+    @app.callback(
+        Output(name, "children"), Input(name, "id"), State("url", "search"), State("scheme", "data")
+    )
+    def show(_: str, search: str, scheme: str) -> Any:
+        state = states.parse(search, dark=scheme == "dark")
         return components.guarded(name, lambda: make(context.data(state), state, MOST_FINDINGS))

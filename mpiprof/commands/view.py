@@ -45,18 +45,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until interrupted."""
-    data = part("data")
+    app, data = part("app"), part("data")
     context = data.Context(folders(args.traces), sources(args.source))
     for name in context.names:
         context.data(name)  # what can't be read is said here, not in the browser
-    context.data(context.names[0]).prepare()
-    app = part("app")  # while the trace is read: importing Dash takes a while
     token = app.new_token()
     server = listening(app, app.make(context, token, [args.host]), args.host, args.port)
     address = f"http://{shown_host(args.host)}:{server.effective_port}/?token={token}"
     announce(address, args.host, server.effective_port)
     if not args.no_browser and has_browser():
         webbrowser.open(address)
+    context.data(context.names[0]).prepare()
     try:
         server.run()
     finally:
