@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,6 +50,8 @@ def new_token() -> str:
 
 def listen(app: dash.Dash, host: str, port: int) -> MultiSocketServer | BaseWSGIServer:
     """Return a server that listens (OSError if it can't); `run` serves until it is closed."""
+    # That requests wait for a thread is no news to the reader of a terminal.
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     return create_server(
         app.server,
         host=host,

@@ -42,7 +42,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
         empty(folder / "empty"),
         of_size(folder / "one-rank", 1, 12),
         of_size(folder / "one-instance", 4, 1),
-        of_size(folder / "many-ranks", 1500, 6),
+        of_size(folder / "many-ranks", 600, 6),
         hostile(folder / "hostile", secret),
     ]
     with view(made, "--source", str(sources)) as running:
@@ -55,15 +55,20 @@ def looking(started: Any, shown: View, **options: Any) -> tuple[Any, Browser]:
     return context, Browser(context.new_page(), shown)
 
 
+@pytest.fixture(scope="module")
+def opened(started: Any, shown: View) -> Browser:
+    """Look at the view; the tests share what is in the browser's cache."""
+    return looking(started, shown)[1]
+
+
 @pytest.fixture
-def browser(started: Any, shown: View) -> Iterator[Browser]:
-    """Look at the view, and at the end at what the console said."""
-    context, opened = looking(started, shown)
+def browser(opened: Browser, shown: View) -> Iterator[Browser]:
+    """Begin at the overview, and look at the end at what the console said."""
+    opened.complaints.clear()
+    opened.open("/")
     yield opened
-    complaints, hosts = opened.complaints, opened.hosts
-    context.close()
-    assert not complaints
-    assert hosts == {shown.base.removeprefix("http://")}, "something came from another host"
+    assert not opened.complaints
+    assert opened.hosts == {shown.base.removeprefix("http://")}, "something from another host"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -85,7 +90,8 @@ def test_every_page_in_both_themes(started: Any, shown: View, scheme: str) -> No
     assert not complaints
 
 
-def test_the_theme_can_be_changed_and_is_kept(browser: Browser) -> None:
+def test_the_theme_can_be_changed_and_is_kept(started: Any, shown: View) -> None:
+    context, browser = looking(started, shown)
     page = browser.page
     scheme = "document.documentElement.dataset.mantineColorScheme"
     assert page.evaluate(scheme) == "light"
@@ -95,6 +101,7 @@ def test_the_theme_can_be_changed_and_is_kept(browser: Browser) -> None:
     assert page.evaluate(scheme) == "dark"
     axis = page.locator("#ranks .xtick text").first
     assert axis.evaluate("e => getComputedStyle(e).fill") == "rgb(214, 219, 225)"
+    context.close()
 
 
 def test_the_overview_leads_to_what_costs_most(browser: Browser) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dashboard_traces import MS, plain
-from mpiprof.dashboard import history, race, sources, tables
-from mpiprof.dashboard.data import Context, Data
+from mpiprof.dashboard import history, live, race, sources, tables
+from mpiprof.dashboard.data import MOST_RANKS, Context, Data
 from mpiprof.dashboard.state import State, parse, parse_ranks
 from synthetic import Synthetic
 
@@ -169,6 +169,20 @@ def test_only_the_traces_given_can_be_named(tmp_path: Path) -> None:
     for name in ("../trace", str(tmp_path / "trace"), "other"):
         with pytest.raises(TraceError, match="not among the traces"):
             context.data(State(trace=name))
+
+
+def test_a_crafted_number_of_ranks_costs_nothing(tmp_path: Path) -> None:
+    folder = plain(tmp_path / "trace", 3)
+    meta = json.loads((folder / "meta.json").read_text())
+    (folder / "meta.json").write_text(json.dumps(meta | {"ranks": 4_000_000}))
+    found = Data("t", folder)
+    assert found.trace.ranks == 4_000_000
+    assert found.ranks(State()).tolist() == list(range(8))
+    assert len(found.ranks(State(ranks="0-3999999"))) <= MOST_RANKS
+    assert len(tables.by_rank(found, State())) == 8
+    assert live.strip(found, State()) is None
+    with pytest.raises(TraceError, match="too many"):
+        live.found_in(found)
 
 
 # Source files
