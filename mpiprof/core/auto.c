@@ -101,31 +101,25 @@ static bool kept_together(const struct communicator *k)
 }
 
 /* Instances before the first window, so that setting it up (a communicator, two windows) takes no
- * more than 3 % of the time so far. From what all members know alone: alpha, beta, sizes. */
-static int first_gap(const struct execution *e)
+ * more than 3 % of the time so far, if each takes so long. */
+static int gap_before(const struct problem *p, double each_ns)
 {
-    /* Where a rank knows its own sizes only, nothing can be told: programs that couple two groups
-     * exchange whole fields, others may send little. */
-    enum { SETUP_ROUNDS = 16, SETUP_SHARE = 33, MOST = 100000, BRIDGED = 16, UNKNOWN = 64 };
-    const struct problem *const p = &e->problem;
+    enum { SETUP_ROUNDS = 16, SETUP_SHARE = 33, MOST = 100000 };
     const double rounds = log2_ceiling(p->size + p->remote_size);
-    const double peers = e->call->operation == OP_alltoall || e->call->operation == OP_allgather
-                             ? p->size + p->remote_size - 1
-                             : 1;
-    double bytes = 0;
-
-    if (!automatic)
-        return 0;
-    if (!problem_is_known(e) && e->call->operation != OP_barrier)
-        return p->remote_size > 0 ? BRIDGED : UNKNOWN;
-    if (problem_is_known(e))
-        bytes = peers * (double)p->bytes;
-    for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
-        bytes += (double)p->counts[i];
-    const double each = p->alpha * rounds + p->beta * bytes;
-    const double wanted = SETUP_SHARE * SETUP_ROUNDS * p->alpha * rounds / each;
+    const double wanted = SETUP_SHARE * SETUP_ROUNDS * p->alpha * rounds / each_ns;
 
     return wanted < MOST ? (int)wanted : MOST;
+}
+
+/* How long an instance takes at least, from what all members know alone: alpha, beta, sizes. */
+static double least_time(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+    double bytes = problem_is_known(e) ? (double)p->bytes : 0;
+
+    for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
+        bytes += (double)p->counts[i];
+    return p->alpha * log2_ceiling(p->size + p->remote_size) + p->beta * bytes;
 }
 
 static struct selection *selection_make(const struct execution *e, const struct key *key,
@@ -142,7 +136,9 @@ static struct selection *selection_make(const struct execution *e, const struct 
     s->arrivals =
         arrivals_make(semantics, k->size + k->remote_size, k->rank + (first ? 0 : k->remote_size),
                       e->call->root == k->rank, close ? FIRST_WINDOW : FIRST_WINDOW_AHEAD);
-    s->arrivals->position = -first_gap(e);
+    if (automatic)
+        s->arrivals->position = -gap_before(&e->problem, least_time(e));
+    s->problem = e->problem; /* for alpha and the sizes of the groups */
     s->state = STATE_OBSERVE;
     s->switches = switches && !(reproducible && e->reduces);
     s->count = 1;
@@ -315,6 +311,13 @@ void auto_end(struct call *c)
         explain_site(s, c->site);
     if (s->left)
         return;
+    if (automatic && s->instances == 1 && s->arrivals->semantics == SYNCHRONISES) {
+        /* Measured is better than worked out; the last to arrive has not waited. */
+        const int64_t least = private_least(c->comm, c->handle, c->exit_ns - c->enter_ns);
+
+        if (least > 0)
+            s->arrivals->position = -gap_before(&s->problem, (double)least);
+    }
     const struct moment m = {.arrival = c->enter_ns,
                              .exit = c->exit_ns,
                              .family = c->family,

@@ -135,6 +135,7 @@ struct selection {
     int64_t saved_ns;
     int64_t in_flight_ns[2]; /* what planned probes may lose, beyond what is in the budget */
     int64_t private_ns;      /* what making a private communicator takes */
+    struct problem problem;  /* of the first instance: alpha, and how many members there are */
     /* for people */
     uint64_t key;
     const struct communicator *comm;

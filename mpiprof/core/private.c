@@ -30,6 +30,27 @@ static int agreed(MPI_Comm comm, const struct communicator *k, bool made)
     return mine > 0 && all == k->remote_size;
 }
 
+/* The least of a value over all members; 0: it can't be told. On the user's communicator, in an
+ * operation that keeps all members together in any case. */
+int64_t private_least(const struct communicator *k, MPI_Comm comm, int64_t value)
+{
+    int64_t mine = -value, there = 0, here = 0;
+    MPI_Errhandler users;
+    const bool asked = pmpi.Comm_get_errhandler(comm, &users) == MPI_SUCCESS;
+
+    pmpi.Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    int error = pmpi.Allreduce(&mine, &there, 1, MPI_INT64_T, MPI_MAX, comm);
+
+    here = there;
+    if (error == MPI_SUCCESS && k->inter) /* the other group's; now ours comes back */
+        error = pmpi.Allreduce(&there, &here, 1, MPI_INT64_T, MPI_MAX, comm);
+    if (asked) {
+        pmpi.Comm_set_errhandler(comm, users);
+        pmpi.Errhandler_free(&users);
+    }
+    return error != MPI_SUCCESS ? 0 : -(here > there ? here : there);
+}
+
 /* The node of each member, for orders of a ring; called by all members of the new communicator. */
 static int *nodes_of(const struct communicator *k)
 {

@@ -75,6 +75,7 @@ void remarks_end(MPI_Comm comm);
 
 bool private_ready(struct communicator *k, MPI_Comm comm);
 uint64_t private_refused(void);
+int64_t private_least(const struct communicator *k, MPI_Comm comm, int64_t value);
 
 /* ---- key.c */
 
