@@ -103,10 +103,13 @@ void arrivals_next(struct arrivals *w, int length, int gap)
 
 static void start(struct arrivals *w, MPI_Comm comm, int sums, int maxima)
 {
-    pmpi.Iallreduce(w->sums, w->sums + SUMS * w->room, sums, MPI_INT64_T, MPI_SUM, comm,
-                    &w->requests[0]);
-    pmpi.Iallreduce(w->maxima, w->maxima + MAXIMA * w->room + EXTRAS, maxima, MPI_INT64_T, MPI_MAX,
-                    comm, &w->requests[1]);
+    w->requests[0] = w->requests[1] = MPI_REQUEST_NULL;
+    if (pmpi.Iallreduce(w->sums, w->sums + SUMS * w->room, sums, MPI_INT64_T, MPI_SUM, comm,
+                        &w->requests[0]) != MPI_SUCCESS)
+        w->requests[0] = MPI_REQUEST_NULL;
+    if (pmpi.Iallreduce(w->maxima, w->maxima + MAXIMA * w->room + EXTRAS, maxima, MPI_INT64_T,
+                        MPI_MAX, comm, &w->requests[1]) != MPI_SUCCESS)
+        w->requests[1] = MPI_REQUEST_NULL;
     w->stage++;
 }
 
@@ -125,7 +128,8 @@ static bool is_done(struct arrivals *w)
 static void finish(struct arrivals *w)
 {
     for (int i = 0; i < 2; i++)
-        pmpi.Wait(&w->requests[i], MPI_STATUS_IGNORE);
+        if (w->requests[i] != MPI_REQUEST_NULL)
+            pmpi.Wait(&w->requests[i], MPI_STATUS_IGNORE);
 }
 
 static const int64_t *sums_of_all(const struct arrivals *w, int which)
@@ -190,7 +194,7 @@ static void take_first(struct arrivals *w)
                                         .worst = last - first,
                                         .elapsed = (exits[i] - arrivals[i]) / w->members,
                                         .candidate = w->before[i].candidate,
-                                        .probe = w->before[i].probe};
+                                        .planned = w->before[i].planned};
     }
     memcpy(w->extras, maxima_of_all(w, 2), sizeof w->extras);
 }
@@ -317,8 +321,10 @@ void arrivals_drop(struct arrivals **all, int count, MPI_Comm comm)
             ++*users;
             dropped = d;
         }
+    const int waiting = *users; /* others may finish them from here on */
+
     recorder_unlock();
-    if (*users > 0)
+    if (waiting > 0)
         return;
     if (comm != MPI_COMM_NULL)
         pmpi.Comm_free(shared);

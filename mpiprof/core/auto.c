@@ -45,8 +45,16 @@ void ledger_grant(int64_t ns)
 
 void auto_start(bool chooses)
 {
+    /* Sessions alone: their first communicators may have no node leader in common. */
+    if (recorder.private == MPI_COMM_NULL && recorder.size > 1) {
+        if (chooses && recorder.rank == 0)
+            recorder_say(
+                "nothing is chosen automatically under Sessions: they have no common clock");
+        return;
+    }
     automatic = chooses;
     watching = true;
+    explain_start();
     reproducible = getenv("MPIPROF_REPRODUCIBLE") != NULL;
     if (began_ns == 0)
         began_ns = now_ns();
@@ -115,7 +123,7 @@ static int gap_before(const struct problem *p, double each_ns)
 static double least_time(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
-    double bytes = problem_is_known(e) ? (double)p->bytes : 0;
+    double bytes = problem_is_known(e) ? (double)(p->bytes + p->remote_bytes) : 0;
 
     for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
         bytes += (double)p->counts[i];
@@ -229,16 +237,18 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
         (!private_ready(c->comm, c->handle) || !candidate_fits(s->list[which].algorithm, e)))
         which = NATIVE;
     c->candidate = (uint8_t)which;
+    c->planned = probes ? s->plan[at] : NOBODY;
     c->choice = (uint8_t)(probes                   ? STATE_PROBE
                           : s->state == STATE_HOLD ? STATE_HOLD
                                                    : STATE_OBSERVE);
     return which != NATIVE ? &s->list[which] : NULL;
 }
 
-/* An instance that is not switched, but whose statistics are wanted. */
+/* An instance that is not switched, but whose statistics are wanted; at its end. */
 void auto_watch(struct execution *e, struct key *key)
 {
     e->call->key = key;
+    e->call->planned = NOBODY;
     if (key->selection == NULL && key->instances >= 1)
         key->selection = selection_make(e, key, false);
 }
@@ -284,8 +294,9 @@ static void results(struct selection *s, const struct call *c)
 
     keep_statistics(s, c->comm);
     s->private_ns = w->extras[EXTRA_PRIVATE];
-    /* All members are here, in an operation that keeps them together in any case. */
-    if (w->extras[EXTRA_STALE] > 0 && w->semantics == SYNCHRONISES && c->comm->everyone &&
+    /* All members are here, in an operation that keeps them together in any case; and no two
+     * threads at once, as MPI lets them not call on MPI_COMM_WORLD together. */
+    if (w->extras[EXTRA_STALE] > 0 && w->semantics == SYNCHRONISES && c->handle == MPI_COMM_WORLD &&
         recorder.private != MPI_COMM_NULL) {
         clock_synchronise("live");
         clock_share();
@@ -322,7 +333,7 @@ void auto_end(struct call *c)
                              .exit = c->exit_ns,
                              .family = c->family,
                              .candidate = c->candidate,
-                             .probe = c->choice == STATE_PROBE};
+                             .planned = c->planned};
 
     arrivals_note(s->arrivals, &m);
     if (arrivals_step(s->arrivals, c->comm->private))

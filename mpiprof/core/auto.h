@@ -42,14 +42,14 @@ struct sample {             /* one instance, over all members; ns */
     int64_t wait;           /* sum over the members */
     int latest;             /* the member that came last */
     int candidate;
-    bool probe;
+    int planned; /* the candidate that was to be probed, or NOBODY */
 };
 
 struct moment { /* one instance, on this rank */
     int64_t arrival, exit;
     struct family *family;
     int candidate;
-    bool probe;
+    int planned; /* the candidate that was to be probed, or NOBODY */
 };
 
 struct arrivals {
@@ -174,6 +174,7 @@ void statistics_add(struct family *f, const struct sample *r, int64_t message_ns
 
 /* ---- explain.c */
 
+void explain_start(void);
 void explain_key(struct selection *s, const struct execution *e);
 void explain_site(struct selection *s, const struct site *site);
 void explain_phase(struct selection *s);

@@ -127,7 +127,8 @@ struct offset {
     int64_t ahead_ns, error_ns, at_ns; /* at_ns 0: never compared */
     double rate, rate_error;
 };
-static struct offset common;
+static const struct offset never;
+static const struct offset *_Atomic known = &never; /* replaced, never changed: threads read it */
 static int64_t origin;
 static const double drift = 1e-5, wander = 2e-7;
 
@@ -144,19 +145,35 @@ static void answer(int leader)
     }
 }
 
+/* A few in a run: the old ones stay, as a reader may still be in them. */
+static void publish(struct offset now)
+{
+    struct offset *const made = malloc(sizeof *made);
+
+    if (made == NULL)
+        return;
+    *made = now;
+    atomic_store(&known, made);
+}
+
 /* From a comparison at a time of this node's clock. */
 static void compared(int64_t at, int64_t ahead, int64_t error)
 {
-    const struct offset before = common;
+    const struct offset before = *atomic_load(&known);
+    struct offset now = {ahead, error, at, before.rate, before.rate_error};
 
-    common = (struct offset){ahead, error, at, 0, drift};
+    if (before.at_ns == 0)
+        now.rate_error = drift;
     if (before.at_ns > 0 && at > before.at_ns) {
         const double span = (double)(at - before.at_ns);
+        const double rate_error = (double)(error + before.error_ns) / span + wander;
 
-        common.rate = (double)(ahead - before.ahead_ns) / span;
-        common.rate_error = (double)(error + before.error_ns) / span + wander;
-        common.rate_error = common.rate_error < drift ? common.rate_error : drift;
+        if (rate_error < drift) { /* else too short a span to say anything */
+            now.rate = (double)(ahead - before.ahead_ns) / span;
+            now.rate_error = rate_error;
+        }
     }
+    publish(now);
 }
 
 static void ask(int leader, const char *when)
@@ -217,10 +234,11 @@ void clock_share(void)
     all = malloc(sizeof *all * (size_t)size);
     if (all == NULL)
         abort();
-    pmpi.Allgather(&common, sizeof common, MPI_BYTE, all, sizeof common, MPI_BYTE,
-                   recorder.private);
+    struct offset mine = *atomic_load(&known);
+
+    pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, recorder.private);
     if (my_node >= 0)
-        common = all[leaders[my_node]];
+        publish(all[leaders[my_node]]);
     free(all);
     if (origin == 0)
         origin = now_ns();
@@ -230,21 +248,26 @@ void clock_share(void)
 /* A time of this node's clock on the first node's, since an origin that all share. */
 int64_t clock_common(int64_t ns)
 {
-    const double since = common.at_ns > 0 ? (double)(ns - common.at_ns) : 0;
+    const struct offset *const o = atomic_load(&known);
+    const double since = o->at_ns > 0 ? (double)(ns - o->at_ns) : 0;
 
-    return ns + common.ahead_ns + (int64_t)(common.rate * since) - origin;
+    return ns + o->ahead_ns + (int64_t)(o->rate * since) - origin;
 }
 
 /* How wrong that may be now. */
 int64_t clock_bound(void)
 {
-    if (common.at_ns == 0)
+    const struct offset *const o = atomic_load(&known);
+
+    if (o->at_ns == 0)
         return 0;
-    return common.error_ns + (int64_t)(common.rate_error * (double)(now_ns() - common.at_ns));
+    return o->error_ns + (int64_t)(o->rate_error * (double)(now_ns() - o->at_ns));
 }
 
 /* Whether comparing again would help. */
 bool clock_is_stale(void)
 {
-    return common.at_ns > 0 && clock_bound() > STALE_NS && clock_bound() > 2 * common.error_ns;
+    const struct offset *const o = atomic_load(&known);
+
+    return o->at_ns > 0 && clock_bound() > STALE_NS && clock_bound() > 2 * o->error_ns;
 }

@@ -45,9 +45,9 @@ static void take(struct selection *s)
         c->samples[c->seen++ % MOST_SAMPLES] = r->score;
         c->tried++;
         c->last_ns = r->score;
-        if (r->probe) {
-            c->got++;
-            if (c->seen > 1 || usual > 0)
+        if (r->planned != NOBODY) {
+            s->list[r->planned].got++;
+            if (r->candidate == r->planned && usual > 0)
                 ledger_lose(r->score > usual ? r->score - usual : 0);
         }
         if (r->candidate != NATIVE && s->native_ns > 0)
@@ -226,7 +226,8 @@ void decide(struct selection *s)
     if (w->extras[EXTRA_FAILED] > 0)
         give_up(s, "an operation on this communicator failed");
     /* Where the clocks' error is as large as what is compared, nothing can be told. */
-    const bool tells = s->switches && !s->left && w->extras[EXTRA_CLOCK] * 10 <= s->native_ns;
+    const int64_t usual = s->native_ns > 0 ? s->native_ns : candidate_median(&s->list[s->current]);
+    const bool tells = s->switches && !s->left && w->extras[EXTRA_CLOCK] * 10 <= usual;
 
     if (tells && s->state == STATE_OBSERVE)
         observe(s);

@@ -21,6 +21,19 @@
 
 static struct text words, plan; /* for the end, under recorder.lock */
 static int reductions_switched;
+enum { MOST_WORDS = 1 << 20 };
+static const char *plan_path; /* NULL: no plan is wanted */
+static bool told;             /* `--explain` */
+
+/* Once: a program may change its environment. */
+void explain_start(void)
+{
+    const char *const path = getenv("MPIPROF_PLAN_OUT");
+
+    if (path != NULL && plan_path == NULL)
+        plan_path = strdup(path);
+    told = getenv("MPIPROF_EXPLAIN") != NULL;
+}
 
 static const char *name_of(const struct candidate *c)
 {
@@ -282,8 +295,10 @@ void explain_end(struct selection *s)
              (long long)s->saved_ns);
     line_end(&t);
     recorder_lock();
-    put_words(s);
-    if (s->state == STATE_HOLD && s->current != NATIVE)
+    if (told && words.length < MOST_WORDS)
+        put_words(s);
+    if (plan_path != NULL && plan.length < MOST_WORDS && s->state == STATE_HOLD &&
+        s->current != NATIVE)
         put_plan(s);
     recorder_unlock();
     text_free(&s->history);
@@ -332,8 +347,6 @@ static void plan_write(const char *path)
 
 void explain_finish(MPI_Comm comm)
 {
-    const char *const to = getenv("MPIPROF_PLAN_OUT");
-    const bool told = getenv("MPIPROF_EXPLAIN") != NULL;
     char *rest = NULL;
 
     if (told) {
@@ -344,10 +357,10 @@ void explain_finish(MPI_Comm comm)
         if (words.length == 0 && recorder.rank == 0)
             recorder_say("nothing was worth probing: too few calls, or too little time in them");
     }
-    if (to != NULL) {
+    if (plan_path != NULL) {
         collect(&plan, comm);
         if (recorder.rank == 0)
-            plan_write(to);
+            plan_write(plan_path);
     }
     text_free(&words);
     text_free(&plan);

@@ -237,10 +237,10 @@ int key_choice(struct key *key, const struct execution *e, const struct asked *q
 {
     const struct communicator *const k = e->call->comm;
 
-    key->instances++;
+    key->choices++;
     if (communicator_leads(k))
         listen(key, e, q);
-    if (is_power_of_two(key->instances)) {
+    if (is_power_of_two(key->choices)) {
         int32_t told = key->wished;
 
         if (pmpi.Bcast(&told, sizeof told, MPI_BYTE, 0, k->private) != MPI_SUCCESS)

@@ -157,7 +157,8 @@ void probe_lap(struct selection *s)
 void probe_conclude(struct selection *s, int choice, const char *why)
 {
     s->state = STATE_HOLD;
-    s->patience = s->phase > 1 && choice == s->before ? 2 * s->patience : FIRST_PATIENCE;
+    s->patience =
+        s->phase > 1 && choice == s->before && s->patience > 0 ? 2 * s->patience : FIRST_PATIENCE;
     s->next_phase = s->instances + s->patience;
     s->current = choice;
     s->reference.count = 0;

@@ -307,7 +307,7 @@ static void call_retract(struct call *c)
 /* After the native routine; true: it succeeded and its arguments may be read. */
 bool call_end(struct call *c, int error)
 {
-    if (c->site != NULL || c->key != NULL)
+    if (c->site != NULL || c->key != NULL || c->watched)
         c->exit_ns = now_ns();
     if (error != MPI_SUCCESS) {
         c->refused = c->comm != NULL && error_is_local(error);
@@ -376,7 +376,7 @@ void call_leave(struct call *c)
 {
     struct thread *const t = &self;
 
-    if (c->key != NULL)
+    if (c->key != NULL || c->watched)
         switch_end(c);
     t->depth = 0;
     if (c->begin_ns != 0 && c->exit_ns != 0)

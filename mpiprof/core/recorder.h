@@ -246,7 +246,8 @@ struct call {
     bool counted, wide;
     bool refused;    /* by the library's check of its arguments: it has taken part in nothing */
     struct key *key; /* auto.c: its statistics are wanted */
-    uint8_t choice, candidate;
+    bool watched;    /* select.c: not switched, but looked at */
+    uint8_t choice, candidate, planned;
 };
 struct side {
     const void *count, *counts, *displs, *type, *types;

@@ -55,7 +55,7 @@ int64_t select_fingerprint(void)
     const char *const texts[] = {getenv("MPIPROF_SWITCH"), getenv("MPIPROF_SWITCH_MODEL"),
                                  getenv("MPIPROF_AUTO"),   getenv("MPIPROF_REPRODUCIBLE"),
                                  getenv("MPIPROF_RECORD"), getenv("MPIPROF_EXPLAIN")};
-    uint64_t h = pmpi.can_switch;
+    uint64_t h = pmpi.can_switch + 2u * (getenv("MPIPROF_PLAN_OUT") != NULL);
 
     for (int i = 0; i < 6; i++)
         for (const char *s = texts[i]; s != NULL && *s != '\0'; s++)
@@ -375,15 +375,19 @@ static void run(struct execution *e)
     schedule_free(&e->context);
 }
 
-/* An operation that is not switched, but whose statistics are wanted. */
-static void watch(struct execution *e)
+/* An operation that is not switched, but whose statistics are wanted: when the library has accepted
+ * its arguments, as a call that it refuses has taken part in nothing. */
+static void watch(struct call *c)
 {
-    const struct call *const c = e->call;
     struct communicator *const k = c->comm;
+    struct execution e = {.call = c};
 
-    e->problem = (struct problem){.size = k->size, .root = c->root, .alpha = alpha, .beta = beta};
-    if (!k->local && k->size + k->remote_size > 1 && auto_takes(c))
-        auto_watch(e, key_find(k, key_hash(e), c->sequence));
+    e.problem = (struct problem){.size = k->size,
+                                 .remote_size = k->inter ? k->remote_size : 0,
+                                 .root = c->root,
+                                 .alpha = alpha,
+                                 .beta = beta};
+    auto_watch(&e, key_find(k, key_hash(&e), c->sequence));
 }
 
 /* True: the call has run on one of our algorithms, with this result. */
@@ -399,7 +403,7 @@ bool switch_run(struct call *c, const struct arguments *a, int *error)
     if (c->enter_ns == 0) /* a call that is not recorded */
         c->enter_ns = now_ns();
     if (!switched[c->operation][k->inter]) {
-        watch(&e);
+        c->watched = !k->local && k->size + k->remote_size > 1 && auto_takes(c);
         return false;
     }
     if (k->local || k->size + k->remote_size < 2 || (k->inter && c->root != ROOT_NONE) ||
@@ -438,5 +442,8 @@ bool switch_run(struct call *c, const struct arguments *a, int *error)
 /* The last thing in a call. */
 void switch_end(struct call *c)
 {
-    auto_end(c);
+    if (c->watched && !c->refused)
+        watch(c);
+    if (c->key != NULL)
+        auto_end(c);
 }

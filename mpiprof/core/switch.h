@@ -82,8 +82,9 @@ int64_t private_least(const struct communicator *k, MPI_Comm comm, int64_t value
 struct selection;
 struct key {
     uint64_t hash;
-    uint32_t used; /* sequence number of its last instance */
-    uint32_t instances;
+    uint32_t used;           /* sequence number of its last instance */
+    uint32_t instances;      /* auto.c's count */
+    uint32_t choices;        /* key_choice's */
     int agreed;              /* a rule, the same on all members; RULE_NONE: no call site's */
     int wished;              /* rank 0: the first named of what its call sites wish */
     const struct site *site; /* rank 0: the first, and what the others are noted in */

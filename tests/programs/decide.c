@@ -81,7 +81,7 @@ static struct sample instance(int candidate, bool probe, bool later, double nois
                            .worst = score / 2,
                            .latest = later ? 5 : 2,
                            .candidate = candidate,
-                           .probe = probe};
+                           .planned = probe ? candidate : NOBODY};
 }
 
 int main(int argc, char **argv)
