@@ -142,6 +142,7 @@ struct selection {
     const struct site *sites[4];
     int site_count, root, operation;
     int64_t bytes, message_ns;
+    bool known;          /* the bytes, to all members */
     bool written;        /* to selection.jsonl */
     struct text history; /* when it changed and why, in words */
 };

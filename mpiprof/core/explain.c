@@ -62,11 +62,13 @@ static void line_end(struct text *t)
 
 /* ---- as it happens */
 
-static int64_t bytes_of(const struct problem *p)
+/* Of all that the members know; where each knows its own only, of this one. */
+static int64_t bytes_of(const struct execution *e)
 {
+    const struct problem *const p = &e->problem;
     int64_t total = p->bytes;
 
-    for (int i = 0; p->counts != NULL && i < p->size; i++)
+    for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
         total += p->counts[i];
     return total;
 }
@@ -75,10 +77,10 @@ static int64_t bytes_of(const struct problem *p)
 static int64_t message_bytes(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
-    const bool several = e->call->operation == OP_alltoallv ||
-                         (p->counts != NULL && e->call->operation != OP_reduce_scatter);
 
-    return p->counts == NULL ? p->bytes : several ? bytes_of(p) / p->size : bytes_of(p);
+    if (p->counts == NULL || !problem_is_known(e))
+        return p->bytes;
+    return e->call->operation == OP_reduce_scatter ? bytes_of(e) : bytes_of(e) / p->size;
 }
 
 void explain_key(struct selection *s, const struct execution *e)
@@ -86,7 +88,8 @@ void explain_key(struct selection *s, const struct execution *e)
     s->comm = e->call->comm;
     s->operation = e->call->operation;
     s->root = e->call->root;
-    s->bytes = bytes_of(&e->problem);
+    s->bytes = bytes_of(e);
+    s->known = problem_is_known(e);
     s->message_ns = (int64_t)(e->problem.alpha + e->problem.beta * (double)message_bytes(e));
 }
 
@@ -223,7 +226,8 @@ static void put_entry(const struct selection *s, struct text *t)
     to = s->bytes > 64 ? to : s->bytes;
     text_add(t, "  {\"operation\": \"%s\", \"size\": %d, ", operation_names[s->operation],
              s->comm->size + s->comm->remote_size);
-    text_add(t, "\"bytes\": {\"from\": %lld, \"to\": %lld}, ", (long long)from, (long long)to);
+    if (s->known)
+        text_add(t, "\"bytes\": {\"from\": %lld, \"to\": %lld}, ", (long long)from, (long long)to);
     if (s->site_count > 0 && s->sites[0]->name != NULL && strchr(s->sites[0]->name, ':') != NULL) {
         text_add(t, "\"call_sites\": [");
         text_json(t, s->sites[0]->name, -1);
@@ -263,7 +267,9 @@ static void put_plan(const struct selection *s)
 
 static void put_words(const struct selection *s)
 {
-    text_add(&words, "%s of %lld bytes", operation_names[s->operation], (long long)s->bytes);
+    text_add(&words, "%s", operation_names[s->operation]);
+    if (s->known)
+        text_add(&words, " of %lld bytes", (long long)s->bytes);
     for (int i = 0; i < s->site_count; i++)
         text_add(&words, "%s%s", i == 0 ? " at " : ", ",
                  s->sites[i]->name != NULL ? s->sites[i]->name : "?");
