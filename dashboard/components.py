@@ -13,7 +13,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.errors import MpiprofError
-from mpiprof.reports import wording
+from mpiprof.reports import colours, wording
 from mpiprof.reports.units import duration, share
 
 from . import theme
@@ -73,7 +73,7 @@ def later(name: str, **more: Any) -> Component:
         target_components=target,
         delay_show=400,
         type="dot",
-        color=theme.BLUE,
+        color=colours.BLUE,
         overlay_style={"visibility": "visible", "opacity": 0.5},
     )
 

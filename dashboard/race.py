@@ -20,6 +20,7 @@ from mpiprof.model.schedule import Problem
 from mpiprof.trace.types import Float
 from mpiprof.tune import predict, result, work
 from mpiprof.tune.candidates import candidates
+from mpiprof.tune.gains import gain_of
 from mpiprof.tune.work import Pattern, Work
 
 from .data import Data
@@ -87,17 +88,7 @@ def gains(data: Data) -> list[Gain]:
         verdicts = [verdict(data, simulated(data, w)) for w in few]
     except MpiprofError:
         return []
-    return [
-        Gain(
-            v.result.work.callsite,
-            v.best,
-            v.saved(v.gain_ns),
-            v.saved(v.gain_ns - max(v.low_ns, 0.0)),
-            "simulated",
-        )
-        for v in verdicts
-        if v.worth == result.YES
-    ]
+    return [gain_of(v) for v in verdicts if v.worth == result.YES]
 
 
 def sizes(data: Data, asked: Work) -> pd.DataFrame:

@@ -6,38 +6,13 @@ import zlib
 
 import plotly.graph_objects as go
 
-from mpiprof.analysis.operations import base_operation
+from mpiprof.reports.colours import CYCLE, GREEN, GREY
 
-BLUE, ORANGE, GREEN, PINK = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
-SKY, RED, OLIVE, GREY = "#56B4E9", "#D55E00", "#A89B00", "#8A94A0"
-CYCLE = (BLUE, ORANGE, GREEN, PINK, SKY, RED, OLIVE, GREY)
-WAITING, WORK, OUTSIDE, MESSAGES = RED, BLUE, "#9AA5B1", SKY
+OUTSIDE = "#9AA5B1"
 BALANCED = GREEN
 SEQUENTIAL = "Cividis"  # made for colour blindness; from dark blue to yellow
 FONT = "Inter, system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
-
-# Operations that occur together get colours apart; those that do the same for all ranks share one.
-FAMILIES = {
-    "allreduce": BLUE,
-    "alltoall": ORANGE,
-    "allgather": GREEN,
-    "bcast": PINK,
-    "barrier": GREY,
-    "reduce": SKY,
-    "reduce_scatter": SKY,
-    "reduce_scatter_block": SKY,
-    "gather": OLIVE,
-    "scatter": OLIVE,
-    "scan": RED,
-    "exscan": RED,
-}
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-
-
-def operation_colour(operation: str) -> str:
-    """Return the colour of an operation, the same on all pages."""
-    base = base_operation(operation).removeprefix("neighbor_")
-    return FAMILIES.get(base) or FAMILIES.get(base.rstrip("vw"), GREY)
 
 
 def algorithm_colour(algorithm: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpiprof.reports import colours
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float, Int
 
@@ -103,7 +104,7 @@ def states(
     ]
     if colour == "waiting":
         of_class = np.where(passing, 0, -1).astype(np.int64) if passing else np.zeros(0, np.int64)
-        return States(["waiting", "own part"], [theme.WAITING, theme.WORK], of_class)
+        return States(["waiting", "own part"], [colours.WAITING, colours.WORK], of_class)
     values = known.algorithm if colour == "algorithm" else known.operation
     names = list(dict.fromkeys(values))
     if len(names) > STATES:
@@ -113,15 +114,15 @@ def states(
         number.get(value, len(names) - 1) if good else -1
         for value, good in zip(values, passing, strict=True)
     ]
-    paint = theme.algorithm_colour if colour == "algorithm" else theme.operation_colour
+    paint = theme.algorithm_colour if colour == "algorithm" else colours.operation_colour
     return States(names, apart([paint(name) for name in names]), np.array(found, np.int64))
 
 
-def apart(colours: Sequence[str]) -> list[str]:
+def apart(wanted: Sequence[str]) -> list[str]:
     """Return colours with those that occur again replaced by free ones, as far as there are."""
-    free = [c for c in theme.CYCLE if c not in colours]
+    free = [c for c in colours.CYCLE if c not in wanted]
     found: list[str] = []
-    for colour in colours:
+    for colour in wanted:
         found.append(free.pop(0) if colour in found and free else colour)
     return found
 

@@ -10,6 +10,7 @@ from mpiprof.dashboard.figures import algorithms, axes, callsite, compare, overv
 
 from mpiprof.model import setting
 from mpiprof.model.simulate import simulate
+from mpiprof.reports import colours
 
 MS = 1e6
 NO_PHASES = pd.DataFrame(columns=["first_instance", "last_instance"])
@@ -28,7 +29,7 @@ def test_the_time_bar_adds_up_to_all() -> None:
     parts = pd.DataFrame({"part": ["outside", "work", "waiting"], "ns": [50.0, 30.0, 20.0]})
     figure = overview.time_bar(parts)
     assert [bar.x[0] for bar in figure.data] == pytest.approx([50, 30, 20])
-    assert figure.data[2].marker.color == theme.WAITING
+    assert figure.data[2].marker.color == colours.WAITING
 
 
 def test_ranks_are_aggregated_to_what_can_be_seen() -> None:
@@ -188,12 +189,12 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_colours_can_be_told_apart_without_seeing_hue() -> None:
-    assert contrast(theme.WAITING, theme.OUTSIDE) > 1.4
-    assert contrast(theme.WORK, theme.OUTSIDE) > 1.4
+    assert contrast(colours.WAITING, theme.OUTSIDE) > 1.4
+    assert contrast(colours.WORK, theme.OUTSIDE) > 1.4
     operations = ("allreduce", "alltoall", "allgather", "bcast", "barrier", "gather")
-    assert len({theme.operation_colour(name) for name in operations}) == len(operations)
+    assert len({colours.operation_colour(name) for name in operations}) == len(operations)
 
 
 @pytest.mark.parametrize("name", ["iallreduce", "allreduce_init", "allreduce"])
 def test_an_operation_has_one_colour_in_all_its_forms(name: str) -> None:
-    assert theme.operation_colour(name) == theme.operation_colour("allreduce")
+    assert colours.operation_colour(name) == colours.operation_colour("allreduce")

@@ -10,6 +10,7 @@ import tune_traces
 from test_tune_verb import tune
 
 from mpiprof.errors import TraceError
+from mpiprof.trace.selection import FILE
 from mpiprof.tune import plan, selection
 
 KEY = {
@@ -31,7 +32,16 @@ def lines(key: str, won: str, sites: list[str], saved: int = 10**9, **more: obje
     for name, score in (("native", 367e6), (won, 94e6)):
         trial = {"kind": "trial", "key": key, "phase": 1, "algorithm": name, "instances": 6}
         made.append(trial | {"score_ns": int(score), "error_ns": 10**6})
-    made.append({"kind": "choice", "key": key, "phase": 1, "instance": 40, "algorithm": won})
+    made.append(
+        {
+            "kind": "choice",
+            "key": key,
+            "phase": 1,
+            "instance": 40,
+            "algorithm": won,
+            "why": "it is faster",
+        }
+    )
     end = {"kind": "end", "key": key, "instances": 300, "probes": 38, "saved_ns": saved}
     made.append(end | {"algorithm": won})
     return [json.dumps(line) for line in made]
@@ -41,7 +51,7 @@ def write(folder: Path, *parts: list[str], cut: str = "") -> Path:
     """Write a trace folder's selection."""
     folder.mkdir(exist_ok=True)
     text = "".join(line + "\n" for part in parts for line in part)
-    (folder / selection.NAME).write_text(text + cut)
+    (folder / FILE).write_text(text + cut)
     return folder
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from mpiprof.model.simulate import Timing
+from mpiprof.reports import colours
 from mpiprof.reports.units import duration, size
 
 from .. import theme
@@ -30,14 +31,14 @@ def space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
         begin, end = float(timing.arrivals[i]) / scale, float(timing.finish[i]) / scale
         figure.add_scatter(
             x=[begin, end], y=[i, i], mode="lines+markers", showlegend=False,
-            line={"color": theme.GREY, "width": 3},
-            marker={"symbol": ["line-ns-open", "square"], "size": [10, 6], "color": theme.GREY,
+            line={"color": colours.GREY, "width": 3},
+            marker={"symbol": ["line-ns-open", "square"], "size": [10, 6], "color": colours.GREY,
                     "line": {"width": 2}},
             hovertemplate=f"process {names[i]}: from {duration(begin * scale)} to "
             f"{duration(end * scale)}<extra></extra>",
         )  # fmt: skip
-    for colour in range(len(theme.CYCLE) - 1):
-        chosen = [m for m in messages if m.round % (len(theme.CYCLE) - 1) == colour]
+    for colour in range(len(colours.CYCLE) - 1):
+        chosen = [m for m in messages if m.round % (len(colours.CYCLE) - 1) == colour]
         if not chosen:
             continue
         x = [v for m in chosen for v in (m.start / scale, m.end / scale, None)]
@@ -49,7 +50,7 @@ def space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
         ]
         figure.add_scatter(
             x=x, y=y, mode="lines", showlegend=False, hoverinfo="text",
-            line={"color": theme.CYCLE[colour], "width": 1.4},
+            line={"color": colours.CYCLE[colour], "width": 1.4},
             text=[t for one in told for t in (one, one, "")],
         )  # fmt: skip
     figure.update_layout(
@@ -82,7 +83,7 @@ def race(table: pd.DataFrame) -> go.Figure:
         x=others["score_ns"] / scale,
         orientation="h",
         name="simulated",
-        marker={"color": theme.BLUE, "line": {"width": 0}},
+        marker={"color": colours.BLUE, "line": {"width": 0}},
         text=[duration(v) for v in others["score_ns"]],
         textposition="auto",
         customdata=[str(text)[:200] for text in others["algorithm"]],
@@ -93,7 +94,7 @@ def race(table: pd.DataFrame) -> go.Figure:
         at = largest * 1.15 if beyond else measured
         figure.add_vline(
             x=at / scale,
-            line={"color": theme.RED, "width": 2, "dash": "dot" if beyond else "solid"},
+            line={"color": colours.RED, "width": 2, "dash": "dot" if beyond else "solid"},
             annotation={
                 "text": f"{_short(name)} now, measured: {duration(measured)}" + " →" * beyond,
                 "xanchor": "right" if beyond else "auto",
@@ -125,7 +126,7 @@ def race_over_sizes(table: pd.DataFrame) -> go.Figure:
             y=part["score_ns"] / 1e6,
             mode="lines+markers",
             name=str(name),
-            line={"color": theme.CYCLE[i % 8], "dash": theme.DASHES[i // 8 % len(theme.DASHES)]},
+            line={"color": colours.CYCLE[i % 8], "dash": theme.DASHES[i // 8 % len(theme.DASHES)]},
             customdata=unit_text,
             hovertemplate=f"{name} on %{{x}} processes<br>%{{customdata}}<extra></extra>",
         )

@@ -7,6 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from mpiprof.analysis.callsites import RANGE_NAMES, RANGES
+from mpiprof.reports import colours
 from mpiprof.reports.units import duration, factor, share
 from mpiprof.trace.types import Float, Int
 
@@ -26,9 +27,12 @@ def factors(instances: pd.DataFrame, phases: pd.DataFrame, switches: pd.DataFram
     """
     known = bool(instances["worst_factor"].notna().any())
     columns = (
-        [("worst_factor", "worst ω/T", theme.RED), ("average_factor", "average δ/T", theme.BLUE)]
+        [
+            ("worst_factor", "worst ω/T", colours.RED),
+            ("average_factor", "average δ/T", colours.BLUE),
+        ]
         if known
-        else [("worst_imbalance_ns", "ω (ns)", theme.RED)]
+        else [("worst_imbalance_ns", "ω (ns)", colours.RED)]
     )
     numbers = instances["number"].to_numpy(np.int64)
     starts = axes.edges(len(numbers), MOST_POINTS)
@@ -76,7 +80,7 @@ def _bands(figure: go.Figure, phases: pd.DataFrame) -> None:
         figure.add_vrect(
             x0=row["first_instance"] - 0.5,
             x1=row["last_instance"] + 0.5,
-            fillcolor=theme.GREY,
+            fillcolor=colours.GREY,
             opacity=0.14 if i % 2 else 0.04,
             line_width=0,
             annotation={"text": f"phase {i + 1}", "font": {"size": 11}},
@@ -86,7 +90,9 @@ def _bands(figure: go.Figure, phases: pd.DataFrame) -> None:
 
 def _switches(figure: go.Figure, switches: pd.DataFrame) -> None:
     for row in switches.head(MOST_BANDS).to_dict("records"):
-        figure.add_vline(x=row["number"], line={"color": theme.GREEN, "width": 1.2, "dash": "dot"})
+        figure.add_vline(
+            x=row["number"], line={"color": colours.GREEN, "width": 1.2, "dash": "dot"}
+        )
     if not len(switches):
         return
     figure.add_scatter(
@@ -94,7 +100,7 @@ def _switches(figure: go.Figure, switches: pd.DataFrame) -> None:
         y=[1] * len(switches),
         mode="markers",
         name="algorithm changes",
-        marker={"symbol": "diamond", "size": 9, "color": theme.GREEN},
+        marker={"symbol": "diamond", "size": 9, "color": colours.GREEN},
         customdata=[str(text)[:200] for text in switches["algorithm"]],
         hovertemplate="from instance %{x} on<br>%{customdata}<extra></extra>",
     )
@@ -112,7 +118,7 @@ def _probes(figure: go.Figure, instances: pd.DataFrame, column: str) -> None:
         y=np.full(len(shown), values[values > 0].min()),
         mode="markers",
         name="probes",
-        marker={"symbol": "triangle-up", "size": 6, "color": theme.GREEN},
+        marker={"symbol": "triangle-up", "size": 6, "color": colours.GREEN},
         customdata=[str(text)[:200] for text in shown["algorithm"]],
         hovertemplate="instance %{x} probes<br>%{customdata}<extra></extra>",
     )
@@ -178,8 +184,8 @@ def instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> go.Fig
     figure = go.Figure()
     inside = np.where(np.isnan(end), late.max() - late, end - late)
     for name, base, length, colour in (
-        ("waits for others", late, wait, theme.WAITING),
-        ("the rest of the call", late + wait, inside - wait, theme.WORK),
+        ("waits for others", late, wait, colours.WAITING),
+        ("the rest of the call", late + wait, inside - wait, colours.WORK),
     ):
         figure.add_bar(
             y=names,
@@ -202,7 +208,8 @@ def instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> go.Fig
         )
     figure.add_scatter(
         x=late / scale, y=names, mode="markers", name="arrival",
-        marker={"symbol": "line-ns-open", "size": 11, "color": theme.ORANGE, "line": {"width": 3}},
+        marker={"symbol": "line-ns-open", "size": 11, "color": colours.ORANGE,
+                "line": {"width": 3}},
         hoverinfo="skip",
     )  # fmt: skip
     _figure_one_marks(figure, (arrival - begin).astype(np.float64), scale, message_ns)
@@ -222,7 +229,7 @@ def _figure_one_marks(figure: go.Figure, late: Float, scale: float, message_ns: 
     """Mark the mean arrival, and ω as a bracket above the ranks."""
     mean, last = float(late.mean()), float(late.max())
     figure.add_vline(
-        x=mean / scale, line={"dash": "dash", "width": 1.2, "color": theme.GREY},
+        x=mean / scale, line={"dash": "dash", "width": 1.2, "color": colours.GREY},
         annotation={"text": "ā", "font": {"size": 13}}, annotation_position="bottom right",
     )  # fmt: skip
     text = f"ω = {duration(last)}"
@@ -230,7 +237,7 @@ def _figure_one_marks(figure: go.Figure, late: Float, scale: float, message_ns: 
         text += f" = {factor(last / message_ns)} T"
     figure.add_shape(
         type="line", x0=0, x1=last / scale, y0=1.03, y1=1.03, yref="paper",
-        line={"width": 2, "color": theme.ORANGE},
+        line={"width": 2, "color": colours.ORANGE},
     )  # fmt: skip
     figure.add_annotation(
         text=text,
@@ -267,13 +274,14 @@ def late_ranks(table: pd.DataFrame, instances: int) -> go.Figure:
     hosts = table["where"].to_numpy()[starts]
     figure = go.Figure()
     figure.add_bar(
-        x=names, y=last, name="comes last in", marker={"color": theme.ORANGE, "line": {"width": 0}},
+        x=names, y=last, name="comes last in",
+        marker={"color": colours.ORANGE, "line": {"width": 0}},
         customdata=hosts, hovertemplate="rank %{x} on %{customdata}<br>last in %{y:.3~g} % of the "
         "instances<extra></extra>",
     )  # fmt: skip
     figure.add_scatter(
         x=names, y=mean / scale, name="mean lateness", yaxis="y2", mode="markers",
-        marker={"color": theme.BLUE, "size": 7 if len(names) < 100 else 4},
+        marker={"color": colours.BLUE, "size": 7 if len(names) < 100 else 4},
         customdata=np.stack([axes.durations(mean), hosts], 1),
         hovertemplate="rank %{x} on %{customdata[1]}<br>mean lateness %{customdata[0]}"
         "<extra></extra>",
@@ -303,7 +311,7 @@ def distribution(worst_factors: Float) -> go.Figure:
     figure = go.Figure()
     for title, chosen, colour in (
         ("balanced", slice(0, 1), theme.BALANCED),
-        ("imbalanced", slice(1, None), theme.RED),
+        ("imbalanced", slice(1, None), colours.RED),
     ):
         figure.add_bar(
             x=names[chosen],
@@ -313,7 +321,7 @@ def distribution(worst_factors: Float) -> go.Figure:
             customdata=counts[chosen],
             hovertemplate="ω/T %{x}<br>%{y:.3~g} % of instances (%{customdata})<extra></extra>",
         )
-    figure.add_vline(x=0.5, line={"dash": "dash", "color": theme.GREY, "width": 1.2})
+    figure.add_vline(x=0.5, line={"dash": "dash", "color": colours.GREY, "width": 1.2})
     figure.update_layout(
         height=280,
         xaxis={"title": "worst-case imbalance factor ω/T", "type": "category",
@@ -337,7 +345,7 @@ def shares(table: pd.DataFrame) -> go.Figure:
             y=[name],
             x=[100 * value],
             orientation="h",
-            marker={"color": theme.CYCLE[i], "line": {"width": 0}},
+            marker={"color": colours.CYCLE[i], "line": {"width": 0}},
             error_x={
                 "type": "data",
                 "symmetric": False,

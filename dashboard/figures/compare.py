@@ -7,15 +7,15 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from mpiprof.analysis.callsites import RANGE_NAMES
+from mpiprof.reports import colours
 from mpiprof.reports.units import share
 from mpiprof.trace.types import Float
 
-from .. import theme
 from . import axes
 from .callsite import in_ranges
 from .overview import COLOURS, TITLES
 
-FIRST, OTHER = theme.GREY, theme.BLUE
+FIRST, OTHER = colours.GREY, colours.BLUE
 MOST_SITES = 15
 
 

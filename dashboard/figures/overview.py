@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from mpiprof.reports import colours
 from mpiprof.reports.units import duration, share
 
 from .. import theme
@@ -13,10 +14,10 @@ from . import axes
 
 COLOURS = {
     "outside": theme.OUTSIDE,
-    "point to point": theme.SKY,
-    "work": theme.WORK,
-    "waiting": theme.WAITING,
-    "other collectives": theme.OLIVE,
+    "point to point": colours.SKY,
+    "work": colours.WORK,
+    "waiting": colours.WAITING,
+    "other collectives": colours.OLIVE,
 }
 TITLES = {
     "outside": "outside MPI collectives",
@@ -76,8 +77,8 @@ def ranks(table: pd.DataFrame) -> go.Figure:
     hosts = table["where"].to_numpy()[starts]
     figure = go.Figure()
     for column, sign, name, colour in (
-        ("wait_ns", 1, "waits", theme.WAITING),
-        ("caused_ns", -1, "is waited for", theme.BLUE),
+        ("wait_ns", 1, "waits", colours.WAITING),
+        ("caused_ns", -1, "is waited for", colours.BLUE),
     ):
         values = means[column]
         figure.add_bar(

@@ -8,10 +8,10 @@ import dash
 from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
-from mpiprof.reports import text, wording
+from mpiprof.reports import colours, text, wording
 from mpiprof.reports.units import count, duration, share
 
-from .. import components, explain, live, tables, theme
+from .. import components, explain, live, tables
 from .. import state as states
 from ..data import Context, Data
 from ..figures import overview as figures
@@ -119,7 +119,7 @@ def site_bars(
                 row["operation"],
                 told,
                 value / largest,
-                theme.operation_colour(row["operation"]),
+                colours.operation_colour(row["operation"]),
                 "/callsites" + state.shared().with_own(callsite=row["callsite"]).query(),
             )
         )

@@ -15,7 +15,7 @@ import numpy as np
 from mpiprof import __version__
 from mpiprof.analysis import pictures
 from mpiprof.analysis.callsites import RANGE_NAMES
-from mpiprof.reports import svg, text, wording
+from mpiprof.reports import colours, svg, text, wording
 from mpiprof.reports.places import place, places
 from mpiprof.reports.units import count, duration, factor, share, size
 
@@ -28,6 +28,7 @@ ROWS, SITE_ROWS = 256, 96  # of ranks, in the timeline and in a call site's pict
 COLUMNS, SITE_COLUMNS = 1000, 250
 LONGEST, LONGEST_TEXT = 300, 2000  # characters of a name, and of a paragraph
 
+OUTSIDE = "#c3cad2"  # fainter than what is in collectives
 STYLE = """
 :root { color-scheme: light dark; --ink: #1f2730; --faint: #5d6875; --ground: #fff;
   --card: #f6f7f9; --line: #d9dee4; --accent: #0072b2 }
@@ -115,13 +116,13 @@ def _time(trace: Trace, shares: Shares) -> list[str]:
     waiting = float(trace.callsites["total_wait_ns"].sum())
     messages = min(float(shares.point_to_point_ns), max(total - inside, 0.0))
     parts = [
-        ("outside MPI collectives", max(total - inside - messages, 0.0), svg.OUTSIDE),
-        ("point-to-point and completion calls", messages, svg.MESSAGES),
-        ("collectives' own work", max(inside - waiting, 0.0), svg.WORK),
-        ("waiting for others in collectives", waiting, svg.WAITING),
+        ("outside MPI collectives", max(total - inside - messages, 0.0), OUTSIDE),
+        ("point-to-point and completion calls", messages, colours.MESSAGES),
+        ("collectives' own work", max(inside - waiting, 0.0), colours.WORK),
+        ("waiting for others in collectives", waiting, colours.WAITING),
     ]
     if trace.record == "summary":
-        parts = [parts[0], ("collectives", inside, svg.WORK)]
+        parts = [parts[0], ("collectives", inside, colours.WORK)]
     bar = svg.stack(parts, duration)
     return ['<h2 id="time">Where the time of all ranks went</h2>', f"<figure>{bar}</figure>"]
 
@@ -228,12 +229,12 @@ def _site_pictures(trace: Trace, site: Site) -> list[str]:
             svg.heat(site.lateness, trace.ranks, across, duration, "after the first arrival"),
             "How late each rank comes, from instance to instance",
         ),
-        (svg.bars(ranks, svg.RED, "latest ranks"), "The latest ranks: mean lateness"),
+        (svg.bars(ranks, colours.RED, "latest ranks"), "The latest ranks: mean lateness"),
     ]
     if site.instances > 1:
         drawn = svg.line(site.worst_imbalance, across, duration, "ω over instances")
         shown.insert(1, (drawn, "ω, the last arrival after the first, over instances"))
     if site.instances > 1 and site.ranges.sum():
-        drawn = svg.bars(spread, svg.BLUE, "distribution of ω/T")
+        drawn = svg.bars(spread, colours.BLUE, "distribution of ω/T")
         shown.append((drawn, "Instances by ω/T; below 1 the arrivals are balanced"))
     return [f"<figure><figcaption>{words}</figcaption>{it}</figure>" for it, words in shown]

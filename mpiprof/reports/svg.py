@@ -13,26 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.analysis.operations import base_operation
 from mpiprof.reports import png
+from mpiprof.reports.colours import BLUE, operation_colour
 
-BLUE, ORANGE, GREEN, PINK = "#0072b2", "#e69f00", "#009e73", "#cc79a7"
-SKY, RED, OLIVE, GREY = "#56b4e9", "#d55e00", "#a89b00", "#8a94a0"
-OUTSIDE, MESSAGES, WORK, WAITING = "#c3cad2", SKY, BLUE, RED
-FAMILIES = {
-    "allreduce": BLUE,
-    "alltoall": ORANGE,
-    "allgather": GREEN,
-    "bcast": PINK,
-    "barrier": GREY,
-    "reduce": SKY,
-    "reduce_scatter": SKY,
-    "reduce_scatter_block": SKY,
-    "gather": OLIVE,
-    "scatter": OLIVE,
-    "scan": RED,
-    "exscan": RED,
-}
 # Cividis (Nuñez, Anderton and Renslow 2018) at equal distances.
 CIVIDIS = ((0, 34, 78), (53, 69, 108), (102, 105, 112), (148, 142, 119), (200, 184, 102))
 CIVIDIS_END = (254, 232, 56)
@@ -40,12 +23,6 @@ LEVELS = 63
 OPACITIES = (60, 105, 150, 200, 255)
 
 Text = Callable[[float], str]
-
-
-def operation_colour(operation: str) -> str:
-    """Return the colour of an operation, the same in all pictures."""
-    base = base_operation(operation).removeprefix("neighbor_")
-    return FAMILIES.get(base) or FAMILIES.get(base.rstrip("vw"), GREY)
 
 
 def drawing(width: float, height: float, title: str, parts: Sequence[str]) -> str:

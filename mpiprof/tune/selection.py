@@ -1,12 +1,12 @@
 """What a program found for itself (selection.jsonl in the trace) as the entries of a plan.
 
-One JSON object a line, written as it happens: a key (which calls), the phases it went through, what
-was tried in each, what was chosen, and what it ended on. A killed job leaves a cut last line.
+The lines are those of trace/selection.py: a key (which calls), the phases it went through, what was
+tried in each, what was chosen, and what it ended on.
 """
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.model.catalogue import catalogue
+from mpiprof.trace import selection as notes
 from mpiprof.tune import entries
 from mpiprof.tune.entries import Entry
 from mpiprof.tune.plan import UNSIZED
 from mpiprof.tune.problem import class_span, size_classes
 from mpiprof.tune.rules import NATIVE, SITE
 
-NAME = "selection.jsonl"
 Line = Mapping[str, Any]
 
 
@@ -51,34 +51,33 @@ class Found:
 
 def read(folder: Path) -> list[Found]:
     """Return what was found, key by key; raises TraceError where a program did not choose."""
-    path = folder / NAME
-    if not path.is_file():
+    if not (folder / notes.FILE).is_file():
         raise TraceError(
             f"{folder}: its program did not choose for itself: record it with --switch auto, or "
             "tune without --from-selection"
         )
     found: dict[str, Found] = {}
-    for text in path.read_bytes().split(b"\n"):
-        with suppress(ValueError, KeyError, TypeError, RecursionError):
-            _add(found, json.loads(text))  # unless it is cut, or of a later mpiprof
+    for line in notes.read(folder):
+        with suppress(ValueError, KeyError):
+            _add(found, line)  # unless it lacks a number, or its key
     return list(found.values())
 
 
-def _add(found: dict[str, Found], line: Any) -> None:
-    kind, key = line["kind"], str(line["key"])
+def _add(found: dict[str, Found], line: Line) -> None:
+    kind, key = line["kind"], line["key"]
     if kind == "key":
-        checked = dict(line, bytes=int(line["bytes"]), size=int(line["size"]))
-        checked["operation"], checked["sites"] = str(line["operation"]), list(line["sites"])
-        found.setdefault(key, Found(checked))
+        found.setdefault(key, Found(dict(line, bytes=int(line["bytes"]), size=int(line["size"]))))
     elif kind == "trial":
-        numbers = {name: float(line[name]) for name in ("score_ns", "error_ns", "instances")}
-        phase, algorithm = int(line["phase"]), str(line["algorithm"])
-        found[key].trials.append(numbers | {"phase": phase, "algorithm": algorithm})
+        found[key].trials.append(line)
     elif kind == "choice":
-        found[key].choices.append({"algorithm": str(line["algorithm"]), "why": line.get("why", "")})
+        found[key].choices.append(line)
     elif kind == "end":
-        numbers = {name: int(line.get(name) or 0) for name in ("instances", "probes", "saved_ns")}
-        found[key].end = numbers | {"algorithm": str(line["algorithm"])}
+        totals = {name: _whole(line[name]) for name in ("instances", "probes", "saved_ns")}
+        found[key].end = {**line, **totals}
+
+
+def _whole(number: float) -> int:
+    return 0 if math.isnan(number) else int(number)
 
 
 def to_entries(found: list[Found], measured: Mapping[str, Any]) -> list[Entry]:
