@@ -38,16 +38,27 @@ def suite(mpi: Mpi) -> Path:
     return folder / "test"
 
 
-def result_of(output: str) -> list[str]:
-    """Return how many tests were run, skipped and failed, and which, less the times."""
-    lines = [re.sub(r" in [0-9.]+s$", "", line.strip()) for line in output.splitlines()]
-    return sorted(line for line in lines if re.match("Ran |OK|FAILED|ERROR:|FAIL:", line))
+def result_of(printed: list[str]) -> list[list[str]]:
+    """Return, of each rank, how many tests were run, skipped and failed, and which, less times."""
+    kept = [[re.sub(r" in [0-9.]+s$", "", line) for line in text.splitlines()] for text in printed]
+    return [[s for s in lines if re.match("Ran |OK|FAILED|ERROR:|FAIL:", s)] for lines in kept]
 
 
-def ran(mpi: Mpi, ranks: int, words: list[str], folder: Path, timeout: float) -> tuple[int, str]:
-    """Run the suite; its exit code and what it printed."""
-    ended = run_mpi(mpi, ranks, words, cwd=folder, timeout=timeout)
-    return ended.returncode, ended.stdout + ended.stderr
+# Each rank prints into a file: in mpiexec's output the lines of the ranks cut each other.
+APART = 'exec "$@" >"$PRINTED.${PMI_RANK}${OMPI_COMM_WORLD_RANK}" 2>&1'
+
+
+def ran(
+    mpi: Mpi, ranks: int, words: list[str], folder: Path, timeout: float
+) -> tuple[int, list[str]]:
+    """Run the suite; its exit code and what each rank printed."""
+    for old in folder.glob("printed.*"):
+        old.unlink()
+    env = {"PRINTED": str(folder / "printed")}
+    words = ["sh", "-c", APART, "sh", *words]
+    ended = run_mpi(mpi, ranks, words, cwd=folder, timeout=timeout, env=env)
+    printed = [(folder / f"printed.{rank}").read_text() for rank in range(ranks)]
+    return ended.returncode, [ended.stdout + ended.stderr, *printed]
 
 
 def compare(mpi: Mpi, ranks: int, pattern: str, folder: Path, timeout: float) -> bool:
@@ -62,9 +73,9 @@ def compare(mpi: Mpi, ranks: int, pattern: str, folder: Path, timeout: float) ->
     trace = folder / "trace"
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace), *tests]
     recorded_code, recorded = ran(mpi, ranks, words, folder, timeout)
-    assert recorded_code == 0, recorded[-3000:]
+    assert recorded_code == 0, "\n".join(recorded)[-3000:]
     assert result_of(recorded) == result_of(printed)
-    assert "Ran 0 tests" not in result_of(printed), printed[-3000:]
+    assert all("Ran " in text and "Ran 0 tests" not in text for text in printed[1:]), printed
     if trace.exists():
         opened = mpiprof.open(trace)
         assert opened.dropped == 0
