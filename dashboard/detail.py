@@ -30,7 +30,8 @@ MARGIN = 0.3  # of an instance's length, around it in the timeline
 
 def key(state: states.State) -> str:
     """Return a text that changes when the detail must be made anew."""
-    return f"{state.dark} {state.with_own(instance=None).query()}"
+    kept = state.with_own(instance=None, sort=None, where=None)
+    return f"{state.dark} {kept.query()}"
 
 
 def layout(context: Context, state: states.State, callsite: int) -> Component:
@@ -165,7 +166,11 @@ def instance(data: Data, state: states.State, callsite: int) -> list[Component]:
 
     def read() -> Instance:
         return one_instance(
-            data.trace, str(row["communicator"]), int(row["sequence"]), int(row["start"])
+            data.trace,
+            str(row["communicator"]),
+            int(row["sequence"]),
+            int(row["start"]),
+            int(row["first_arrival_ns"]),
         )
 
     found = data.once(("instance", callsite, int(row["number"])), read)

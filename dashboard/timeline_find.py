@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.analysis.ranks import recorded_at
 from mpiprof.trace.types import CHOICES, Array, Bool, Int
 
 from .timeline import Timeline
@@ -16,6 +17,7 @@ PIECE = 1 << 16
 PIECES = 64  # searched for the next instance at most; beyond, the answer is that none is near
 FOUND = 40
 LONGEST = 300
+TOLD = 200  # members of which everything is told
 
 Test = Callable[[Array], Bool]
 
@@ -138,21 +140,27 @@ def described(timeline: Timeline, number: int) -> dict[str, Any]:
         "imbalance": number_of(row["worst_imbalance"]),
         "factor": number_of(row["worst_factor"]),
         "spread": float(np.abs(late).mean()) if len(late) else None,
-        "members": _members(segments, ranks, base),
+        "members": _members(timeline, segments, ranks),
     }
 
 
-def _members(segments: Array, ranks: Int, base: int) -> list[list[float]]:
-    """Return [rank, arrival, begin, exit, waiting, open] of each member; begin: of its Wait."""
-    found: dict[int, list[float]] = {}
+def _members(timeline: Timeline, segments: Array, ranks: Int) -> list[list[float | None]]:
+    """Return [rank, arrival, begin, exit, waiting, open, thread, point to point] of each member.
+
+    begin: of its Wait; point to point: ns before the call, as the thread only of the TOLD latest.
+    """
+    base = timeline.events.begin_ns
+    found: dict[int, list[Any]] = {}
     for segment, rank in zip(segments, ranks.tolist(), strict=True):
         enter, exit_ = int(segment["enter"]) - base, int(segment["exit"]) - base
-        row = found.setdefault(rank, [rank, enter, enter, exit_, 0.0, 0])
+        row = found.setdefault(rank, [rank, enter, enter, exit_, 0.0, 0, None, None])
         if segment["flags"] & COMPLETION:
             row[2] = enter
         row[1], row[3] = min(row[1], enter), max(row[3], exit_)
         row[4] += float(segment["wait"])
         row[5] = max(row[5], int(segment["flags"] & OPEN))
+    for row in sorted(found.values(), key=lambda r: -r[1])[:TOLD]:
+        row[6:] = recorded_at(timeline.trace, row[0], row[1] + base) or (None, None)
     return [found[rank] for rank in sorted(found)]
 
 

@@ -295,6 +295,7 @@ def test_instances_are_those_of_the_trace(tmp_path: Path) -> None:
         assert one["size"] == row["size"] == len(one["members"])
         if row["complete"]:
             assert one["wait"] == row["wait_ns"] == pytest.approx(sum(m[4] for m in one["members"]))
+            assert [m[6] for m in one["members"]] == [0] * row["size"]  # threads
             assert one["end"] + found.events.begin_ns == row["last_exit_ns"]
         assert timeline_find.numbered(found, one["name"]) == number
 

@@ -13,6 +13,7 @@ import pytest
 from synthetic import RECORD_TYPE, Synthetic, chunks, head_chunk
 
 import mpiprof
+from mpiprof.analysis import ranks
 from mpiprof.trace.log import parse_layout
 from mpiprof.trace.match import Matcher
 from mpiprof.trace.sites import describe_sites
@@ -118,15 +119,15 @@ def test_local_communicators_are_not_joined(tmp_path: Path) -> None:
     assert table["worst_imbalance_ns"].isna().all()
 
 
-def test_threads_of_a_rank_are_merged(tmp_path: Path) -> None:
-    """Two threads take turns on one communicator, over several chunks."""
+def two_threads(folder: Path) -> Path:
+    """Write 9000 barriers of two ranks; on rank 0 two threads take turns, over several chunks."""
     trace = Synthetic(2)
     numbers = np.arange(9000)
     enter = (numbers + 1) * 1000
     shapes = [trace.shape(r, "barrier", "world") for r in (0, 1)]
-    folder = tmp_path / "t"
     for rank in (0, 1):
         trace.add(rank, shapes[rank], numbers, enter + rank, enter + 500)
+        trace.records[rank][-1]["outside_ns"] = numbers + rank
     trace.write(folder)
     records = trace.records[0][0]
     (folder / "rank-000000.log").write_bytes(
@@ -134,9 +135,31 @@ def test_threads_of_a_rank_are_merged(tmp_path: Path) -> None:
         + chunks(records[1::2], 0, 1, 0, window=True)
         + chunks(records[::2], 0, 0, 0, window=True)
     )
-    row = mpiprof.open(folder).callsites.iloc[0]
+    return folder
+
+
+def test_threads_of_a_rank_are_merged(tmp_path: Path) -> None:
+    row = mpiprof.open(two_threads(tmp_path / "t")).callsites.iloc[0]
     assert (row["instances"], row["complete_instances"]) == (9000, 9000)
     assert row["worst_imbalance_ns"] == 1
+
+
+@pytest.mark.parametrize("number", [0, 1, 2047, 2048, 2049, 4500, 8998, 8999])
+def test_reading_can_begin_in_the_middle(number: int, tmp_path: Path) -> None:
+    opened = mpiprof.open(two_threads(tmp_path / "t"))
+    row = opened.instances.iloc[number]
+    since, where = int(row["first_arrival_ns"]), str(row["communicator"])
+    first = next(iter(opened.batches(since_ns=since)))
+    assert number - 2 * 4096 <= first.sequence[0] <= number
+    assert number < 5000 or first.sequence[0] > 0
+    found = ranks.one_instance(opened, where, number, since_ns=since)
+    again = ranks.one_instance(opened, where, number)
+    assert found.arrival.tolist() == again.arrival.tolist()
+    assert found.finish.tolist() == again.finish.tolist()
+    told = [ranks.recorded_at(opened, r, int(t)) for r, t in enumerate(found.arrival)]
+    assert told == [(number % 2, number), (0, number + 1)]
+    assert ranks.recorded_at(opened, 1, since - 1) is None
+    assert not opened.problems
 
 
 def test_many_communicators_small_blocks_and_run_ahead(tmp_path: Path) -> None:

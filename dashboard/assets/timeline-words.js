@@ -33,8 +33,11 @@
 
   T.showDetail = (t) => {
     const { one } = t, model = t.models.get(one.number);
-    const rows = [...one.members].sort((a, b) => b[1] - a[1]).slice(0, 200).map((m) => E("tr", {},
-      E("td", {}, String(m[0])), E("td", {}, "+" + T.time(m[1] - one.first)), E("td", {}, m[5] ? "inside" : T.time(m[3] - m[1])), E("td", {}, T.time(m[4]))));
+    const latest = [...one.members].sort((a, b) => b[1] - a[1]).slice(0, 200), threads = latest.some((m) => m[6] > 0);
+    const heads = ["rank", "arrived", "inside", "waiting", "messages before", ...(threads ? ["thread"] : [])];
+    const rows = latest.map((m) => E("tr", {}, ...[
+      String(m[0]), "+" + T.time(m[1] - one.first), m[5] ? "inside" : T.time(m[3] - m[1]), T.time(m[4]), T.time(m[7]),
+      ...(threads ? [m[6] === null ? "?" : String(m[6])] : [])].map((text) => E("td", {}, text))));
     const link = E("a", { href: `/callsites?${new URLSearchParams([...t.shared, ["callsite", String(one.callsite)]])}` }, "call site");
     const only = E("button", { type: "button", className: "tl-act", onclick: () => t.seek(t.find === `callsite:${one.callsite}` ? "" : `callsite:${one.callsite}`) },
       t.find === `callsite:${one.callsite}` ? "All call sites" : "Only this call site");
@@ -45,7 +48,7 @@
       T.facts([...T.instanceFacts(one), ["messages", model ? (model.messages ? `${model.messages.length} modelled, the last ends ${T.time(model.end - one.first)} after the first arrival` : `not drawn: ${model.reason}`) : null]]),
       E("div", { className: "tl-acts" }, only, link),
       E("table", {}, E("caption", {}, rows.length < one.members.length ? `The latest ${rows.length} of ${one.members.length} members` : "Members, the latest first"),
-        E("thead", {}, E("tr", {}, ...["rank", "arrived", "inside", "waiting"].map((h) => E("th", { scope: "col" }, h)))),
+        E("thead", {}, E("tr", {}, ...heads.map((h) => E("th", { scope: "col", title: h === "messages before" ? "time in point-to-point and completion calls since the collective before" : "" }, h)))),
         E("tbody", {}, ...rows)));
   };
 })();

@@ -12,6 +12,7 @@ from mpiprof.analysis.measure import Measure, Signature
 from mpiprof.analysis.waits import STATE_FUNCTIONS
 from mpiprof.errors import TraceError
 from mpiprof.trace.match import Batch
+from mpiprof.trace.stream import column
 from mpiprof.trace.tables import Communicator
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import (
@@ -26,6 +27,7 @@ from mpiprof.trace.types import (
 )
 
 CHUNKS = 64  # read at once
+NEAR = 1 << 12  # records read at once, where one of them is looked for
 WIDE = np.iinfo(np.uint32).max  # stands for: see the extension before
 COLUMNS = ("instances", "elapsed_ns", "wait_ns", "caused_ns", "lateness_ns", "last")
 
@@ -186,13 +188,15 @@ class Instance:
     wait: Int
 
 
-def one_instance(trace: Trace, communicator: str, sequence: int, start: int = 0) -> Instance:
+def one_instance(
+    trace: Trace, communicator: str, sequence: int, start: int = 0, since_ns: int | None = None
+) -> Instance:
     """Return who came when in one instance, absent ranks left out; TraceError when there is none.
 
-    Reads the trace from its begin up to there.
+    Reads the trace from since_ns on, a time no later than its first arrival, else from its begin.
     """
     measure = Measure(trace)
-    for batch in trace.batches(batch=1 << 18):
+    for batch in trace.batches(batch=1 << 18, since_ns=since_ns):
         if batch.communicator.identity != communicator:
             continue
         at = np.flatnonzero((batch.sequence == sequence) & (batch.start == start))
@@ -214,3 +218,18 @@ def _instance(batch: Batch, signature: Signature, column: Int) -> Instance:
     there = signature.present
     ranks = batch.communicator.ranks[there]
     return Instance(ranks, arrival[there, 0], finish[there, 0], wait[there, 0])
+
+
+def recorded_at(trace: Trace, rank: int, enter_ns: int) -> tuple[int, int] | None:
+    """Return the thread of a call, and what it spent in point-to-point before it, in ns.
+
+    The call is known by when it was entered, on the joint clock; None where it is not found.
+    """
+    stream = trace.stream(rank)
+    stream.skip_to(enter_ns)
+    for thread in stream.threads:
+        while (block := thread.read(NEAR)) is not None and int(block.enter[0]) <= enter_ns:
+            at = np.flatnonzero(block.enter == enter_ns)[:1]
+            if len(at):
+                return thread.chunks[0].thread, int(column(block, "outside")[at[0]])
+    return None

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import TraceError
-from mpiprof.trace.types import Array, Problems
+from mpiprof.trace.types import CALL, COMPLETION, Array, Problems
 
 BAD_LAYOUT = (
     ValueError,
@@ -177,6 +177,12 @@ class Chunk:
     serial: int
     live: bool
     thread: int = 0
+
+    def first_ns(self) -> int | None:
+        """Return when its first call was entered, on its node's clock; None without any."""
+        records = self.log.read([(self.index, 0, min(16, self.log.layout.records))])
+        times = records["enter_ns"][(records["kind"] >= CALL) & (records["kind"] <= COMPLETION)]
+        return int(times[0]) if len(times) else None
 
     def moved_on(self) -> bool:
         """Whether a live window has been emptied for the next chunk since its head was read."""

@@ -141,13 +141,22 @@ class ThreadStream:
         self.problems = problems
         self.position = (0, 0)
         self.pending: Array | None = None  # extensions whose record is in the next block
-        self.before: tuple[int, ...] = (
-            -1,
-            -1,
-            -1,
-            -1,
-        )  # enter, exit, shape and sequence of the last record
+        self.before = (-1, -1, -1, -1)  # enter, exit, shape and sequence of the last record
         self.end = False
+
+    def skip_to(self, time_ns: int) -> None:
+        """Leave out chunks that end before a time of the joint clock, all but the last of them."""
+        low, high = 0, len(self.chunks)
+        while high - low > 1:
+            middle = (low + high) // 2
+            first = self.chunks[middle].first_ns()
+            if first is not None and self.source.to_global is not None:
+                first = int(self.source.to_global(np.array([first]))[0])
+            if first is None or first > time_ns:
+                high = middle
+            else:
+                low = middle
+        self.position = (max(low - 1, 0), 0)  # what extends a record may stand in the chunk before
 
     def raw(self, count: int) -> Array | None:
         """Return the next `count` (at most) raw records, None at the end."""
@@ -199,7 +208,8 @@ class ThreadStream:
         }
         for (name, values), first in zip(columns.items(), self.before, strict=True):
             setattr(block, name, np.concatenate([[first], values[:-1].astype(np.int64)]))
-        self.before = tuple(int(values[-1]) for values in columns.values())
+        enter, exit_, shape, sequence = (int(values[-1]) for values in columns.values())
+        self.before = (enter, exit_, shape, sequence)
 
     def _decode(self, records: Array) -> Block:
         kind = records["kind"]
@@ -347,6 +357,11 @@ class RankStream:
     def end(self) -> bool:
         """Nothing more will come."""
         return all(t.end for t in self.threads) and all(h is None for h in self.held)
+
+    def skip_to(self, time_ns: int) -> None:
+        """Leave out what was entered well before a time of the joint clock."""
+        for thread in self.threads:
+            thread.skip_to(time_ns)
 
     def read(self, count: int) -> Block | None:
         """Return the next block of about `count` records, None at the end."""

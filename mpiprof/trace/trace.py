@@ -235,7 +235,7 @@ class Trace:
             chunks = self.threads_of(rank)
             first, last = process.get("started_ns"), end["at_ns"] if end else None
             if first is None:
-                starts = [t for c in chunks if (t := _first_time(c[0])) is not None]
+                starts = [t for c in chunks if (t := c[0].first_ns()) is not None]
                 first = min(starts, default=None)
             if last is None:
                 last = max((_last_time(c[-1]) for c in chunks), default=first)
@@ -291,15 +291,25 @@ class Trace:
         return self._threads.get(rank, [])
 
     def batches(
-        self, local_times: bool = False, batch: int = BATCH, before: bool = False
+        self,
+        local_times: bool = False,
+        batch: int = BATCH,
+        before: bool = False,
+        since_ns: int | None = None,
     ) -> Iterator[Batch]:
         """All instances in batches; memory is bounded by `batch` records at a time.
 
-        before: with what each rank recorded before each call.
+        before: with what each rank recorded before each call. since_ns: only the instances whose
+        first arrival is not earlier are sure to be there and whole; what is long before is unread.
         """
         streams = {rank: self.stream(rank, local_times, before) for rank in self._threads}
+        problems = self._found
+        if since_ns is not None:
+            problems = Problems()  # that something begins in its middle is none of the trace
+            for stream in streams.values():
+                stream.skip_to(since_ns)
         tables = self.tables
-        return iter(Matcher(streams, tables.communicators, tables.shapes, self._found, batch))
+        return iter(Matcher(streams, tables.communicators, tables.shapes, problems, batch))
 
     # Derived tables
 
@@ -377,12 +387,6 @@ def _ranks(ranks: list[int]) -> str:
         f" and {len(ranks) - 8} more" if len(ranks) > 8 else ""
     )
     return ("rank " if len(ranks) == 1 else "ranks ") + shown
-
-
-def _first_time(chunk: Chunk) -> int | None:
-    records = chunk.log.read([(chunk.index, 0, min(16, chunk.log.layout.records))])
-    times = records["enter_ns"][(records["kind"] >= 1) & (records["kind"] <= 3)]
-    return int(times[0]) if len(times) else None
 
 
 def _last_time(chunk: Chunk) -> int:
