@@ -1,7 +1,12 @@
-"""The grid of call sites: what its columns show, and how they sort and filter."""
+"""The grid of call sites: what its columns show, and how they sort and filter.
+
+The address has both: `sort=-share,place` (minus: largest first) and `where={"bytes": 65536}`, text
+that a column must hold or the least number.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import dash_ag_grid as dag
@@ -38,10 +43,13 @@ COLUMNS: tuple[tuple[str, str, str, int, str], ...] = (
 def grid(rows: list[dict[str, Any]], state: State) -> Component:
     """Return the grid of some rows, the call site of the address chosen."""
     chosen = str(state.number("callsite", -1))
+    sorts = sorting(state)
     low = len(rows) <= LOW_ROWS
     return dag.AgGrid(
         id="callsite-grid",
-        columnDefs=[column(*of) for of in COLUMNS],
+        columnDefs=[column(*of) | sorts.get(of[0], {}) for of in COLUMNS],
+        filterModel=filters(state),
+        eventListeners={key: ["arranged(params)"] for key in ("sortChanged", "filterChanged")},
         rowData=rows,
         getRowId="params.data.callsite",
         selectedRows={"ids": [chosen]} if chosen != "-1" else None,
@@ -68,6 +76,33 @@ def grid(rows: list[dict[str, Any]], state: State) -> Component:
         className="ag-theme-quartz" + ("-dark" if state.dark else ""),
         style={"height": None if low else "380px"},
     )
+
+
+def sorting(state: State) -> dict[str, dict[str, Any]]:
+    """Return what the address says of columns' order, as parts of their definitions."""
+    known = {field for field, _, shown, *_ in COLUMNS if shown != "spark"}
+    words = [word for word in state.get("sort").split(",") if word.removeprefix("-") in known]
+    return {
+        word.removeprefix("-"): {"sort": "desc" if word[0] == "-" else "asc", "sortIndex": index}
+        for index, word in enumerate(words)
+    }
+
+
+def filters(state: State) -> dict[str, dict[str, Any]]:
+    """Return the grid's filters that the address asks for; what is no filter is left out."""
+    try:
+        asked = json.loads(state.get("where", "{}"))
+    except (ValueError, RecursionError):
+        return {}
+    found: dict[str, dict[str, Any]] = {}
+    for field, _, shown, *_ in COLUMNS:
+        value = asked.get(field) if isinstance(asked, dict) else None
+        if not shown and isinstance(value, str):
+            found[field] = {"filterType": "text", "type": "contains", "filter": value}
+        elif shown not in ("", "spark") and isinstance(value, int | float) and abs(value) < 1e18:
+            least = {"filterType": "number", "type": "greaterThanOrEqual"}
+            found[field] = least | {"filter": value}
+    return found
 
 
 def grid_rows(data: Data, state: State) -> list[dict[str, Any]]:
@@ -102,6 +137,7 @@ def column(field: str, heading: str, shown: str, width: int, meaning: str) -> di
             "defaultOption": "greaterThanOrEqual",
             "allowedCharPattern": "[0-9.a-zA-Zµ% ]",
             "numberParser": {"function": "quantity(params)"},
+            "numberFormatter": {"function": f"quantityText(params, '{shown}')"},
         },
         "valueFormatter": {"function": f"{shown}(params.value)"},
         "sortingOrder": ["desc", "asc", None],

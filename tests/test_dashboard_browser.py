@@ -183,14 +183,37 @@ def test_clicking_an_instance_shows_it(browser: Browser) -> None:
     )
 
 
-def test_the_grid_sorts_and_filters(browser: Browser) -> None:
+def test_the_grid_sorts_and_filters(started: Any, shown: View, browser: Browser) -> None:
     browser.open("/callsites")
     page = browser.page
     assert page.locator(".ag-row").count() == 2 * 3  # the pinned part has rows of its own
+    costliest = grid_order(page)
+    page.click(".ag-header-cell[col-id='total_wait_ns']")
+    browser.until("location.search.includes('sort=-total_wait_ns')")
+    assert grid_order(page) == costliest
+    page.click(".ag-header-cell[col-id='total_wait_ns']")
+    browser.until("location.search.includes('sort=total_wait_ns')")
+    assert grid_order(page) == costliest[::-1]
+    _, other = looking(started, shown)
+    other.open(page.url.removeprefix(shown.base))
+    assert grid_order(other.page) == costliest[::-1]
+
     field = page.locator(".ag-floating-filter input").nth(4)
     field.fill("100ms")
     browser.until("document.querySelectorAll('.ag-row').length === 2")
     assert "solver.py:12" in page.inner_text(".ag-pinned-left-cols-container")
+    browser.until("location.search.includes('where=')")
+    other.open(page.url.removeprefix(shown.base))
+    other.until("document.querySelectorAll('.ag-row').length === 2")
+    assert other.page.locator(".ag-floating-filter input").nth(4).input_value() == "100ms"
+    other.page.context.close()
+
+
+def grid_order(page: Any) -> list[str]:
+    """Return the places in the order in which the grid shows them."""
+    cells = page.locator(".ag-pinned-left-cols-container .ag-row")
+    tops = {c.bounding_box()["y"]: c.inner_text() for c in cells.all()}
+    return [tops[y] for y in sorted(tops)]
 
 
 def test_algorithms_are_drawn_as_they_are_chosen(browser: Browser) -> None:

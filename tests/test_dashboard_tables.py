@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dashboard_traces import MS, plain
-from mpiprof.dashboard import history, live, race, sources, tables
+from mpiprof.dashboard import grid, history, live, race, sources, tables
 from mpiprof.dashboard.data import MOST_RANKS, Context, Data
 from mpiprof.dashboard.state import State, parse, parse_ranks
 from synthetic import Synthetic
@@ -130,6 +130,29 @@ def test_the_address_is_read_and_written_back() -> None:
     strange = parse("?" + "x=1&" * 10_000)
     assert strange.own == {}
     assert parse("?callsite=9" + "9" * 50).number("callsite", -1) == -1
+
+
+@pytest.mark.parametrize(
+    ("where", "fields"),
+    [
+        ('{"place": "md.py", "bytes": 65536}', ["place", "bytes"]),
+        ('{"place": 3, "bytes": "64K", "spark": 1, "no": 1}', []),
+        ('{"bytes": NaN, "share": Infinity, "place": {"a": 1}}', []),
+        ("[1]", []),
+        ("{", []),
+        ("[" * 3000, []),
+    ],
+)
+def test_the_grids_filters_are_read_with_bounds(where: str, fields: list[str]) -> None:
+    assert sorted(grid.filters(State(own={"where": where}))) == sorted(fields)
+
+
+def test_the_grids_order_is_read_with_bounds() -> None:
+    found = grid.sorting(State(own={"sort": "-share,place,,-,spark,__proto__"}))
+    assert found == {
+        "share": {"sort": "desc", "sortIndex": 0},
+        "place": {"sort": "asc", "sortIndex": 1},
+    }
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,26 @@ window.dashAgGridFunctions = window.dashAgGridFunctions || {};
       Object.assign(units, { kb: 1024, m: 2 ** 20, mb: 2 ** 20, g: 2 ** 30, gb: 2 ** 30 });
       return parseFloat(match[1]) * (units[(match[2] || "ns").toLowerCase()] || 1);
     },
+    // The same the other way.
+    quantityText: (value, kind) => {
+      if (value === null || value === undefined) return null;
+      const scales = {
+        duration: [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]],
+        size: [["GB", 2 ** 30], ["MB", 2 ** 20], ["KB", 2 ** 10]],
+        share: [["%", 0.01]],
+      }[kind] || [];
+      const [unit, scale] = scales.find(([, least]) => Math.abs(value) >= least) || ["", 1];
+      return Number((value / scale).toPrecision(12)) + unit;
+    },
+    // Writes order and filters into the address; grid.py reads them.
+    arranged: ({ api }) => {
+      const sorted = api.getColumnState().filter((c) => c.sort);
+      sorted.sort((a, b) => a.sortIndex - b.sortIndex);
+      const sort = sorted.map((c) => (c.sort === "desc" ? "-" : "") + c.colId).join(",");
+      const model = Object.entries(api.getFilterModel() || {});
+      const where = Object.fromEntries(model.map(([field, asked]) => [field, asked.filter]));
+      window.mpiprof.address({ sort, where: model.length ? JSON.stringify(where) : "" });
+    },
     share: known((value) => {
       const percent = 100 * value;
       return percent > 0 && percent < 0.5 ? "<1 %" : `${percent.toFixed(0)} %`;
