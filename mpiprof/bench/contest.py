@@ -1,8 +1,8 @@
 """`auto` against the library and every fixed algorithm, in one run.
 
-The fixed ones run in turn before and after the selector's instances, as the machine drifts; the
-best of them is the oracle. Ratios are those of scores: the mean over ranks of exit minus the
-earliest that the operation allows, which waiting for a late rank is no part of.
+The fixed ones run before and after the selector's instances, as the machine drifts, the library's
+own next to them; the best is the oracle. Ratios are those of scores: the mean over ranks of exit
+minus the earliest that the operation allows, which waiting for a late rank is no part of.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def contest_loops(
     auto = (Case(labels, operation, AUTO, problem, members),)
     first, last = (tuple(Phase(0, p.late_ns) for p in part) for part in (phases[:1], phases[-1:]))
     return [
-        Loop(labels | {"part": "before"}, rivals, fixed, computation_ns, first),
+        Loop(labels | {"part": "before"}, rivals[::-1], fixed, computation_ns, first),
         Loop(labels | {"part": AUTO}, auto, setup.laps, computation_ns, phases),
         Loop(labels | {"part": "after"}, rivals, fixed, computation_ns, last),
     ]
