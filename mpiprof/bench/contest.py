@@ -24,6 +24,7 @@ from mpiprof.model.schedule import Problem
 BLOCKS = (8 << 10, 16 << 10)
 FIXED_SHARE = 12  # of the selector's instances, a twelfth before and a twelfth after
 LEAST_FIXED = 3
+NATIVE_TIMES = 3  # rows of it: auto is compared with it over its whole run, which is longer
 WITHIN = 1.03
 PROBES = 40
 Measure = Callable[[Case, Any, Any], Values]
@@ -80,7 +81,7 @@ def contest_loops(
     Those before it have the first phase's arrivals, those after it the last one's.
     """
     fixed = max(setup.laps // FIXED_SHARE, LEAST_FIXED)
-    choices = candidates(setup, operation, problem)
+    choices = ["native"] * (NATIVE_TIMES - 1) + candidates(setup, operation, problem)
     rivals = tuple(Case(labels, operation, c, problem, members) for c in choices)
     auto = (Case(labels, operation, AUTO, problem, members),)
     first, last = (tuple(Phase(0, p.late_ns) for p in part) for part in (phases[:1], phases[-1:]))
@@ -113,9 +114,10 @@ class Contest:
     def fixed(self, choice: str, measure: Measure, *, only_after: bool = False) -> Values:
         """Return what a fixed choice took, of all its instances."""
         parts = [
-            measure(looped.loop.cases[i], looped.arrivals[i], looped.exits[i])
+            measure(case, looped.arrivals[i], looped.exits[i])
             for looped in ([self.after] if only_after else [self.before, self.after])
-            if (i := looped.index(choice)) >= 0
+            for i, case in enumerate(looped.loop.cases)
+            if case.choice == choice
         ]
         return np.concatenate(parts) if parts else np.zeros(0)
 
