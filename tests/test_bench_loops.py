@@ -89,6 +89,16 @@ def test_the_interval_of_a_ratio_holds_it() -> None:
     assert study.ratio_interval(above[:1], below) == (2, 2, 2)
 
 
+def test_what_drifts_is_less_certain_than_it_seems() -> None:
+    drifting = np.repeat([10.0, 12.0, 11.0, 13.0], 25)
+    steady = np.full(100, 10.0)
+    _, low, high = study.ratio_interval(drifting, steady, np.mean)
+    value, least, most = study.ratio_interval(drifting, steady, np.mean, 25)
+    assert value == pytest.approx(1.15)
+    assert least < low < value < high < most
+    assert most - least > 3 * (high - low)  # as four values say it, not a hundred
+
+
 # ---- what the selector did
 
 

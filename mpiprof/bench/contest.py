@@ -25,6 +25,7 @@ BLOCKS = (8 << 10, 16 << 10)
 FIXED_SHARE = 12  # of the selector's instances, a twelfth before and a twelfth after
 LEAST_FIXED = 3
 NATIVE_TIMES = 3  # rows of it: auto is compared with it over its whole run, which is longer
+ROW = 20  # instances in which the machine is the same; over more it drifts
 WITHIN = 1.03
 PROBES = 40
 Measure = Callable[[Case, Any, Any], Values]
@@ -143,7 +144,7 @@ class Contest:
         """Return held over best, medians of scores, with its interval; below 1 auto is ahead."""
         best = self.best(only_after=only_after)
         return ratio_interval(
-            self.own(score, self.held), self.fixed(best, score, only_after=only_after)
+            self.own(score, self.held), self.fixed(best, score, only_after=only_after), row=ROW
         )
 
     def against(self, choice: str, measure: Measure) -> tuple[float, float, float]:
@@ -151,7 +152,7 @@ class Contest:
 
         Where the arrivals change on the way, both phases' fixed instances count alike.
         """
-        return ratio_interval(self.fixed(choice, measure), self.own(measure), np.mean)
+        return ratio_interval(self.fixed(choice, measure), self.own(measure), np.mean, ROW)
 
 
 def contests(results: Sequence[Looped], selections: Sequence[Selection]) -> list[Contest]:

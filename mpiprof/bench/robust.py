@@ -63,6 +63,7 @@ COLUMNS = (
     "auto / best",
     "95 %",
     "whole run",
+    "whole 95 %",
     "probes",
     "holds",
 )
@@ -138,7 +139,7 @@ def row_of(contest: Contest) -> Row:
     auto, auto_half = mean_interval(values)
     native, native_half = mean_interval(contest.fixed("native", elapsed) / 1e6)
     ratio, low, high = contest.against_best()
-    whole = contest.against("native", score)[0]
+    whole, least, most = contest.against("native", score)
     probes = contest.selection.probes()
     return dict(contest.labels) | {
         "native ms": native,
@@ -152,6 +153,7 @@ def row_of(contest: Contest) -> Row:
         "auto / best": ratio,
         "95 %": f"{low:.3g} to {high:.3g}",
         "whole run": whole,
+        "whole 95 %": f"{least:.3g} to {most:.3g}",
         "probes": "+".join(map(str, probes)) or "unknown",
         "holds": holds(contest.labels["bytes"], ratio, low, whole, probes, contest.auto.loop.laps),
     }

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mpiprof.bench.case import LINE, Case, parameters_of
 from mpiprof.bench.options import Options
-from mpiprof.bench.timing import LEAD_NS, LEAD_RANK_NS, lateness_ns
+from mpiprof.bench.timing import LEAD_NS, LEAD_RANK_NS, Int, lateness_ns
 from mpiprof.errors import MpiprofError
 from mpiprof.model import catalogue, cost
 from mpiprof.model.machine import DEFAULT, Machine
@@ -130,19 +130,26 @@ def ratio(above: Result, below: Result) -> tuple[float, float, float]:
 
 
 def ratio_interval(
-    above: Values, below: Values, statistic: Callable[..., Any] = np.median
+    above: Values, below: Values, statistic: Callable[..., Any] = np.median, row: int = 1
 ) -> tuple[float, float, float]:
-    """Return the ratio of medians, or means, with its 95 % interval; each resampled for itself."""
+    """Return the ratio of medians, or means, with its 95 % interval; each resampled for itself.
+
+    row: how many neighbours are drawn together, as what drifts is alike in them.
+    """
     value = float(statistic(above) / statistic(below))
     if min(len(above), len(below)) < 2:
         return value, value, value
     random = np.random.default_rng(0)
-    over, under = (
-        statistic(v[random.integers(0, len(v), (RESAMPLES, len(v)))], axis=1)
-        for v in (above, below)
-    )
+    over, under = (statistic(v[_drawn(random, len(v), row)], axis=1) for v in (above, below))
     low, high = np.percentile(over / under, (2.5, 97.5))
     return value, float(low), float(high)
+
+
+def _drawn(random: np.random.Generator, count: int, row: int) -> Int:
+    """Return RESAMPLES times `count` places, drawn in rows; the last place is followed by 0."""
+    starts = random.integers(0, count, (RESAMPLES, -(-count // row), 1))
+    places: Int = (starts + np.arange(row)).reshape(RESAMPLES, -1)[:, :count] % count
+    return places
 
 
 def mean_interval(values: Values) -> tuple[float, float]:
