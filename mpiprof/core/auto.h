@@ -132,7 +132,7 @@ struct selection {
     int strikes; /* windows in a row in which the statistics made ranks wait */
     const char *why;
     int64_t native_ns, elapsed_ns, worst_ns; /* medians, of the newest window */
-    int64_t saved_ns;
+    int64_t saved_ns, lost_ns;
     int64_t in_flight_ns[2]; /* what planned probes may lose, beyond what is in the budget */
     int64_t private_ns;      /* what making a private communicator takes */
     struct problem problem;  /* of the first instance: alpha, and how many members there are */
@@ -166,6 +166,7 @@ bool better(const struct candidate *a, const struct candidate *b, double z, int 
 
 /* ---- auto.c: what a process may lose to probing */
 
+enum { LOSS_SHARE = 50 }; /* a fiftieth of the time in collectives; of a key, of its own */
 void ledger_lose(int64_t ns);
 void ledger_grant(int64_t ns);
 

@@ -47,8 +47,10 @@ static void take(struct selection *s)
         c->last_ns = r->score;
         if (r->planned != NOBODY) {
             s->list[r->planned].got++;
-            if (r->candidate == r->planned && usual > 0)
-                ledger_lose(r->score > usual ? r->score - usual : 0);
+            if (r->candidate == r->planned && usual > 0 && r->score > usual) {
+                ledger_lose(r->score - usual);
+                s->lost_ns += r->score - usual;
+            }
         }
         if (r->candidate != NATIVE && s->native_ns > 0)
             s->saved_ns += s->native_ns - r->score;
