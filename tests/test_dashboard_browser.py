@@ -5,6 +5,7 @@ Pictures of the pages are kept in build/screenshots for people to look at.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -183,37 +184,39 @@ def test_clicking_an_instance_shows_it(browser: Browser) -> None:
     )
 
 
+# The call sites in the order of the grid: rows are moved there a while after it was asked for.
+ORDER = """JSON.stringify([...document.querySelectorAll('.ag-pinned-left-cols-container .ag-row')]
+    .sort((a, b) => a.getAttribute('row-index') - b.getAttribute('row-index'))
+    .map((row) => row.getAttribute('row-id')))"""
+
+
 def test_the_grid_sorts_and_filters(started: Any, shown: View, browser: Browser) -> None:
     browser.open("/callsites")
     page = browser.page
-    assert page.locator(".ag-row").count() == 2 * 3  # the pinned part has rows of its own
-    costliest = grid_order(page)
+    costliest = json.loads(page.evaluate(ORDER))
+    assert len(costliest) == 3
+    up, down = (
+        f"{ORDER} === '{json.dumps(o, separators=(',', ':'))}'"
+        for o in (costliest[::-1], costliest)
+    )
     page.click(".ag-header-cell[col-id='total_wait_ns']")
     browser.until("location.search.includes('sort=-total_wait_ns')")
-    assert grid_order(page) == costliest
+    browser.until(down)
     page.click(".ag-header-cell[col-id='total_wait_ns']")
     browser.until("location.search.includes('sort=total_wait_ns')")
-    assert grid_order(page) == costliest[::-1]
+    browser.until(up)
     _, other = looking(started, shown)
     other.open(page.url.removeprefix(shown.base))
-    assert grid_order(other.page) == costliest[::-1]
+    other.until(up)
 
-    field = page.locator(".ag-floating-filter input").nth(4)
-    field.fill("100ms")
-    browser.until("document.querySelectorAll('.ag-row').length === 2")
+    page.locator(".ag-floating-filter input").nth(4).fill("100ms")
+    browser.until("document.querySelectorAll('.ag-row').length === 2")  # one, and its pinned part
     assert "solver.py:12" in page.inner_text(".ag-pinned-left-cols-container")
     browser.until("location.search.includes('where=')")
     other.open(page.url.removeprefix(shown.base))
     other.until("document.querySelectorAll('.ag-row').length === 2")
     assert other.page.locator(".ag-floating-filter input").nth(4).input_value() == "100ms"
     other.page.context.close()
-
-
-def grid_order(page: Any) -> list[str]:
-    """Return the places in the order in which the grid shows them."""
-    cells = page.locator(".ag-pinned-left-cols-container .ag-row")
-    tops = {c.bounding_box()["y"]: c.inner_text() for c in cells.all()}
-    return [tops[y] for y in sorted(tops)]
 
 
 def test_algorithms_are_drawn_as_they_are_chosen(browser: Browser) -> None:
