@@ -114,9 +114,8 @@ static bool kept_together(const struct communicator *k)
  * communicator takes 6 to 7.5 ms, which is 1 to 4 % of the time so far. */
 static int gap_before(const struct problem *p, double each_ns)
 {
-    enum { SETUP_ROUNDS = 8, SETUP_SHARE = 33, MOST = 100000 };
-    const double rounds = log2_ceiling(p->size + p->remote_size);
-    const double wanted = SETUP_SHARE * SETUP_ROUNDS * p->alpha * rounds / each_ns;
+    enum { SETUP_SHARE = 33, MOST = 100000 };
+    const double wanted = SETUP_SHARE * PRIVATE_TREES * tree_ns(p) / each_ns;
 
     return wanted < MOST ? (int)wanted : MOST;
 }
@@ -129,7 +128,7 @@ static double least_time(const struct execution *e)
 
     for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
         bytes += (double)p->counts[i];
-    return p->alpha * log2_ceiling(p->size + p->remote_size) + p->beta * bytes;
+    return tree_ns(p) + p->beta * bytes;
 }
 
 static struct selection *selection_make(const struct execution *e, const struct key *key,

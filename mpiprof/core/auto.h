@@ -148,6 +148,14 @@ struct selection {
 };
 void decide(struct selection *s);
 
+enum { PRIVATE_TREES = 8 }; /* reductions and gathers of few bytes that make a communicator */
+
+/* How long one of them takes, by the link that MPI_Init has measured. */
+static inline double tree_ns(const struct problem *p)
+{
+    return p->alpha * log2_ceiling(p->size + p->remote_size);
+}
+
 /* ---- probe.c */
 
 int probe_field(struct selection *s);
@@ -160,6 +168,7 @@ void probe_conclude(struct selection *s, int choice, const char *why);
 
 int64_t median_of(const int64_t *values, int count);
 int64_t candidate_median(const struct candidate *c);
+int64_t usual_score(const struct selection *s);
 int64_t candidate_spread(const struct candidate *c);
 bool smaller(const int64_t *a, int n, const int64_t *b, int m, double z);
 bool better(const struct candidate *a, const struct candidate *b, double z, int percent);

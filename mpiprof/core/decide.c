@@ -75,14 +75,13 @@ static bool runs_ahead(const struct arrivals *w)
 }
 
 /* What a window's reductions take. Beside what this rank spends in starting and ending them there
- * is their way through the library, within the program's own calls: about one of the TREES that a
+ * is their way through the library, within the program's own calls: about one of the trees that a
  * private communicator is made by. While something is found out that is worth it, later it isn't:
  * at 2 ms an instance all of them took 5 % longer. */
 static int64_t cost_of(const struct selection *s)
 {
-    enum { TREES = 8 };
-    const double tree = s->problem.alpha * log2_ceiling(s->problem.size + s->problem.remote_size);
-    const int64_t made = s->private_ns / TREES;
+    const double tree = tree_ns(&s->problem);
+    const int64_t made = s->private_ns / PRIVATE_TREES;
     const int64_t way = (double)made < tree ? made : (int64_t)tree;
 
     return s->arrivals->extras[EXTRA_COST] + (s->state == STATE_HOLD ? way : 0);
@@ -242,8 +241,7 @@ void decide(struct selection *s)
     if (w->extras[EXTRA_FAILED] > 0)
         give_up(s, "an operation on this communicator failed");
     /* Where the clocks' error is as large as what is compared, nothing can be told. */
-    const int64_t usual = s->native_ns > 0 ? s->native_ns : candidate_median(&s->list[s->current]);
-    const bool tells = s->switches && !s->left && w->extras[EXTRA_CLOCK] * 10 <= usual;
+    const bool tells = s->switches && !s->left && w->extras[EXTRA_CLOCK] * 10 <= usual_score(s);
 
     if (tells && s->state == STATE_OBSERVE)
         observe(s);

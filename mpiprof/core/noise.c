@@ -30,6 +30,12 @@ int64_t candidate_median(const struct candidate *c)
     return median_of(c->samples, samples_of(c));
 }
 
+/* Of the library's own; where that was never measured, as after a plan, of what runs. */
+int64_t usual_score(const struct selection *s)
+{
+    return s->native_ns > 0 ? s->native_ns : candidate_median(&s->list[s->current]);
+}
+
 /* The median distance from the median. */
 int64_t candidate_spread(const struct candidate *c)
 {
