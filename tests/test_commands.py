@@ -122,7 +122,14 @@ def test_calibrate(mpi: Mpi, tmp_path: Path) -> None:
     machine = json.loads((tmp_path / "machine.json").read_text())
     assert machine["source"] == "calibrate"
     assert machine["within"]["alpha_ns"] > 0
-    assert len(machine["within"]["sizes"]) == len(machine["within"]["one_way_ns"])
+    within = machine["within"]
+    assert len(within["sizes"]) == len(within["one_way_ns"])
+    largest, buffer = within["sizes"][-1], within["buffer_bytes"]
+    assert within["pace_ns_per_byte"] >= within["beta_ns_per_byte"]
+    if 0 < buffer <= largest:  # then the largest message takes what the line through it says
+        took = within["alpha_ns"] + within["beta_ns_per_byte"] * buffer
+        took += within["pace_ns_per_byte"] * (largest - buffer)
+        assert took == pytest.approx(within["one_way_ns"][-1], rel=1e-3)
     app = tmp_path / "app.py"
     app.write_text("from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n")
     words = ["run", "-q", "-o", "t", "--machine", "machine.json", "app.py"]

@@ -53,7 +53,7 @@ static void make_room(struct arrivals *w, int room)
     w->now = resized(w->now, n * sizeof *w->now);
     w->before = resized(w->before, n * sizeof *w->before);
     w->results = resized(w->results, n * sizeof *w->results);
-    w->sums = resized(w->sums, n * 2 * SUMS * sizeof *w->sums);
+    w->sums = resized(w->sums, (n * SUMS + MOST_LIST) * 2 * sizeof *w->sums);
     w->maxima = resized(w->maxima, (n * MAXIMA + EXTRAS) * 2 * sizeof *w->maxima);
     w->room = room;
 }
@@ -104,8 +104,8 @@ void arrivals_next(struct arrivals *w, int length, int gap)
 static void start(struct arrivals *w, MPI_Comm comm, int sums, int maxima)
 {
     w->requests[0] = w->requests[1] = MPI_REQUEST_NULL;
-    if (pmpi.Iallreduce(w->sums, w->sums + SUMS * w->room, sums, MPI_INT64_T, MPI_SUM, comm,
-                        &w->requests[0]) != MPI_SUCCESS)
+    if (pmpi.Iallreduce(w->sums, w->sums + SUMS * w->room + MOST_LIST, sums, MPI_INT64_T, MPI_SUM,
+                        comm, &w->requests[0]) != MPI_SUCCESS)
         w->requests[0] = MPI_REQUEST_NULL;
     if (pmpi.Iallreduce(w->maxima, w->maxima + MAXIMA * w->room + EXTRAS, maxima, MPI_INT64_T,
                         MPI_MAX, comm, &w->requests[1]) != MPI_SUCCESS)
@@ -134,7 +134,7 @@ static void finish(struct arrivals *w)
 
 static const int64_t *sums_of_all(const struct arrivals *w, int which)
 {
-    return w->sums + SUMS * w->room + which * w->count;
+    return w->sums + SUMS * w->room + MOST_LIST + which * w->count;
 }
 
 static const int64_t *maxima_of_all(const struct arrivals *w, int which)
@@ -156,8 +156,9 @@ static void start_first(struct arrivals *w, MPI_Comm comm)
         w->maxima[i] = m->arrival;
         w->maxima[n + i] = -m->arrival;
     }
+    memcpy(w->sums + SUMS * n, w->predicted, sizeof w->predicted);
     memcpy(w->maxima + MAXIMA * n, w->extras, sizeof w->extras);
-    start(w, comm, SUMS * n, MAXIMA * n + EXTRAS);
+    start(w, comm, SUMS * n + MOST_LIST, MAXIMA * n + EXTRAS);
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -196,7 +197,9 @@ static void take_first(struct arrivals *w)
                                         .candidate = w->before[i].candidate,
                                         .planned = w->before[i].planned};
     }
-    memcpy(w->extras, maxima_of_all(w, 2), sizeof w->extras);
+    memcpy(w->extras, maxima_of_all(w, MAXIMA), sizeof w->extras);
+    for (int i = 0; i < MOST_LIST; i++)
+        w->predicted[i] = sums_of_all(w, SUMS)[i] / w->members;
 }
 
 /* What depends on the first results: deviations from the mean, scores, waiting, who was last. */

@@ -108,19 +108,20 @@ static bool kept_together(const struct communicator *k)
     return false;
 }
 
-/* Instances before the first window, so that setting it up (a communicator, two windows) takes no
- * more than about 3 % of the time so far, if each takes so long. Both are worked out from the link
- * that MPI_Init has measured; on 16 emulated nodes it looks too fast, for both alike: there the
- * communicator takes 6 to 7.5 ms, which is 1 to 4 % of the time so far. */
-static int gap_before(const struct problem *p, double each_ns)
+/* Instances before the first window, so that setting it up (two windows, and the communicator
+ * unless another key has had it made) takes no more than about 6 % of the time so far, if each
+ * takes so long. Both are worked out from the link that MPI_Init has measured, where that is all
+ * there is. */
+static int gap_before(const struct communicator *k, const struct problem *p, double each_ns)
 {
-    enum { SETUP_SHARE = 33, MOST = 100000 };
-    const double wanted = SETUP_SHARE * PRIVATE_TREES * tree_ns(p) / each_ns;
+    enum { SETUP_SHARE = 16, WINDOW_TREES = 2, MOST = 100000 };
+    const int trees = k->private_tried ? WINDOW_TREES : PRIVATE_TREES;
+    const double wanted = SETUP_SHARE * trees * tree_ns(p) / each_ns;
 
     return wanted < MOST ? (int)wanted : MOST;
 }
 
-/* How long an instance takes at least, from what all members know alone: alpha, beta, sizes. */
+/* How long an instance takes at least, from what all members know alone: the link and the sizes. */
 static double least_time(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
@@ -128,7 +129,7 @@ static double least_time(const struct execution *e)
 
     for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
         bytes += (double)p->counts[i];
-    return tree_ns(p) + p->beta * bytes;
+    return tree_ns(p) + select_passing(bytes);
 }
 
 static struct selection *selection_make(const struct execution *e, const struct key *key,
@@ -146,7 +147,7 @@ static struct selection *selection_make(const struct execution *e, const struct 
         arrivals_make(semantics, k->size + k->remote_size, k->rank + (first ? 0 : k->remote_size),
                       e->call->root == k->rank, close ? FIRST_WINDOW : FIRST_WINDOW_AHEAD);
     if (automatic)
-        s->arrivals->position = -gap_before(&e->problem, least_time(e));
+        s->arrivals->position = -gap_before(k, &e->problem, least_time(e));
     s->problem = e->problem; /* for alpha and the sizes of the groups */
     s->state = STATE_OBSERVE;
     s->switches = switches && !(reproducible && e->reduces);
@@ -174,13 +175,19 @@ static int find_candidate(struct selection *s, const struct algorithm *a, const 
     return s->count++;
 }
 
-/* What may run, with its predictions: not in an instance that is watched, as it takes a while. */
+/* What may run, with its predictions: not in an instance that is watched, as it takes a while. What
+ * a message takes while all members send is told by the first window; MPI_Init has sent just one,
+ * which on 16 emulated nodes took a tenth of that. */
 static void list_and_predict(struct selection *s, struct execution *e)
 {
-    s->count = candidates_list(s->list, e);
+    struct execution loaded = *e;
+
+    if (e->problem.alpha < (double)s->latency_ns)
+        loaded.problem.alpha = (double)s->latency_ns;
+    s->count = candidates_list(s->list, &loaded);
     s->listed = true;
     for (int i = 1; i < s->count; i++)
-        s->list[i].predicted_ns = candidate_predicted(&s->list[i], e);
+        s->list[i].predicted_ns = candidate_predicted(&s->list[i], &loaded);
 }
 
 /* Begins with what is known: from a plan, or from the communicator that this one duplicates. */
@@ -228,7 +235,7 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
     int which = s->current;
     bool probes = false;
 
-    if (!s->listed && arrivals_full(s->arrivals))
+    if (!s->listed && s->latency_ns > 0 && arrivals_full(s->arrivals))
         list_and_predict(s, e);
     if (at >= 0 && at < s->arrivals->length && s->plan[at] != NOBODY) {
         which = s->plan[at];
@@ -272,9 +279,10 @@ static void begin_window(struct selection *s, struct call *c)
     x[EXTRA_CLOCK] = clock_bound();
     x[EXTRA_STALE] = clock_is_stale();
     x[EXTRA_WALL] = now_ns() - began_ns;
-    x[EXTRA_PRIVATE] = c->comm->private_ns;
+    x[EXTRA_PRIVATE] = -c->comm->private_ns;
+    x[EXTRA_MESSAGE] = -c->comm->message_ns;
     for (int i = 1; i < s->count; i++)
-        x[EXTRA_PREDICTED + i] = s->list[i].predicted_ns;
+        w->predicted[i] = s->list[i].predicted_ns;
     arrivals_begin(w, c->comm->private);
     memcpy(s->plan, s->next, sizeof s->plan);
     memset(s->next, NOBODY, sizeof s->next);
@@ -294,7 +302,8 @@ static void results(struct selection *s, const struct call *c)
     const struct arrivals *const w = s->arrivals;
 
     keep_statistics(s, c->comm);
-    s->private_ns = w->extras[EXTRA_PRIVATE];
+    s->private_ns = -w->extras[EXTRA_PRIVATE];
+    s->latency_ns = -w->extras[EXTRA_MESSAGE];
     /* All members are here, in an operation that keeps them together in any case; and no two
      * threads at once, as MPI lets them not call on MPI_COMM_WORLD together. */
     if (w->extras[EXTRA_STALE] > 0 && w->semantics == SYNCHRONISES && c->handle == MPI_COMM_WORLD &&
@@ -328,7 +337,7 @@ void auto_end(struct call *c)
         const int64_t least = private_least(c->comm, c->handle, c->exit_ns - c->enter_ns);
 
         if (least > 0)
-            s->arrivals->position = -gap_before(&s->problem, (double)least);
+            s->arrivals->position = -gap_before(c->comm, &s->problem, (double)least);
     }
     const struct moment m = {.arrival = c->enter_ns,
                              .exit = c->exit_ns,
@@ -340,7 +349,7 @@ void auto_end(struct call *c)
     if (arrivals_step(s->arrivals, c->comm->private))
         results(s, c);
     if (s->arrivals->stage == 0 && !s->left && arrivals_full(s->arrivals) &&
-        (s->listed || !s->switches))
+        (s->listed || !s->switches || s->latency_ns == 0))
         begin_window(s, c);
 }
 

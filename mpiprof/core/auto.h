@@ -22,16 +22,16 @@ enum { LONGEST_WINDOW = 256, MOST_LIST = 16 };
 
 /* What travels with the statistics, as the maximum over the members. */
 enum extra {
-    EXTRA_FAILED,    /* an operation on this communicator has failed */
-    EXTRA_BUDGET,    /* minus what probing may still lose */
-    EXTRA_COST,      /* of the last window's reductions */
-    EXTRA_WAITED,    /* of that, waiting for other members */
-    EXTRA_CLOCK,     /* the bound on the clocks' error */
-    EXTRA_STALE,     /* it has grown since the clocks were compared */
-    EXTRA_WALL,      /* since MPI_Init */
-    EXTRA_PRIVATE,   /* what making the private communicator took */
-    EXTRA_PREDICTED, /* of each candidate */
-    EXTRAS = EXTRA_PREDICTED + MOST_LIST
+    EXTRA_FAILED,  /* an operation on this communicator has failed */
+    EXTRA_BUDGET,  /* minus what probing may still lose */
+    EXTRA_COST,    /* of the last window's reductions */
+    EXTRA_WAITED,  /* of that, waiting for other members */
+    EXTRA_CLOCK,   /* the bound on the clocks' error */
+    EXTRA_STALE,   /* it has grown since the clocks were compared */
+    EXTRA_WALL,    /* since MPI_Init */
+    EXTRA_PRIVATE, /* minus what making the private communicator took: some waited in it */
+    EXTRA_MESSAGE, /* minus what a message of a small reduction takes */
+    EXTRAS
 };
 
 struct sample {             /* one instance, over all members; ns */
@@ -60,11 +60,12 @@ struct arrivals {
     int next_length, gap; /* of the one after it, and the instances before that */
     int position;         /* < 0: in the gap */
     int room;
-    struct moment *now, *before; /* what is being filled, what is being reduced */
-    int count;                   /* of `before` */
-    struct sample *results;      /* of `before`, when its reductions are done */
-    int64_t *sums, *maxima;      /* what is reduced: mine, then that of all */
-    int64_t extras[EXTRAS];      /* mine, then that of all */
+    struct moment *now, *before;  /* what is being filled, what is being reduced */
+    int count;                    /* of `before` */
+    struct sample *results;       /* of `before`, when its reductions are done */
+    int64_t *sums, *maxima;       /* what is reduced: mine, then that of all */
+    int64_t extras[EXTRAS];       /* mine, then that of all */
+    int64_t predicted[MOST_LIST]; /* of each candidate: mine, then the mean over all */
     MPI_Request requests[2];
     int stage, since, cycle; /* reductions under way, instances since they began, and until due */
     int64_t cost_ns, waited_ns;
@@ -97,7 +98,9 @@ struct candidate {
     int64_t last_ns;                   /* what it took when it was last measured */
     bool out;                          /* of this phase's field */
 };
+enum { LEAST_BLOCK = 1024 };
 int candidates_list(struct candidate *list, struct execution *e);
+int candidate_resized(struct candidate *list, int *count, int which, int64_t block_size);
 int64_t candidate_predicted(const struct candidate *c, struct execution *e);
 bool candidate_fits(const struct algorithm *a, const struct execution *e);
 const char *label_intern(const char *text);
@@ -122,19 +125,23 @@ struct selection {
     struct candidate list[MOST_LIST];
     int count;
     int phase, lap, field;        /* candidates beside the library's own, in this phase */
+    int climbs;                   /* laps of this phase that were for block sizes */
     int limit, probes;            /* of this phase */
     int later_probes, all_probes; /* of all phases but the first; of all */
     int64_t instances;            /* that all members have counted */
     int64_t patience, next_phase; /* no new phase before that instance */
     struct typical reference;
-    int moved;   /* windows in a row that are unlike the reference */
-    int stalled; /* windows in a row that had no budget for probes */
-    int strikes; /* windows in a row in which the statistics made ranks wait */
+    int moved;           /* windows in a row that are unlike the reference */
+    int stalled;         /* windows in a row that had no budget for probes */
+    int strikes;         /* windows in a row in which the statistics made ranks wait */
+    int64_t costs_ns[3]; /* of the newest windows' reductions */
+    int costs;
     const char *why;
     int64_t native_ns, elapsed_ns, worst_ns; /* medians, of the newest window */
     int64_t saved_ns, lost_ns;
     int64_t in_flight_ns[2]; /* what planned probes may lose, beyond what is in the budget */
     int64_t private_ns;      /* what making a private communicator takes */
+    int64_t latency_ns;      /* of a message while all members send; 0: not known yet */
     struct problem problem;  /* of the first instance: alpha, and how many members there are */
     /* for people */
     uint64_t key;

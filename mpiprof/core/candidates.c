@@ -2,9 +2,9 @@
  * what the schedules themselves predict.
  *
  * A prediction walks the rounds of this rank's schedule: a round takes alpha, a part of it for each
- * further message, and beta a byte on the busier side of the port; a round in which this rank only
- * waits takes as long as its own costliest one. The maximum over all ranks counts (arrival.c). The
- * list is the same on all members: it depends on what all of them know.
+ * further message, and what its bytes take on the busier side of the port; a round in which this
+ * rank only waits takes as long as its own first one. The mean over all ranks counts, as in a
+ * score (arrival.c). The list is the same on all members: it depends on what all of them know.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,28 +46,35 @@ const char *label_intern(const char *text)
 
 /* ---- predictions */
 
-static double round_time(const struct problem *p, const struct round *r)
+struct port { /* what has gone through it so far, in bytes */
+    double sent, received;
+};
+
+static double round_time(const struct problem *p, const struct round *r, struct port *port)
 {
     const double reduced_ns = 0.25; /* a byte: memory's pace, where nothing is measured */
-    double sent = 0, received = 0, own = 0;
+    const struct port before = *port;
+    double own = 0;
     int messages = 0;
 
     for (int i = 0; i < r->count; i++) {
         const struct step *const s = &r->steps[i];
 
         if (s->kind == STEP_SEND)
-            sent += (double)s->length;
+            port->sent += (double)s->length;
         else if (s->kind == STEP_RECEIVE)
-            received += (double)s->length;
+            port->received += (double)s->length;
         else if (s->kind == STEP_REDUCE)
             own += reduced_ns * (double)s->length;
         else if (s->kind == STEP_BARRIER)
             own += p->alpha * log2_ceiling(p->size);
         messages += s->kind == STEP_SEND || s->kind == STEP_RECEIVE;
     }
+    const double out = select_passing(port->sent) - select_passing(before.sent);
+    const double in = select_passing(port->received) - select_passing(before.received);
+
     if (messages > 0)
-        own +=
-            p->alpha * (1 + 0.1 * (messages - 1)) + p->beta * (sent > received ? sent : received);
+        own += p->alpha * (1 + 0.1 * (messages - 1)) + (out > in ? out : in);
     return own;
 }
 
@@ -77,7 +84,8 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e)
     struct problem problem = e->problem;
     struct context context = {0};
     struct round r = {0};
-    double total = 0, costliest = 0, idle = 0;
+    struct port port = {0};
+    double total = 0, first = 0, idle = 0;
 
     if (c->algorithm == NULL || c->algorithm->needs_counts)
         return 0;
@@ -92,15 +100,15 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e)
     for (int64_t i = 0; i < rounds; i += stride) {
         r.count = 0;
         c->algorithm->round(&context, i, &r);
-        const double takes = round_time(&problem, &r);
+        const double takes = round_time(&problem, &r, &port);
 
         total += takes;
         idle += takes == 0;
-        costliest = takes > costliest ? takes : costliest;
+        first = first > 0 ? first : takes;
     }
     free(r.steps);
     schedule_free(&context);
-    return 1 + (int64_t)((total + idle * costliest) * (double)stride);
+    return 1 + (int64_t)((total + idle * first) * (double)stride);
 }
 
 /* ---- the list */
@@ -124,10 +132,11 @@ static int add(struct candidate *list, int count, const struct algorithm *a, int
 }
 
 /* Half and twice what minimises (bytes / B + p)(alpha + B beta), to powers of two: the measured
- * alpha and beta are not all that a machine is. */
-static int add_block_sizes(struct candidate *list, int count, const struct algorithm *a,
-                           const struct problem *p)
+ * alpha and beta are not all that a machine is. Of one message the middle takes the place of the
+ * algorithm's own choice, so that the sizes are a ladder, on which probing climbs (probe.c). */
+static int add_block_sizes(struct candidate *list, int count, int plain, const struct problem *p)
 {
+    const struct algorithm *const a = list[plain].algorithm;
     double total = (double)p->bytes, square;
     int64_t best = 1;
 
@@ -139,10 +148,29 @@ static int add_block_sizes(struct candidate *list, int count, const struct algor
     square = total * p->alpha / (p->beta * (p->size - 2));
     while ((double)best * (double)best * 2 < square)
         best *= 2;
+    if (p->counts == NULL && best >= LEAST_BLOCK && (double)best < total)
+        add(list, plain, a, best, ORDER_RANKS);
     for (int64_t b = best / 2; b <= best * 2; b *= 4)
-        if (b >= 1024 && (double)b < total)
+        if (b >= LEAST_BLOCK && (double)b < total)
             count = add(list, count, a, b, ORDER_RANKS);
     return count;
+}
+
+/* The place of another block size of a candidate, which is added unless it is listed; 0: none is
+ * left. It is predicted to take what the candidate is. */
+int candidate_resized(struct candidate *list, int *count, int which, int64_t block_size)
+{
+    const struct candidate c = list[which];
+
+    for (int i = 1; i < *count; i++)
+        if (list[i].algorithm == c.algorithm && list[i].order == c.order &&
+            list[i].block_size == block_size)
+            return i;
+    if (*count == MOST_LIST)
+        return 0;
+    *count = add(list, *count, c.algorithm, block_size, c.order);
+    list[*count - 1].predicted_ns = c.predicted_ns;
+    return *count - 1;
 }
 
 /* Whether some nodes have several members, and there are several nodes. */
@@ -167,7 +195,7 @@ int candidates_list(struct candidate *list, struct execution *e)
     const int plain = count;
 
     for (int i = 1; i < plain; i++)
-        count = add_block_sizes(list, count, list[i].algorithm, &e->problem);
+        count = add_block_sizes(list, count, i, &e->problem);
     for (int i = 1; i < plain && several_a_node(e->call->comm); i++)
         if (list[i].algorithm->parameters != NULL &&
             strstr(list[i].algorithm->parameters, "order=") != NULL)

@@ -74,24 +74,30 @@ static bool runs_ahead(const struct arrivals *w)
     return w->semantics != SYNCHRONISES && ahead * 10 > w->count;
 }
 
-/* What a window's reductions take. Beside what this rank spends in starting and ending them there
- * is their way through the library, within the program's own calls: about one of the trees that a
- * private communicator is made by. While something is found out that is worth it, later it isn't:
- * at 2 ms an instance all of them took 5 % longer. */
-static int64_t cost_of(const struct selection *s)
+/* What a window's reductions take, usually: the longest over the members is that of one that was
+ * interrupted, now and then. Beside what this rank spends in starting and ending them there
+ * is their way through the library, within the program's own calls: about that of one reduction.
+ * While something is found out that is worth it, later it isn't: at 2 ms an instance all of them
+ * took 5 % longer. */
+static int64_t cost_of(struct selection *s)
 {
-    const double tree = tree_ns(&s->problem);
-    const int64_t made = s->private_ns / PRIVATE_TREES;
-    const int64_t way = (double)made < tree ? made : (int64_t)tree;
+    const int64_t newest = s->arrivals->extras[EXTRA_COST];
+    const int64_t way =
+        s->state == STATE_HOLD ? s->latency_ns * log2_ceiling(s->arrivals->members) : 0;
 
-    return s->arrivals->extras[EXTRA_COST] + (s->state == STATE_HOLD ? way : 0);
+    if (newest > 0) /* the first window has none yet */
+        s->costs_ns[s->costs++ % 3] = newest;
+    return median_of(s->costs_ns, s->costs < 3 ? s->costs : 3) + way;
 }
 
-/* How long the next window is, so that its reductions take a two-hundredth of the time. */
+/* How long the next window is, so that its reductions take a two-hundredth of the time; where an
+ * algorithm is chosen, waiting for late ranks is none of that. */
 static void pace(struct selection *s)
 {
     struct arrivals *const w = s->arrivals;
-    const int64_t each = s->elapsed_ns > 0 ? s->elapsed_ns : 1;
+    const int64_t score = candidate_median(&s->list[s->current]);
+    const int64_t least = s->switches && score > 0 && score < s->elapsed_ns ? score : s->elapsed_ns;
+    const int64_t each = least > 0 ? least : 1;
     const int shortest = runs_ahead(w) ? 32 : 4;
     int64_t cycle = COST_SHARE * cost_of(s) / each;
 
@@ -132,7 +138,7 @@ static void begin_phase(struct selection *s, const char *why)
     if (s->limit < FEWEST_PROBES)
         return;
     s->phase++;
-    s->lap = s->probes = 0;
+    s->lap = s->probes = s->climbs = 0;
     s->before = s->current;
     s->why = why;
     if (s->phase > 1)
@@ -151,7 +157,7 @@ static void observe(struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
 
-    if (s->list[NATIVE].seen < 4)
+    if (!s->listed || s->list[NATIVE].seen < 4)
         return;
     /* Half a percent of the run: below, nothing that is found could be seen. */
     if (s->elapsed_ns * s->instances * 200 < w->extras[EXTRA_WALL])
@@ -236,8 +242,8 @@ void decide(struct selection *s)
     memset(s->next, NOBODY, sizeof s->next);
     take(s);
     for (int i = 1; i < s->count; i++)
-        if (w->extras[EXTRA_PREDICTED + i] > 0)
-            s->list[i].predicted_ns = w->extras[EXTRA_PREDICTED + i];
+        if (w->predicted[i] > 0)
+            s->list[i].predicted_ns = w->predicted[i];
     if (w->extras[EXTRA_FAILED] > 0)
         give_up(s, "an operation on this communicator failed");
     /* Where the clocks' error is as large as what is compared, nothing can be told. */

@@ -56,14 +56,17 @@ static bool writes_meta(int rank)
 static void share_machine(const struct text *machine)
 {
     static const char name[] = "{\"alpha_ns\": ";
-    double link[2] = {0, 0};
+    struct link link = {0};
 
-    for (const char *s = machine->bytes; s != NULL && (s = strstr(s, name)) != NULL; s++)
-        if (sscanf(s + sizeof name - 1, "%lf, \"beta_ns_per_byte\": %lf", &link[0], &link[1]) < 2)
-            link[0] = 0;
-    pmpi.Bcast(link, sizeof link, MPI_BYTE, 0, recorder.private);
-    if (link[0] > 0 && link[1] > 0)
-        select_machine(link[0], link[1]);
+    for (const char *s = machine->bytes; s != NULL && (s = strstr(s, name)) != NULL; s++) {
+        link = (struct link){0};
+        sscanf(s + sizeof name - 1,
+               "%lf, \"beta_ns_per_byte\": %lf, \"pace_ns_per_byte\": %lf, \"buffer_bytes\": %lf",
+               &link.alpha, &link.beta, &link.pace, &link.buffer);
+    }
+    pmpi.Bcast(&link, sizeof link, MPI_BYTE, 0, recorder.private);
+    if (link.alpha > 0 && link.beta > 0)
+        select_machine(&link);
 }
 
 /* Clocks and the machine table, where the processes may communicate. The first rank alone reads a

@@ -125,16 +125,38 @@ static void fit(const struct table *t, double *alpha, double *beta)
     *alpha = w > 0 ? (y - *beta * x) / w : 0;
 }
 
+/* What a byte more takes where messages are large, and how many bytes a port's buffer takes at the
+ * other pace before: t(m) = alpha + beta min(m, buffer) + pace max(m - buffer, 0). */
+static void fit_buffer(const struct table *t, double alpha, double beta, double *pace,
+                       double *buffer)
+{
+    const int last = t->count - 1;
+    double steps;
+
+    *pace = beta;
+    *buffer = 0;
+    if (last < 1)
+        return;
+    steps = (t->one_way[last] - t->one_way[last - 1]) / (t->sizes[last] - t->sizes[last - 1]);
+    if (steps <= beta)
+        return;
+    *pace = steps;
+    *buffer = (alpha + steps * t->sizes[last] - t->one_way[last]) / (steps - beta);
+    *buffer = *buffer > 0 ? *buffer : 0;
+}
+
 static void link_add(struct text *out, const struct table *t)
 {
-    double alpha, beta;
+    double alpha, beta, pace, buffer;
 
     if (t->count == 0) {
         text_add(out, "null");
         return;
     }
     fit(t, &alpha, &beta);
-    text_add(out, "{\"alpha_ns\": %.1f, \"beta_ns_per_byte\": %.6f, \"sizes\": [", alpha, beta);
+    fit_buffer(t, alpha, beta, &pace, &buffer);
+    text_add(out, "{\"alpha_ns\": %.1f, \"beta_ns_per_byte\": %.6f, ", alpha, beta);
+    text_add(out, "\"pace_ns_per_byte\": %.6f, \"buffer_bytes\": %.0f, \"sizes\": [", pace, buffer);
     for (int i = 0; i < t->count; i++)
         text_add(out, "%s%d", i > 0 ? ", " : "", t->sizes[i]);
     text_add(out, "], \"one_way_ns\": [");

@@ -16,12 +16,14 @@ uint64_t private_refused(void)
     return atomic_load(&refused);
 }
 
-static int agreed(MPI_Comm comm, const struct communicator *k, bool made)
+static int agreed(MPI_Comm comm, struct communicator *k, bool made)
 {
     double mine = made, all = 0;
+    const int64_t begin = now_ns();
 
     if (pmpi.Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, comm) != MPI_SUCCESS)
         return 0;
+    k->message_ns = 1 + (now_ns() - begin) / (1 + log2_ceiling(k->size + k->remote_size));
     if (!k->inter)
         return all == k->size;
     mine = made && all == k->remote_size; /* the other group's; now ours reaches them */

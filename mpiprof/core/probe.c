@@ -1,6 +1,8 @@
 /* Probing: who runs for a while, who is left, who takes the place.
  *
  *      lap 1: 2 runs each --> half of the field --> lap 2: 3 runs each
+ *                         --> of the best one's block size the half and the double, 3 runs each,
+ *                             while those are better
  *                         --> where that says nothing sure: a duel of 6 runs
  *
  * A candidate takes the library's place only if it is better by more than the noise says: by 95 %,
@@ -13,6 +15,7 @@
 
 enum {
     MOST_FIELD = 7,      /* candidates beside the library's own, in one phase */
+    MOST_CLIMBS = 2,     /* laps of block sizes, in one phase */
     PATIENT_WINDOWS = 8, /* in which the budget has allowed no probe */
     FIRST_PATIENCE = 16  /* instances from one phase to the next, doubled when nothing changes */
 };
@@ -21,8 +24,25 @@ static const int runs_of_lap[] = {0, 2, 3, 6};
 static const double sure_of[MOST_FIELD + 1] = {1.645, 1.645, 1.96, 2.13, 2.24, 2.33, 2.39, 2.45};
 static const double likely = 1.645;
 
-/* The candidates that the schedules predict to be promising. In a later phase, predictions have
- * had their say: those that are predicted best, as many as may be probed. */
+static double sure(const struct selection *s)
+{
+    return sure_of[s->field < MOST_FIELD ? s->field : MOST_FIELD];
+}
+
+/* Whether a candidate is predicted to be promising: less strictly where all are predicted to be far
+ * ahead of what runs now, as then the predictions know little of the machine. In a later phase they
+ * have had their say. */
+static bool promises(const struct selection *s, int64_t predicted, int64_t least, int64_t usual)
+{
+    if (predicted == 0) /* not known */
+        return true;
+    if (predicted > usual + usual / 4)
+        return false;
+    return s->phase > 1 || predicted <= least + least / 2 ||
+           (predicted <= 2 * least && 4 * predicted <= usual);
+}
+
+/* The promising ones that are predicted best, as many as may be probed. */
 int probe_field(struct selection *s)
 {
     const int most = s->limit * 2 / 7 < MOST_FIELD ? s->limit * 2 / 7 : MOST_FIELD;
@@ -42,8 +62,7 @@ int probe_field(struct selection *s)
         for (int i = 1; i < s->count; i++) {
             const int64_t p = s->list[i].predicted_ns;
 
-            if (s->list[i].out && i != s->current && p <= usual + usual / 4 &&
-                (p == 0 || p <= least + least / 2 || s->phase > 1) &&
+            if (s->list[i].out && i != s->current && promises(s, p, least, usual) &&
                 (next < 0 || p < s->list[next].predicted_ns))
                 next = i;
         }
@@ -65,19 +84,19 @@ static int64_t known_time(const struct candidate *c)
     return c->seen > 0 ? candidate_median(c) : c->last_ns;
 }
 
-/* What a run of a candidate will lose. One that was never measured may take half as long again,
- * unless it is predicted to be far ahead. */
+/* What a run of a candidate will lose. One that was never measured may take half as long again, or
+ * an eighth if it is predicted to be ahead; what is predicted to be far ahead is not believed. */
 static int64_t risk_of(const struct selection *s, const struct candidate *c)
 {
-    const int64_t usual = known_time(&s->list[s->current]);
+    const int64_t usual = known_time(&s->list[s->current]), p = c->predicted_ns;
     int64_t takes = usual + usual / 2;
 
     if (known_time(c) > 0)
         takes = known_time(c);
-    else if (c->predicted_ns * 4 < usual * 3)
-        takes = usual;
-    else if (c->predicted_ns > takes)
-        takes = c->predicted_ns;
+    else if (p > usual / 4 && p < usual * 3 / 4)
+        takes = usual + usual / 8;
+    else if (p > takes)
+        takes = p;
     return takes > usual ? takes - usual : 0;
 }
 
@@ -89,7 +108,8 @@ static bool wants_run(const struct selection *s, int i)
     return i != s->current && takes_part(s, i) && !enough && c->asked < runs_of_lap[s->lap];
 }
 
-/* Plans the next window's probes, in turns, as far as the budget goes. */
+/* Plans the next window's probes, in turns, as far as the budget goes; what is known to be no
+ * slower needs none. */
 void probe_plan(struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
@@ -108,7 +128,7 @@ void probe_plan(struct selection *s)
         for (int i = 0; i < s->count && placed < room; i++) {
             const int64_t loss = risk_of(s, &s->list[i]);
 
-            if (!wants_run(s, i) || s->probes >= s->limit || loss > budget)
+            if (!wants_run(s, i) || s->probes >= s->limit || (loss > 0 && loss > budget))
                 continue;
             s->next[placed * w->next_length / room] = (uint8_t)i;
             placed++;
@@ -208,6 +228,41 @@ static void halve(struct selection *s)
     probe_lap(s);
 }
 
+/* The other block size, if there is one that this phase has not measured; 0: there is none. */
+static int unmeasured(struct selection *s, int which, int64_t block_size)
+{
+    if (block_size < LEAST_BLOCK || block_size >= s->problem.bytes)
+        return 0;
+    const int found = candidate_resized(s->list, &s->count, which, block_size);
+
+    if (found == 0 || s->list[found].seen > 0)
+        return 0;
+    if (s->list[found].last_ns == 0) /* until it is measured, what its neighbour takes */
+        s->list[found].last_ns = candidate_median(&s->list[which]);
+    return found;
+}
+
+/* Begins a lap of the best one's neighbours in block size, where it has any. */
+static bool climb(struct selection *s, int best)
+{
+    const int64_t block_size = s->list[best].block_size;
+
+    if (block_size == 0 || s->climbs == MOST_CLIMBS || s->probes + 3 * runs_of_lap[2] > s->limit)
+        return false;
+    const int half = unmeasured(s, best, block_size / 2);
+    const int twice = unmeasured(s, best, block_size * 2);
+
+    if (half == 0 && twice == 0)
+        return false;
+    for (int i = 1; i < s->count; i++)
+        s->list[i].out = i != best && i != half && i != twice;
+    s->climbs++;
+    s->field += (half > 0) + (twice > 0);
+    s->lap = 1;
+    probe_lap(s);
+    return true;
+}
+
 /* What runs unless something is better: in the first phase the library's own; later what is known
  * to be the better one of that and what ran before. */
 static int incumbent(const struct selection *s)
@@ -240,10 +295,11 @@ void probe_step(struct selection *s)
         return;
     } else if (s->lap == 1) {
         halve(s);
+    } else if (s->lap == 2 && climb(s, best)) {
+        return;
     } else if (best == other) {
         probe_conclude(s, other, "nothing was faster");
-    } else if (better(&s->list[best], &s->list[other], s->lap == 3 ? likely : sure_of[s->field],
-                      1)) {
+    } else if (better(&s->list[best], &s->list[other], s->lap == 3 ? likely : sure(s), 1)) {
         probe_conclude(s, best, "faster by more than the noise");
     } else if (s->lap == 2 && s->probes + runs_of_lap[3] <= s->limit) {
         begin_duel(s, best, other);

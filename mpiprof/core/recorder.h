@@ -138,6 +138,7 @@ struct communicator {
     bool private_tried; /* select.c */
     bool failed;        /* an operation has, on this rank */
     int64_t private_ns; /* what making `private` took */
+    int64_t message_ns; /* of that, each message of a reduction of 8 bytes */
     MPI_Comm handle, private;
     struct keys *keys; /* key.c */
     int *nodes;        /* of the members of `private`, numbered by first appearance */
@@ -306,7 +307,11 @@ void select_start(void);
 void select_end(MPI_Comm comm);
 void select_forget(struct communicator *c);
 void select_inherit(struct communicator *child, const struct communicator *parent);
-void select_machine(double alpha_ns, double beta_ns);
+struct link { /* ns, bytes; see machine.c */
+    double alpha, beta, pace, buffer;
+};
+void select_machine(const struct link *measured);
+double select_passing(double bytes);
 bool switch_run(struct call *c, const struct arguments *a, int *error);
 void switch_end(struct call *c);
 void rules_meet(struct site *s, const char *frame);

@@ -1,10 +1,11 @@
 /* Runs the decisions of mpiprof/core/decide.c on instances whose times are given, without MPI.
  *
- *     decide INSTANCES CHANGE NOISE_PERCENT SEED TIME[:LATER[:PREDICTED]] ...
+ *     decide INSTANCES CHANGE NOISE_PERCENT SEED TIME[:LATER[:PREDICTED[:BLOCK]]] ...
  *
  * One time in us for each candidate, the library's own first; from instance CHANGE on the LATER
- * ones hold, and another rank is late. Prints a line for each choice, and how many probes there
- * were; and at the end the sum of all times over that of the library's own.
+ * ones hold, and another rank is late. Those predicted to take less than 0 are not listed at first;
+ * they are block sizes (in KB) that probing may ask for. Prints a line for each choice, and how
+ * many probes there were; and at the end the sum of all times over that of the library's own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,24 @@ void arrivals_next(struct arrivals *w, int length, int gap)
 {
     w->next_length = length;
     w->gap = gap;
+}
+
+/* ---- block sizes */
+
+static int64_t blocks[MOST_LIST];
+static int given;
+
+int candidate_resized(struct candidate *list, int *count, int which, int64_t block_size)
+{
+    (void)which;
+    for (int i = 1; i < given; i++) {
+        if (blocks[i] != block_size)
+            continue;
+        for (; *count <= i; ++*count)
+            list[*count].block_size = blocks[*count];
+        return i;
+    }
+    return 0;
 }
 
 /* ---- instances */
@@ -98,14 +117,21 @@ int main(int argc, char **argv)
     state = 88172645463325252u + (uint64_t)atoi(argv[4]) * 977;
     s = (struct selection){
         .arrivals = &w, .state = STATE_OBSERVE, .listed = true, .switches = true};
-    s.count = argc - 5;
-    for (int i = 0; i < s.count; i++) {
-        double predicted = 0;
-        const int n = sscanf(argv[5 + i], "%lf:%lf:%lf", &times[0][i], &times[1][i], &predicted);
+    s.problem.bytes = 1 << 20;
+    given = argc - 5;
+    for (int i = 0; i < given; i++) {
+        double predicted = 0, kilobytes = 0;
+        const int n = sscanf(argv[5 + i], "%lf:%lf:%lf:%lf", &times[0][i], &times[1][i], &predicted,
+                             &kilobytes);
 
         times[1][i] = n < 2 ? times[0][i] : times[1][i];
+        blocks[i] = (int64_t)(1024 * kilobytes);
         s.list[i].algorithm = i > 0 ? (const struct algorithm *)&s : NULL;
         s.list[i].predicted_ns = (int64_t)(1e3 * (n < 3 ? times[0][i] : predicted));
+        if (s.list[i].predicted_ns < 0)
+            continue;
+        s.list[i].block_size = blocks[i];
+        s.count = i + 1;
     }
     memset(s.plan, NOBODY, sizeof s.plan);
     memset(s.next, NOBODY, sizeof s.next);
