@@ -182,7 +182,7 @@ bool better(const struct candidate *a, const struct candidate *b, double z, int 
 
 /* ---- auto.c: what a process may lose to probing */
 
-enum { LOSS_SHARE = 50 }; /* a fiftieth of the time in collectives; of a key, of its own */
+enum { LOSS_SHARE = 50 }; /* a fiftieth of the time in collectives */
 void ledger_lose(int64_t ns);
 void ledger_grant(int64_t ns);
 

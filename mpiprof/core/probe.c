@@ -16,6 +16,7 @@
 enum {
     MOST_FIELD = 7,      /* candidates beside the library's own, in one phase */
     MOST_CLIMBS = 2,     /* laps of block sizes, in one phase */
+    KEY_SHARE = 100,     /* of a key's own time may be lost */
     PATIENT_WINDOWS = 8, /* in which the budget has allowed no probe */
     FIRST_PATIENCE = 16  /* instances from one phase to the next, doubled when nothing changes */
 };
@@ -108,16 +109,17 @@ static bool wants_run(const struct selection *s, int i)
     return i != s->current && takes_part(s, i) && !enough && c->asked < runs_of_lap[s->lap];
 }
 
-/* Plans the next window's probes, in turns, as far as the budget goes; what is known to be no
- * slower needs none. */
+/* Plans the next window's probes, in turns, as far as the budget goes; what this phase has
+ * found to be no slower needs none. */
 void probe_plan(struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
     const int room = w->next_length - (w->next_length + 3) / 4;
     /* The process's budget counts waiting for late ranks as time, of which a key may have much: its
-     * own one does not, so that no key takes 3 % longer for what was tried. */
+     * own one does not. It is two instances and a hundredth, as setting up and the windows take as
+     * much again, and no key shall take 3 % longer. */
     const int64_t each = usual_score(s);
-    const int64_t own = each + each * s->instances / LOSS_SHARE - s->lost_ns;
+    const int64_t own = 2 * each + each * s->instances / KEY_SHARE - s->lost_ns;
     const int64_t all = -w->extras[EXTRA_BUDGET];
     int64_t budget = (own < all ? own : all) - s->in_flight_ns[0] - s->in_flight_ns[1];
     int64_t risk = 0;
@@ -127,8 +129,9 @@ void probe_plan(struct selection *s)
         last = placed;
         for (int i = 0; i < s->count && placed < room; i++) {
             const int64_t loss = risk_of(s, &s->list[i]);
+            const bool needs_none = loss == 0 && s->list[i].seen > 0;
 
-            if (!wants_run(s, i) || s->probes >= s->limit || (loss > 0 && loss > budget))
+            if (!wants_run(s, i) || s->probes >= s->limit || (!needs_none && loss > budget))
                 continue;
             s->next[placed * w->next_length / room] = (uint8_t)i;
             placed++;
