@@ -139,6 +139,8 @@ struct selection {
     const char *why;
     int64_t native_ns, elapsed_ns, worst_ns; /* medians, of the newest window */
     int64_t saved_ns, lost_ns;
+    int64_t watching_ns;     /* what setting up and the windows' reductions have taken */
+    bool founded;            /* its first window had the private communicator made */
     int64_t in_flight_ns[2]; /* what planned probes may lose, beyond what is in the budget */
     int64_t private_ns;      /* what making a private communicator takes */
     int64_t latency_ns;      /* of a message while all members send; 0: not known yet */
@@ -182,7 +184,7 @@ bool better(const struct candidate *a, const struct candidate *b, double z, int 
 
 /* ---- auto.c: what a process may lose to probing */
 
-enum { LOSS_SHARE = 50 }; /* a fiftieth of the time in collectives */
+enum { LOSS_SHARE = 50 }; /* a fiftieth of the time in collectives; of a key, of its own */
 void ledger_lose(int64_t ns);
 void ledger_grant(int64_t ns);
 

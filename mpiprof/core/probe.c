@@ -16,7 +16,6 @@
 enum {
     MOST_FIELD = 7,      /* candidates beside the library's own, in one phase */
     MOST_CLIMBS = 2,     /* laps of block sizes, in one phase */
-    KEY_SHARE = 100,     /* of a key's own time may be lost */
     PATIENT_WINDOWS = 8, /* in which the budget has allowed no probe */
     FIRST_PATIENCE = 16  /* instances from one phase to the next, doubled when nothing changes */
 };
@@ -86,7 +85,7 @@ static int64_t known_time(const struct candidate *c)
 }
 
 /* What a run of a candidate will lose. One that was never measured may take half as long again, or
- * an eighth if it is predicted to be ahead; what is predicted to be far ahead is not believed. */
+ * an eighth if it is predicted to be ahead. */
 static int64_t risk_of(const struct selection *s, const struct candidate *c)
 {
     const int64_t usual = known_time(&s->list[s->current]), p = c->predicted_ns;
@@ -94,7 +93,7 @@ static int64_t risk_of(const struct selection *s, const struct candidate *c)
 
     if (known_time(c) > 0)
         takes = known_time(c);
-    else if (p > usual / 4 && p < usual * 3 / 4)
+    else if (p > 0 && p < usual * 3 / 4)
         takes = usual + usual / 8;
     else if (p > takes)
         takes = p;
@@ -116,10 +115,9 @@ void probe_plan(struct selection *s)
     const struct arrivals *const w = s->arrivals;
     const int room = w->next_length - (w->next_length + 3) / 4;
     /* The process's budget counts waiting for late ranks as time, of which a key may have much: its
-     * own one does not. It is two instances and a hundredth, as setting up and the windows take as
-     * much again, and no key shall take 3 % longer. */
+     * own one does not, and bears what watching it takes, so that no key takes 3 % longer. */
     const int64_t each = usual_score(s);
-    const int64_t own = 2 * each + each * s->instances / KEY_SHARE - s->lost_ns;
+    const int64_t own = 2 * each + each * s->instances / LOSS_SHARE - s->lost_ns - s->watching_ns;
     const int64_t all = -w->extras[EXTRA_BUDGET];
     int64_t budget = (own < all ? own : all) - s->in_flight_ns[0] - s->in_flight_ns[1];
     int64_t risk = 0;
