@@ -149,7 +149,6 @@ static struct selection *selection_make(const struct execution *e, const struct 
     if (automatic)
         s->arrivals->position = -gap_before(k, &e->problem, least_time(e));
     s->problem = e->problem; /* for alpha and the sizes of the groups */
-    s->founded = !k->private_tried;
     s->state = STATE_OBSERVE;
     s->switches = switches && !(reproducible && e->reduces);
     s->count = 1;

@@ -139,8 +139,6 @@ struct selection {
     const char *why;
     int64_t native_ns, elapsed_ns, worst_ns; /* medians, of the newest window */
     int64_t saved_ns, lost_ns;
-    int64_t watching_ns;     /* what setting up and the windows' reductions have taken */
-    bool founded;            /* its first window had the private communicator made */
     int64_t in_flight_ns[2]; /* what planned probes may lose, beyond what is in the budget */
     int64_t private_ns;      /* what making a private communicator takes */
     int64_t latency_ns;      /* of a message while all members send; 0: not known yet */

@@ -84,8 +84,6 @@ static int64_t cost_of(struct selection *s)
     const int64_t newest = s->arrivals->extras[EXTRA_COST];
     const int64_t way = 2 * s->latency_ns * log2_ceiling(s->arrivals->members);
 
-    s->watching_ns += newest + way + (s->founded ? s->private_ns : 0);
-    s->founded = false;
     if (newest > 0) /* the first window has none yet */
         s->costs_ns[s->costs++ % 3] = newest;
     return median_of(s->costs_ns, s->costs < 3 ? s->costs : 3) +

@@ -115,9 +115,9 @@ void probe_plan(struct selection *s)
     const struct arrivals *const w = s->arrivals;
     const int room = w->next_length - (w->next_length + 3) / 4;
     /* The process's budget counts waiting for late ranks as time, of which a key may have much: its
-     * own one does not, and bears what watching it takes, so that no key takes 3 % longer. */
+     * own one does not, so that no key takes 3 % longer for what was tried. */
     const int64_t each = usual_score(s);
-    const int64_t own = 2 * each + each * s->instances / LOSS_SHARE - s->lost_ns - s->watching_ns;
+    const int64_t own = 2 * each + each * s->instances / LOSS_SHARE - s->lost_ns;
     const int64_t all = -w->extras[EXTRA_BUDGET];
     int64_t budget = (own < all ? own : all) - s->in_flight_ns[0] - s->in_flight_ns[1];
     int64_t risk = 0;
