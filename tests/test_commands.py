@@ -121,8 +121,8 @@ def test_calibrate(mpi: Mpi, tmp_path: Path) -> None:
     assert done.stdout.count("next: ") == 1
     machine = json.loads((tmp_path / "machine.json").read_text())
     assert machine["source"] == "calibrate"
-    assert machine["within"]["alpha_ns"] > 0
     within = machine["within"]
+    assert within["alpha_ns"] > 0
     assert len(within["sizes"]) == len(within["one_way_ns"])
     largest, buffer = within["sizes"][-1], within["buffer_bytes"]
     assert within["pace_ns_per_byte"] >= within["beta_ns_per_byte"]

@@ -129,7 +129,7 @@ static double least_time(const struct execution *e)
 
     for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
         bytes += (double)p->counts[i];
-    return tree_ns(p) + select_passing(bytes);
+    return tree_ns(p) + machine_passing(bytes);
 }
 
 static struct selection *selection_make(const struct execution *e, const struct key *key,

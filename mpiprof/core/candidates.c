@@ -70,8 +70,8 @@ static double round_time(const struct problem *p, const struct round *r, struct 
             own += p->alpha * log2_ceiling(p->size);
         messages += s->kind == STEP_SEND || s->kind == STEP_RECEIVE;
     }
-    const double out = select_passing(port->sent) - select_passing(before.sent);
-    const double in = select_passing(port->received) - select_passing(before.received);
+    const double out = machine_passing(port->sent) - machine_passing(before.sent);
+    const double in = machine_passing(port->received) - machine_passing(before.received);
 
     if (messages > 0)
         own += p->alpha * (1 + 0.1 * (messages - 1)) + (out > in ? out : in);

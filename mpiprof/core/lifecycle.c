@@ -66,7 +66,7 @@ static void share_machine(const struct text *machine)
     }
     pmpi.Bcast(&link, sizeof link, MPI_BYTE, 0, recorder.private);
     if (link.alpha > 0 && link.beta > 0)
-        select_machine(&link);
+        machine_link = link;
 }
 
 /* Clocks and the machine table, where the processes may communicate. The first rank alone reads a

@@ -59,6 +59,12 @@ void clock_share(void);
 int64_t clock_common(int64_t ns);
 int64_t clock_bound(void);
 bool clock_is_stale(void);
+struct link { /* ns, ns a byte, bytes: t(m) = alpha + beta min(m, buffer) + pace max(m - buffer, 0)
+               */
+    double alpha, beta, pace, buffer;
+};
+extern struct link machine_link;
+double machine_passing(double bytes);
 void machine_measure(struct text *out, bool full);
 bool machine_reduces(void);
 
@@ -307,11 +313,6 @@ void select_start(void);
 void select_end(MPI_Comm comm);
 void select_forget(struct communicator *c);
 void select_inherit(struct communicator *child, const struct communicator *parent);
-struct link { /* ns, bytes; see machine.c */
-    double alpha, beta, pace, buffer;
-};
-void select_machine(const struct link *measured);
-double select_passing(double bytes);
 bool switch_run(struct call *c, const struct arguments *a, int *error);
 void switch_end(struct call *c);
 void rules_meet(struct site *s, const char *frame);

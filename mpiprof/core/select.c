@@ -17,8 +17,7 @@ enum { MOST_CANDIDATES = 32 };
 
 static bool random_choice;
 static uint64_t seed;
-static struct link machine = {20000, 1, 0, 0}; /* an Ethernet's, where nothing is measured */
-static _Atomic int switched_calls;             /* since a study last asked */
+static _Atomic int switched_calls; /* since a study last asked */
 static bool switched[OP_COUNT][2]; /* the catalogue has algorithms, [1]: for inter-communicators */
 
 /* ---- the arguments of a call, as C or Fortran gave them */
@@ -68,7 +67,7 @@ static void switching_start(void)
     const char *const model = getenv("MPIPROF_SWITCH_MODEL");
 
     if (model != NULL)
-        sscanf(model, "%lf %lf", &machine.alpha, &machine.beta);
+        sscanf(model, "%lf %lf", &machine_link.alpha, &machine_link.beta);
     for (int i = 0; i < schedule_count; i++)
         for (int op = 0; op < OP_COUNT; op++)
             if (strcmp(schedule_algorithms[i]->operation, operation_names[op]) == 0)
@@ -103,21 +102,6 @@ void select_start(void)
     recorder.names_sites = chooses;
     if ((chooses || recorder.options.summary) && !random_choice)
         auto_start(chooses);
-}
-
-/* What was measured in MPI_Init, on the slowest link. */
-void select_machine(const struct link *measured)
-{
-    machine = *measured;
-}
-
-/* How long so many bytes take through a port that has been idle before the first of them. */
-double select_passing(double bytes)
-{
-    const double late = bytes > machine.buffer ? bytes - machine.buffer : 0;
-
-    return machine.beta * (bytes - late) +
-           (machine.pace > machine.beta ? machine.pace : machine.beta) * late;
 }
 
 /* For `bench`: from here on calls run by this rule alone, as the library does it (""), or as they
@@ -193,8 +177,8 @@ static bool problem_of(struct execution *e)
                           .remote_size = k->inter ? k->remote_size : 0,
                           .root = c->root,
                           .unit = 1,
-                          .alpha = machine.alpha,
-                          .beta = machine.beta,
+                          .alpha = machine_link.alpha,
+                          .beta = machine_link.beta,
                           .first_group = k->first_group};
     switch (c->operation) {
     case OP_barrier: return true;
@@ -393,8 +377,8 @@ static void watch(struct call *c)
     e.problem = (struct problem){.size = k->size,
                                  .remote_size = k->inter ? k->remote_size : 0,
                                  .root = c->root,
-                                 .alpha = machine.alpha,
-                                 .beta = machine.beta};
+                                 .alpha = machine_link.alpha,
+                                 .beta = machine_link.beta};
     auto_watch(&e, key_find(k, key_hash(&e), c->sequence));
 }
 
