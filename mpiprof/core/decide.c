@@ -44,7 +44,6 @@ static void take(struct selection *s)
 
         c->samples[c->seen++ % MOST_SAMPLES] = r->score;
         c->tried++;
-        c->last_ns = r->score;
         if (r->planned != NOBODY) {
             s->list[r->planned].got++;
             if (r->candidate == r->planned && usual > 0 && r->score > usual) {
@@ -62,6 +61,8 @@ static void take(struct selection *s)
     s->worst_ns = median_of(values, w->count);
     if (s->list[NATIVE].seen > 0)
         s->native_ns = candidate_median(&s->list[NATIVE]);
+    if (w->extras[EXTRA_COST] > 0) /* the first window has none yet */
+        s->costs_ns[s->costs++ % 3] = w->extras[EXTRA_COST];
 }
 
 /* Whether members are so far apart that one calls again before another has called at all. */
@@ -79,13 +80,10 @@ static bool runs_ahead(const struct arrivals *w)
  * their way through the library, within the program's own calls: that of two pairs of reductions.
  * In windows of five at 2 ms an instance that made all calls a quarter slower. While something is
  * found out it is worth more than later. */
-static int64_t cost_of(struct selection *s)
+static int64_t cost_of(const struct selection *s)
 {
-    const int64_t newest = s->arrivals->extras[EXTRA_COST];
     const int64_t way = 2 * s->latency_ns * log2_ceiling(s->arrivals->members);
 
-    if (newest > 0) /* the first window has none yet */
-        s->costs_ns[s->costs++ % 3] = newest;
     return median_of(s->costs_ns, s->costs < 3 ? s->costs : 3) +
            (s->state == STATE_HOLD ? way : way / 8);
 }
@@ -121,8 +119,12 @@ static void forget_phase(struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
 
-    for (int i = 0; i < s->count; i++)
-        s->list[i].seen = 0;
+    for (int i = 0; i < s->count; i++) {
+        struct candidate *const c = &s->list[i];
+
+        c->last_ns = c->seen > 0 ? candidate_median(c) : c->last_ns;
+        c->seen = 0;
+    }
     for (int i = 0; i < w->count; i++) {
         struct candidate *const c = &s->list[w->results[i].candidate];
 
@@ -130,11 +132,13 @@ static void forget_phase(struct selection *s)
     }
 }
 
+/* Later phases may probe a fifth of a restless program's instances: after half of 300 that is
+ * enough for a field and a climb of block sizes. What they lose, the budget bounds. */
 static void begin_phase(struct selection *s, const char *why)
 {
-    const int64_t tenth = s->instances / 10 - s->later_probes;
+    const int64_t fifth = s->instances / 5 - s->later_probes;
 
-    s->limit = s->phase == 0 || tenth > MOST_PROBES ? MOST_PROBES : (int)tenth;
+    s->limit = s->phase == 0 || fifth > MOST_PROBES ? MOST_PROBES : (int)fifth;
     if (s->limit < FEWEST_PROBES)
         return;
     s->phase++;

@@ -108,6 +108,18 @@ static bool wants_run(const struct selection *s, int i)
     return i != s->current && takes_part(s, i) && !enough && c->asked < runs_of_lap[s->lap];
 }
 
+/* The candidates, those first that will lose least. */
+static void by_risk(const struct selection *s, int *order)
+{
+    for (int i = 0; i < s->count; i++) {
+        int j = i;
+
+        for (; j > 0 && risk_of(s, &s->list[order[j - 1]]) > risk_of(s, &s->list[i]); j--)
+            order[j] = order[j - 1];
+        order[j] = i;
+    }
+}
+
 /* Plans the next window's probes, in turns, as far as the budget goes; what this phase has
  * found to be no slower needs none. */
 void probe_plan(struct selection *s)
@@ -121,11 +133,13 @@ void probe_plan(struct selection *s)
     const int64_t all = -w->extras[EXTRA_BUDGET];
     int64_t budget = (own < all ? own : all) - s->in_flight_ns[0] - s->in_flight_ns[1];
     int64_t risk = 0;
-    int placed = 0, last = -1;
+    int placed = 0, last = -1, order[MOST_LIST];
 
+    by_risk(s, order);
     while (placed < room && placed != last) {
         last = placed;
-        for (int i = 0; i < s->count && placed < room; i++) {
+        for (int n = 0; n < s->count && placed < room; n++) {
+            const int i = order[n];
             const int64_t loss = risk_of(s, &s->list[i]);
             const bool needs_none = loss == 0 && s->list[i].seen > 0;
 
