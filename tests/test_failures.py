@@ -18,6 +18,14 @@ import mpiprof
 
 CALLS = 20000
 SITES = 100_000
+COMMA = """comment_char %
+escape_char /
+LC_NUMERIC
+decimal_point ","
+thousands_sep ""
+grouping -1
+END LC_NUMERIC
+"""
 
 
 @pytest.fixture(scope="session")
@@ -255,6 +263,26 @@ def test_standard_error_used_again(mpi: Mpi, tmp_path: Path) -> None:
     run_mpi(mpi, 1, [*words_for(mpi, tmp_path / "trace"), program, data], check=True)
     assert data.read_text() == ""
     assert mpiprof.open(tmp_path / "trace").complete
+
+
+def test_locale_with_a_decimal_comma(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: the program keeps its commas, and what is written keeps its points."""
+    if not Path("/usr/share/i18n/charmaps").is_dir():
+        pytest.skip("no locales to make one of: apt-get install locales")
+    (tmp_path / "comma").write_text(COMMA)
+    words = ["-c", "-i", tmp_path / "comma", "-f", "ANSI_X3.4-1968", tmp_path / "locales" / "xx"]
+    (tmp_path / "locales").mkdir()
+    run(["localedef", *words])  # warns of all else that a locale has, and says so by its code
+    env = {"LOCPATH": str(tmp_path / "locales"), "LC_ALL": "xx"}
+    program, trace = tmp_path / "program", tmp_path / "trace"
+    source = ROOT / "tests" / "programs" / "comma.c"
+    run([mpi.mpicc, "-Wall", "-Wextra", "-Werror", "-o", program, source], check=True)
+    words = words_for(mpi, trace, "-q", "--switch", "auto")
+    ended = run_mpi(mpi, 2, [*words, "--", program], env=env, check=True)
+    assert letters(ended.stdout) == letters("1,5 1,5\n1,5 2,5\n")
+    machine = json.loads((trace / "meta.json").read_text())["machine"]
+    assert machine["within"]["alpha_ns"] > 0
+    assert recorded_calls(trace) == 100
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])

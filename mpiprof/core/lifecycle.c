@@ -60,9 +60,10 @@ static void share_machine(const struct text *machine)
 
     for (const char *s = machine->bytes; s != NULL && (s = strstr(s, name)) != NULL; s++) {
         link = (struct link){0};
-        sscanf(s + sizeof name - 1,
-               "%lf, \"beta_ns_per_byte\": %lf, \"pace_ns_per_byte\": %lf, \"buffer_bytes\": %lf",
-               &link.alpha, &link.beta, &link.pace, &link.buffer);
+        text_scan(
+            s + sizeof name - 1,
+            "%lf, \"beta_ns_per_byte\": %lf, \"pace_ns_per_byte\": %lf, \"buffer_bytes\": %lf",
+            &link.alpha, &link.beta, &link.pace, &link.buffer);
     }
     pmpi.Bcast(&link, sizeof link, MPI_BYTE, 0, recorder.private);
     if (link.alpha > 0 && link.beta > 0)

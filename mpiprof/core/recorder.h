@@ -75,6 +75,7 @@ struct text {
     size_t length, room;
 };
 void text_add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int text_scan(const char *s, const char *format, ...) __attribute__((format(scanf, 2, 3)));
 void text_json(struct text *t, const char *string, long length);
 void text_free(struct text *t);
 

@@ -67,7 +67,7 @@ static void switching_start(void)
     const char *const model = getenv("MPIPROF_SWITCH_MODEL");
 
     if (model != NULL)
-        sscanf(model, "%lf %lf", &machine_link.alpha, &machine_link.beta);
+        text_scan(model, "%lf %lf", &machine_link.alpha, &machine_link.beta);
     for (int i = 0; i < schedule_count; i++)
         for (int op = 0; op < OP_COUNT; op++)
             if (strcmp(schedule_algorithms[i]->operation, operation_names[op]) == 0)

@@ -1,11 +1,24 @@
-/* Growing text, and strings as JSON. A text that cannot grow stays as it is: lines are checked by
- * their readers, and a recorder out of memory has other worries. Used by one thread at a time. */
+/* Growing text, and strings as JSON; numbers have a point in all locales. A text that cannot grow
+ * stays as it is: lines are checked by their readers, and a recorder out of memory has other
+ * worries. Used by one thread at a time. */
+#include <locale.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "recorder.h"
+
+/* In the locale that a program has set, numbers may have a comma, and would make no JSON. */
+static locale_t with_points(void)
+{
+    static _Atomic(locale_t) points;
+
+    if (atomic_load(&points) == (locale_t)0)
+        atomic_store(&points, newlocale(LC_NUMERIC_MASK, "C", (locale_t)0));
+    return atomic_load(&points);
+}
 
 static bool text_reserve(struct text *t, size_t more)
 {
@@ -27,13 +40,28 @@ void text_add(struct text *t, const char *format, ...)
 
     va_start(arguments, format);
     va_copy(again, arguments);
+    const locale_t before = uselocale(with_points());
     const int length = vsnprintf(NULL, 0, format, arguments);
     if (length >= 0 && text_reserve(t, (size_t)length)) {
         vsnprintf(t->bytes + t->length, (size_t)length + 1, format, again);
         t->length += (size_t)length;
     }
+    uselocale(before);
     va_end(again);
     va_end(arguments);
+}
+
+int text_scan(const char *s, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    const locale_t before = uselocale(with_points());
+    const int found = vsscanf(s, format, arguments);
+
+    uselocale(before);
+    va_end(arguments);
+    return found;
 }
 
 void text_json(struct text *t, const char *string, long length)
