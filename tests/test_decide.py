@@ -130,6 +130,25 @@ def test_a_change_is_noticed_and_the_new_best_is_found(seed: int, decide: Path) 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_a_phase_ends_though_the_librarys_own_is_too_slow_to_run_again(
+    seed: int, decide: Path
+) -> None:
+    found = outcome(decide, "1000:4000 50:100 120:60 90", change=150, seed=seed)
+    assert found.choices[0][0] == 1
+    assert found.last == 2
+    assert found.choices[-1][1] <= 230
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_slower_candidates_keep_no_phase_open(seed: int, decide: Path) -> None:
+    """What 16 emulated nodes took for an all-to-all, and what was predicted."""
+    times = "700 693 991:991:769 1610:1610:769 816:816:733 815:815:733 792:792:819 795:795:819"
+    found = outcome(decide, times, noise=1, seed=seed)
+    assert found.choices[-1][1] <= 130
+    assert found.time <= 1.03
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_after_a_change_block_sizes_are_climbed_as_well(seed: int, decide: Path) -> None:
     """8 KB was best; from instance 150 on it is 32, which nothing has measured before."""
     sizes = "70:90:70:4 50:70:50:8 60:60:60:16 80:40:-1:32 90:95:-1:64"

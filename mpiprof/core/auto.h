@@ -122,6 +122,7 @@ struct selection {
     bool left;     /* for good: it is not worth watching, or not safe */
     int current;   /* what runs when nothing is probed */
     int before;    /* what ran before this phase's probing */
+    int rival;     /* of the best one, in a duel */
     uint8_t plan[LONGEST_WINDOW], next[LONGEST_WINDOW]; /* by position: a candidate, or NOBODY */
     struct candidate list[MOST_LIST];
     int count;
@@ -133,7 +134,7 @@ struct selection {
     int64_t patience, next_phase; /* no new phase before that instance */
     struct typical reference;
     int moved;           /* windows in a row that are unlike the reference */
-    int stalled;         /* windows in a row that had no budget for probes */
+    int stalled;         /* windows of this lap that had no budget for probes */
     int strikes;         /* windows in a row in which the statistics made ranks wait */
     int64_t costs_ns[3]; /* of the newest windows' reductions */
     int costs;

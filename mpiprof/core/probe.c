@@ -16,7 +16,7 @@
 enum {
     MOST_FIELD = 7,      /* candidates beside the library's own, in one phase */
     MOST_CLIMBS = 2,     /* laps of block sizes, in one phase */
-    PATIENT_WINDOWS = 8, /* in which the budget has allowed no probe */
+    PATIENT_WINDOWS = 8, /* of a lap, in which the budget has allowed no probe */
     FIRST_PATIENCE = 16  /* instances from one phase to the next, doubled when nothing changes */
 };
 static const int runs_of_lap[] = {0, 2, 3, 6};
@@ -50,6 +50,7 @@ int probe_field(struct selection *s)
     int64_t least = INT64_MAX;
     int chosen = 0;
 
+    s->list[NATIVE].out = false;
     for (int i = 1; i < s->count; i++) {
         const int64_t p = s->list[i].predicted_ns;
 
@@ -75,7 +76,7 @@ int probe_field(struct selection *s)
 
 static bool takes_part(const struct selection *s, int i)
 {
-    return i == s->current || i == NATIVE || !s->list[i].out;
+    return i == s->current || !s->list[i].out;
 }
 
 /* What a candidate takes, as far as it is known; 0: not at all. */
@@ -120,8 +121,17 @@ static void by_risk(const struct selection *s, int *order)
     }
 }
 
-/* Plans the next window's probes, in turns, as far as the budget goes; what this phase has
- * found to be no slower needs none. */
+/* Whether a candidate was slower than what runs now, by more than a share of that and the noise. */
+static bool is_behind(const struct selection *s, const struct candidate *c, int share)
+{
+    const struct candidate *const now = &s->list[s->current];
+    const int64_t usual = candidate_median(now);
+
+    return c->seen > 0 && candidate_median(c) > usual + usual / share + 4 * candidate_spread(now);
+}
+
+/* Plans the next window's probes, in turns, as far as the budget goes; what is known to be no
+ * slower needs none. What was slower gets no second run that the budget does not allow. */
 void probe_plan(struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
@@ -141,10 +151,13 @@ void probe_plan(struct selection *s)
         for (int n = 0; n < s->count && placed < room; n++) {
             const int i = order[n];
             const int64_t loss = risk_of(s, &s->list[i]);
-            const bool needs_none = loss == 0 && s->list[i].seen > 0;
 
-            if (!wants_run(s, i) || s->probes >= s->limit || (!needs_none && loss > budget))
+            if (!wants_run(s, i) || s->probes >= s->limit)
                 continue;
+            if (loss > 0 && loss > budget) {
+                s->list[i].out = i != NATIVE && s->lap < 3 && is_behind(s, &s->list[i], 20);
+                continue;
+            }
             s->next[placed * w->next_length / room] = (uint8_t)i;
             placed++;
             s->probes++;
@@ -157,21 +170,21 @@ void probe_plan(struct selection *s)
     }
     s->in_flight_ns[1] = s->in_flight_ns[0];
     s->in_flight_ns[0] = risk;
-    s->stalled = placed > 0 ? 0 : s->stalled + 1;
+    s->stalled += placed == 0;
 }
 
-/* What is far behind needs no second look; nor does what the budget has not allowed for long. */
+/* What is far behind needs no second look, what was behind twice no third one; nor does what the
+ * budget has not allowed for long. */
 static void drop_hopeless(struct selection *s)
 {
-    const int64_t usual = candidate_median(&s->list[s->current]);
-    const int64_t noise = 4 * candidate_spread(&s->list[s->current]);
-
-    for (int i = 1; i < s->count; i++) {
+    for (int i = 0; i < s->count; i++) {
         struct candidate *const c = &s->list[i];
 
-        if (i != s->current && !c->out && c->seen > 0 && c->got == c->asked && s->lap < 3)
-            c->out = candidate_median(c) > usual + usual / 3 + noise;
-        if (i != s->current && s->stalled > PATIENT_WINDOWS && wants_run(s, i))
+        if (i == s->current || c->out)
+            continue;
+        if (i != NATIVE && s->lap < 3 && c->got == c->asked)
+            c->out = is_behind(s, c, c->seen < 2 ? 3 : 20);
+        if (s->stalled > PATIENT_WINDOWS && wants_run(s, i))
             c->out = true;
     }
 }
@@ -190,6 +203,7 @@ static bool lap_is_over(const struct selection *s)
 void probe_lap(struct selection *s)
 {
     s->lap++;
+    s->stalled = 0;
     for (int i = 0; i < s->count; i++)
         s->list[i].asked = s->list[i].got = 0;
 }
@@ -295,6 +309,7 @@ static void begin_duel(struct selection *s, int best, int other)
     for (int i = 0; i < s->count; i++)
         s->list[i].out = i != best && i != other;
     s->list[best].seen = s->list[other].seen = 0;
+    s->rival = other;
     if (s->current != best)
         s->current = other;
     probe_lap(s);
@@ -304,7 +319,7 @@ static void begin_duel(struct selection *s, int best, int other)
 void probe_step(struct selection *s)
 {
     drop_hopeless(s);
-    const int best = best_of(s), other = incumbent(s);
+    const int best = best_of(s), other = s->lap == 3 ? s->rival : incumbent(s);
 
     if (!lap_is_over(s)) {
         return;
@@ -314,6 +329,8 @@ void probe_step(struct selection *s)
         return;
     } else if (best == other) {
         probe_conclude(s, other, "nothing was faster");
+    } else if (s->lap == 3 && !takes_part(s, other)) {
+        probe_conclude(s, best, "so far ahead that the other one was too slow to run again");
     } else if (better(&s->list[best], &s->list[other], s->lap == 3 ? likely : sure(s), 1)) {
         probe_conclude(s, best, "faster by more than the noise");
     } else if (s->lap == 2 && s->probes + runs_of_lap[3] <= s->limit) {
