@@ -21,7 +21,8 @@
 
 #include "auto.h"
 
-enum { SUMS = 3, MAXIMA = 2 };
+/* Of each instance, and of all of them together. */
+enum { SUMS = 3, MORE_SUMS = MOST_LIST, MAXIMA = 2, MORE_MAXIMA = EXTRAS + MOST_LIST };
 
 /* ---- memory */
 
@@ -53,8 +54,8 @@ static void make_room(struct arrivals *w, int room)
     w->now = resized(w->now, n * sizeof *w->now);
     w->before = resized(w->before, n * sizeof *w->before);
     w->results = resized(w->results, n * sizeof *w->results);
-    w->sums = resized(w->sums, (n * SUMS + MOST_LIST) * 2 * sizeof *w->sums);
-    w->maxima = resized(w->maxima, (n * MAXIMA + EXTRAS) * 2 * sizeof *w->maxima);
+    w->sums = resized(w->sums, (n * SUMS + MORE_SUMS) * 2 * sizeof *w->sums);
+    w->maxima = resized(w->maxima, (n * MAXIMA + MORE_MAXIMA) * 2 * sizeof *w->maxima);
     w->room = room;
 }
 
@@ -104,10 +105,10 @@ void arrivals_next(struct arrivals *w, int length, int gap)
 static void start(struct arrivals *w, MPI_Comm comm, int sums, int maxima)
 {
     w->requests[0] = w->requests[1] = MPI_REQUEST_NULL;
-    if (pmpi.Iallreduce(w->sums, w->sums + SUMS * w->room + MOST_LIST, sums, MPI_INT64_T, MPI_SUM,
+    if (pmpi.Iallreduce(w->sums, w->sums + SUMS * w->room + MORE_SUMS, sums, MPI_INT64_T, MPI_SUM,
                         comm, &w->requests[0]) != MPI_SUCCESS)
         w->requests[0] = MPI_REQUEST_NULL;
-    if (pmpi.Iallreduce(w->maxima, w->maxima + MAXIMA * w->room + EXTRAS, maxima, MPI_INT64_T,
+    if (pmpi.Iallreduce(w->maxima, w->maxima + MAXIMA * w->room + MORE_MAXIMA, maxima, MPI_INT64_T,
                         MPI_MAX, comm, &w->requests[1]) != MPI_SUCCESS)
         w->requests[1] = MPI_REQUEST_NULL;
     w->stage++;
@@ -134,12 +135,12 @@ static void finish(struct arrivals *w)
 
 static const int64_t *sums_of_all(const struct arrivals *w, int which)
 {
-    return w->sums + SUMS * w->room + MOST_LIST + which * w->count;
+    return w->sums + SUMS * w->room + MORE_SUMS + which * w->count;
 }
 
 static const int64_t *maxima_of_all(const struct arrivals *w, int which)
 {
-    return w->maxima + MAXIMA * w->room + EXTRAS + which * w->count;
+    return w->maxima + MAXIMA * w->room + MORE_MAXIMA + which * w->count;
 }
 
 /* Arrivals, exits and the root's arrival of the window that has just ended. */
@@ -158,7 +159,8 @@ static void start_first(struct arrivals *w, MPI_Comm comm)
     }
     memcpy(w->sums + SUMS * n, w->predicted, sizeof w->predicted);
     memcpy(w->maxima + MAXIMA * n, w->extras, sizeof w->extras);
-    start(w, comm, SUMS * n + MOST_LIST, MAXIMA * n + EXTRAS);
+    memcpy(w->maxima + MAXIMA * n + EXTRAS, w->predicted, sizeof w->predicted);
+    start(w, comm, SUMS * n + MORE_SUMS, MAXIMA * n + MORE_MAXIMA);
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -197,9 +199,11 @@ static void take_first(struct arrivals *w)
                                         .candidate = w->before[i].candidate,
                                         .planned = w->before[i].planned};
     }
-    memcpy(w->extras, maxima_of_all(w, MAXIMA), sizeof w->extras);
+    const int64_t *const most = maxima_of_all(w, MAXIMA);
+
+    memcpy(w->extras, most, sizeof w->extras);
     for (int i = 0; i < MOST_LIST; i++)
-        w->predicted[i] = sums_of_all(w, SUMS)[i] / w->members;
+        w->predicted[i] = later(sums_of_all(w, SUMS)[i] / w->members, most[EXTRAS + i] / 2);
 }
 
 /* What depends on the first results: deviations from the mean, scores, waiting, who was last. */

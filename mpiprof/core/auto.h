@@ -66,7 +66,7 @@ struct arrivals {
     struct sample *results;       /* of `before`, when its reductions are done */
     int64_t *sums, *maxima;       /* what is reduced: mine, then that of all */
     int64_t extras[EXTRAS];       /* mine, then that of all */
-    int64_t predicted[MOST_LIST]; /* of each candidate: mine, then the mean over all */
+    int64_t predicted[MOST_LIST]; /* of each candidate: mine, then of all (candidates.c) */
     MPI_Request requests[2];
     int stage, since, cycle; /* reductions under way, instances since they began, and until due */
     int64_t cost_ns, waited_ns;

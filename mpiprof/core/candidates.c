@@ -4,7 +4,9 @@
  * A prediction walks the rounds of this rank's schedule: a round takes alpha, a part of it for each
  * further message, and what its bytes take on the busier side of the port; a round in which this
  * rank only waits takes as long as its own first one. The mean over all ranks counts, as in a
- * score (arrival.c). The list is the same on all members: it depends on what all of them know.
+ * score; but at least half of the longest: who is served by the busiest rank waits for that long,
+ * on the average, as in a flat tree (arrival.c). The list is the same on all members: it depends on
+ * what all of them know.
  */
 #include <stdlib.h>
 #include <string.h>
