@@ -30,16 +30,18 @@ static double sure(const struct selection *s)
 }
 
 /* Whether a candidate is predicted to be promising: less strictly where all are predicted to be far
- * ahead of what runs now, as then the predictions know little of the machine. In a later phase they
- * have had their say. */
+ * ahead of what runs now, as then the predictions know little of the machine, and where ranks are
+ * late by more than the operation takes: a tree has combined most by then, which they do not know.
+ * In a later phase they have had their say. */
 static bool promises(const struct selection *s, int64_t predicted, int64_t least, int64_t usual)
 {
+    const bool loose = 4 * predicted <= usual || s->worst_ns > usual;
+
     if (predicted == 0) /* not known */
         return true;
     if (predicted > usual + usual / 4)
         return false;
-    return s->phase > 1 || predicted <= least + least / 2 ||
-           (predicted <= 2 * least && 4 * predicted <= usual);
+    return s->phase > 1 || predicted <= (loose ? 2 * least : least + least / 2);
 }
 
 /* The promising ones that are predicted best, as many as may be probed. */
