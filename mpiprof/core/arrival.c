@@ -241,6 +241,18 @@ static void take_second(struct arrivals *w)
     w->stage = 0;
 }
 
+/* At the end of a window: the next one becomes a part of it. False: it would be too long. */
+bool arrivals_extend(struct arrivals *w)
+{
+    const int length = w->length + w->next_length;
+
+    if (w->stage > 0 || w->gap > 0 || length > LONGEST_WINDOW)
+        return false;
+    make_room(w, length);
+    w->length = length;
+    return true;
+}
+
 /* At the end of a window: what has been noted is reduced, the next one begins. */
 void arrivals_begin(struct arrivals *w, MPI_Comm comm)
 {

@@ -214,6 +214,12 @@ void auto_watch(struct execution *e, struct key *key)
 
 /* ---- after an instance */
 
+static void take_plan(struct selection *s, int first)
+{
+    memcpy(s->plan + first, s->next, (size_t)(LONGEST_WINDOW - first));
+    memset(s->next, NOBODY, sizeof s->next);
+}
+
 static void begin_window(struct selection *s, struct call *c)
 {
     struct arrivals *const w = s->arrivals;
@@ -235,8 +241,7 @@ static void begin_window(struct selection *s, struct call *c)
     for (int i = 1; i < s->count; i++)
         w->predicted[i] = s->list[i].predicted_ns;
     arrivals_begin(w, c->comm->private);
-    memcpy(s->plan, s->next, sizeof s->plan);
-    memset(s->next, NOBODY, sizeof s->next);
+    take_plan(s, 0);
 }
 
 static void keep_statistics(const struct selection *s, const struct communicator *k)
@@ -297,10 +302,18 @@ void auto_end(struct call *c)
                              .planned = c->planned};
 
     arrivals_note(s->arrivals, &m);
-    if (arrivals_step(s->arrivals, c->comm->private))
+    const bool told = arrivals_step(s->arrivals, c->comm->private);
+
+    if (told)
         results(s, c);
-    if (s->arrivals->stage == 0 && !s->left && arrivals_full(s->arrivals) &&
-        (s->listed || !s->switches || s->latency_ns == 0))
+    if (s->arrivals->stage > 0 || s->left || !arrivals_full(s->arrivals) ||
+        (!s->listed && s->switches && s->latency_ns > 0))
+        return;
+    const int first = s->arrivals->length;
+
+    if (told && probe_waits(s) && arrivals_extend(s->arrivals))
+        take_plan(s, first);
+    else
         begin_window(s, c);
 }
 

@@ -78,6 +78,7 @@ void arrivals_note(struct arrivals *w, const struct moment *m);
 bool arrivals_full(const struct arrivals *w);
 bool arrivals_step(struct arrivals *w, MPI_Comm comm);
 void arrivals_next(struct arrivals *w, int length, int gap);
+bool arrivals_extend(struct arrivals *w);
 void arrivals_begin(struct arrivals *w, MPI_Comm comm);
 bool arrivals_pass(struct arrivals *const *all, const MPI_Comm *comms, int count, int64_t deadline);
 void arrivals_drop(struct arrivals **all, int count, MPI_Comm comm);
@@ -171,6 +172,7 @@ int probe_field(struct selection *s);
 void probe_lap(struct selection *s);
 void probe_step(struct selection *s);
 void probe_plan(struct selection *s);
+bool probe_waits(const struct selection *s);
 void probe_conclude(struct selection *s, int choice, const char *why);
 
 /* ---- noise.c */

@@ -175,6 +175,19 @@ void probe_plan(struct selection *s)
     s->stalled += placed == 0;
 }
 
+/* Whether the window that has just ended has nothing to tell, and the next one nothing to add to
+ * what is planned: it only waited for the numbers of the one before. Both are reduced as one. */
+bool probe_waits(const struct selection *s)
+{
+    for (int i = 0; i < LONGEST_WINDOW; i++)
+        if (s->plan[i] != NOBODY)
+            return false;
+    for (int i = 0; i < s->count; i++)
+        if (wants_run(s, i) && s->probes < s->limit)
+            return false;
+    return s->state == STATE_PROBE;
+}
+
 /* What is far behind needs no second look, what was behind twice no third one; nor does what the
  * budget has not allowed for long. */
 static void drop_hopeless(struct selection *s)

@@ -151,7 +151,9 @@ int main(int argc, char **argv)
             now[position] = r;
         if (++position < length)
             continue;
-        if (in_before > 0) { /* the results of the window before are there */
+        const bool told = in_before > 0;
+
+        if (told) { /* the results of the window before are there */
             w.count = in_before;
             memcpy(w.results, before, sizeof first);
             w.extras[EXTRA_COST] = 1000;
@@ -161,6 +163,13 @@ int main(int argc, char **argv)
             arrivals_next(&w, length, 0);
         }
         w.extras[EXTRA_BUDGET] = -(spent / 50 + granted - lost);
+        if (told && probe_waits(&s) && w.gap == 0 && length + w.next_length <= LONGEST_WINDOW) {
+            memcpy(s.plan + length, s.next, (size_t)(LONGEST_WINDOW - length));
+            memset(s.next, NOBODY, sizeof s.next);
+            length += w.next_length;
+            in_before = 0;
+            continue;
+        }
         in_before = length;
         struct sample *const other = now;
 
