@@ -41,7 +41,7 @@ static bool promises(const struct selection *s, int64_t predicted, int64_t least
         return true;
     if (predicted > usual + usual / 4)
         return false;
-    return s->phase > 1 || predicted <= (loose ? 2 * least : least + least / 2);
+    return s->phase > 1 || 2 * predicted <= (loose ? 5 : 3) * least;
 }
 
 /* The promising ones that are predicted best, as many as may be probed. */
