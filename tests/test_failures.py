@@ -270,9 +270,10 @@ def test_locale_with_a_decimal_comma(mpi: Mpi, tmp_path: Path) -> None:
     if not Path("/usr/share/i18n/charmaps").is_dir():
         pytest.skip("no locales to make one of: apt-get install locales")
     (tmp_path / "comma").write_text(COMMA)
-    words = ["-c", "-i", tmp_path / "comma", "-f", "ANSI_X3.4-1968", tmp_path / "locales" / "xx"]
     (tmp_path / "locales").mkdir()
-    run(["localedef", *words])  # warns of all else that a locale has, and says so by its code
+    made = str(tmp_path / "locales" / "xx")
+    # Warns of all else that a locale has, and says so by its code.
+    run(["localedef", "-c", "-i", tmp_path / "comma", "-f", "ANSI_X3.4-1968", made])
     env = {"LOCPATH": str(tmp_path / "locales"), "LC_ALL": "xx"}
     program, trace = tmp_path / "program", tmp_path / "trace"
     source = ROOT / "tests" / "programs" / "comma.c"
