@@ -22,7 +22,10 @@ MAKE = """
 from mpiprof.bench import cluster as c
 with c.endings_as_exceptions(), c.Cluster(c.parse("3x100mbit")) as made:
 """
-HOLD = MAKE + "    print('up', made.folder.name, flush=True)\n    import time; time.sleep(60)\n"
+# A shell starts what ends in `&` with SIGINT ignored, and all that comes from it.
+HEED = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+WAIT = "    print('up', made.folder.name, flush=True)\n    import time; time.sleep(60)\n"
+HOLD = HEED + MAKE + WAIT
 USE = (
     MAKE
     + """    import os, sys
