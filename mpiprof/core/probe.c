@@ -123,13 +123,15 @@ static void by_risk(const struct selection *s, int *order)
     }
 }
 
-/* Whether a candidate was slower than what runs now, by more than a share of that and the noise. */
-static bool is_behind(const struct selection *s, const struct candidate *c, int share)
+/* Whether a candidate was slower than what runs now, by more than a share of that and the noise. Of
+ * the library's own, and in a duel, only the end of a lap decides. */
+static bool is_behind(const struct selection *s, int i, int share)
 {
-    const struct candidate *const now = &s->list[s->current];
+    const struct candidate *const c = &s->list[i], *const now = &s->list[s->current];
     const int64_t usual = candidate_median(now);
 
-    return c->seen > 0 && candidate_median(c) > usual + usual / share + 4 * candidate_spread(now);
+    return i != NATIVE && s->lap < 3 && c->seen > 0 &&
+           candidate_median(c) > usual + usual / share + 4 * candidate_spread(now);
 }
 
 /* Plans the next window's probes, in turns, as far as the budget goes; what is known to be no
@@ -157,7 +159,7 @@ void probe_plan(struct selection *s)
             if (!wants_run(s, i) || s->probes >= s->limit)
                 continue;
             if (loss > 0 && loss > budget) {
-                s->list[i].out = i != NATIVE && s->lap < 3 && is_behind(s, &s->list[i], 20);
+                s->list[i].out = is_behind(s, i, 20);
                 continue;
             }
             s->next[placed * w->next_length / room] = (uint8_t)i;
@@ -179,13 +181,15 @@ void probe_plan(struct selection *s)
  * what is planned: it only waited for the numbers of the one before. Both are reduced as one. */
 bool probe_waits(const struct selection *s)
 {
+    if (s->state != STATE_PROBE)
+        return false;
     for (int i = 0; i < LONGEST_WINDOW; i++)
         if (s->plan[i] != NOBODY)
             return false;
     for (int i = 0; i < s->count; i++)
         if (wants_run(s, i) && s->probes < s->limit)
             return false;
-    return s->state == STATE_PROBE;
+    return true;
 }
 
 /* What is far behind needs no second look, what was behind twice no third one; nor does what the
@@ -197,8 +201,8 @@ static void drop_hopeless(struct selection *s)
 
         if (i == s->current || c->out)
             continue;
-        if (i != NATIVE && s->lap < 3 && c->got == c->asked)
-            c->out = is_behind(s, c, c->seen < 2 ? 3 : 20);
+        if (c->got == c->asked)
+            c->out = is_behind(s, i, c->seen < 2 ? 3 : 20);
         if (s->stalled > PATIENT_WINDOWS && wants_run(s, i))
             c->out = true;
     }
