@@ -2,16 +2,17 @@
  *
  *      instances   |<-- window w -->|<-- gap, window w+1 -->|<-- gap, window w+2 ...
  *      w is noted   . . . . . . . .
- *      reductions                   |sums,max|              |
+ *      reduced                      |moments |              |
  *                                            |deviations    |
  *      results of w                                         ^ here, on all members
  *
- * Each member keeps its own arrivals and exits of a window. At the window's end it starts
- * nonblocking reductions on the private communicator; half a window later the deviations from what
- * came out follow; one window later all members have the same integers. Nobody waits unless it is
- * a whole window ahead of another. All points are counted in instances, which all members count
- * alike. Times are those of the first node's clock (clock.c), since a common origin, so that sums
- * over 10^5 members fit.
+ * Each member keeps its own arrivals and exits of a window. At the window's end it starts a
+ * nonblocking reduction on the private communicator; half a window later that of the deviations
+ * from what came out follows; one window later all members have the same integers. Nobody waits
+ * unless it is a whole window ahead of another: two instances after the window's end, members that
+ * leave an all-to-all first would wait 2 to 20 ms for the last. All points are counted in
+ * instances, which all members count alike. Times are those of the first node's clock (clock.c),
+ * since a common origin, so that sums over 10^5 members fit.
  *
  * Belongs to its communicator, on which no two threads call at once; `dropped` is under
  * recorder.lock: what is under way when a communicator is freed is finished later.
@@ -21,8 +22,10 @@
 
 #include "auto.h"
 
-/* Of each instance, and of all of them together. */
-enum { SUMS = 3, MORE_SUMS = MOST_LIST, MAXIMA = 2, MORE_MAXIMA = EXTRAS + MOST_LIST };
+/* The pairs of each instance, in the first reduction and in the second; and those of all together
+ * that follow in the first. */
+enum { ARRIVAL, EXIT, ROOT, DEVIATION = 0, SCORE, WAIT, EACH };
+enum { MORE = MOST_LIST + EXTRAS };
 
 /* ---- memory */
 
@@ -31,8 +34,8 @@ static void arrivals_free(struct arrivals *w)
     free(w->now);
     free(w->before);
     free(w->results);
-    free(w->sums);
-    free(w->maxima);
+    free(w->mine);
+    free(w->all);
     free(w);
 }
 
@@ -54,8 +57,8 @@ static void make_room(struct arrivals *w, int room)
     w->now = resized(w->now, n * sizeof *w->now);
     w->before = resized(w->before, n * sizeof *w->before);
     w->results = resized(w->results, n * sizeof *w->results);
-    w->sums = resized(w->sums, (n * SUMS + MORE_SUMS) * 2 * sizeof *w->sums);
-    w->maxima = resized(w->maxima, (n * MAXIMA + MORE_MAXIMA) * 2 * sizeof *w->maxima);
+    w->mine = resized(w->mine, (n * EACH + MORE) * sizeof *w->mine);
+    w->all = resized(w->all, (n * EACH + MORE) * sizeof *w->all);
     w->room = room;
 }
 
@@ -92,7 +95,7 @@ bool arrivals_full(const struct arrivals *w)
     return w->position >= w->length;
 }
 
-/* Of the window that begins next; no reductions are under way. */
+/* Of the window that begins next; no reduction is under way. */
 void arrivals_next(struct arrivals *w, int length, int gap)
 {
     make_room(w, length);
@@ -102,65 +105,40 @@ void arrivals_next(struct arrivals *w, int length, int gap)
 
 /* ---- reductions */
 
-static void start(struct arrivals *w, MPI_Comm comm, int sums, int maxima)
-{
-    w->requests[0] = w->requests[1] = MPI_REQUEST_NULL;
-    if (pmpi.Iallreduce(w->sums, w->sums + SUMS * w->room + MORE_SUMS, sums, MPI_INT64_T, MPI_SUM,
-                        comm, &w->requests[0]) != MPI_SUCCESS)
-        w->requests[0] = MPI_REQUEST_NULL;
-    if (pmpi.Iallreduce(w->maxima, w->maxima + MAXIMA * w->room + MORE_MAXIMA, maxima, MPI_INT64_T,
-                        MPI_MAX, comm, &w->requests[1]) != MPI_SUCCESS)
-        w->requests[1] = MPI_REQUEST_NULL;
-    w->stage++;
-}
-
 static bool is_done(struct arrivals *w)
 {
-    int done = 1, all = 1;
+    int done = 1;
 
-    for (int i = 0; i < 2; i++) {
-        if (w->requests[i] != MPI_REQUEST_NULL)
-            pmpi.Test(&w->requests[i], &done, MPI_STATUS_IGNORE);
-        all &= done;
-    }
-    return all != 0;
+    if (w->request != MPI_REQUEST_NULL)
+        pmpi.Test(&w->request, &done, MPI_STATUS_IGNORE);
+    return done != 0;
 }
 
 static void finish(struct arrivals *w)
 {
-    for (int i = 0; i < 2; i++)
-        if (w->requests[i] != MPI_REQUEST_NULL)
-            pmpi.Wait(&w->requests[i], MPI_STATUS_IGNORE);
-}
-
-static const int64_t *sums_of_all(const struct arrivals *w, int which)
-{
-    return w->sums + SUMS * w->room + MORE_SUMS + which * w->count;
-}
-
-static const int64_t *maxima_of_all(const struct arrivals *w, int which)
-{
-    return w->maxima + MAXIMA * w->room + MORE_MAXIMA + which * w->count;
+    if (w->request != MPI_REQUEST_NULL)
+        pmpi.Wait(&w->request, MPI_STATUS_IGNORE);
 }
 
 /* Arrivals, exits and the root's arrival of the window that has just ended. */
 static void start_first(struct arrivals *w, MPI_Comm comm)
 {
-    const int n = w->count;
+    struct pair *const more = w->mine + EACH * w->count;
 
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < w->count; i++) {
         const struct moment *const m = &w->before[i];
+        struct pair *const p = w->mine + EACH * i;
 
-        w->sums[i] = m->arrival;
-        w->sums[n + i] = m->exit;
-        w->sums[2 * n + i] = w->root ? m->arrival : 0;
-        w->maxima[i] = m->arrival;
-        w->maxima[n + i] = -m->arrival;
+        p[ARRIVAL] = (struct pair){m->arrival, m->arrival};
+        p[EXIT] = (struct pair){m->exit, -m->arrival};
+        p[ROOT] = (struct pair){w->root ? m->arrival : 0, 0};
     }
-    memcpy(w->sums + SUMS * n, w->predicted, sizeof w->predicted);
-    memcpy(w->maxima + MAXIMA * n, w->extras, sizeof w->extras);
-    memcpy(w->maxima + MAXIMA * n + EXTRAS, w->predicted, sizeof w->predicted);
-    start(w, comm, SUMS * n + MORE_SUMS, MAXIMA * n + MORE_MAXIMA);
+    for (int i = 0; i < MOST_LIST; i++)
+        more[i] = (struct pair){w->predicted[i], w->predicted[i]};
+    for (int i = 0; i < EXTRAS; i++)
+        more[MOST_LIST + i] = (struct pair){0, w->extras[i]};
+    pairs_reduce(w->mine, w->all, EACH * w->count + MORE, comm, &w->request);
+    w->stage = 1;
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -187,56 +165,58 @@ static int64_t earliest_exit(const struct arrivals *w, int64_t arrival, int64_t 
 
 static void take_first(struct arrivals *w)
 {
-    const int64_t *const arrivals = sums_of_all(w, 0), *const exits = sums_of_all(w, 1);
+    const struct pair *const more = w->all + EACH * w->count;
 
     for (int i = 0; i < w->count; i++) {
-        const int64_t last = maxima_of_all(w, 0)[i], first = -maxima_of_all(w, 1)[i];
+        const struct pair *const p = w->all + EACH * i;
+        const int64_t last = p[ARRIVAL].most, first = -p[EXIT].most;
 
         w->results[i] = (struct sample){.first = first,
                                         .last = last,
                                         .worst = last - first,
-                                        .elapsed = (exits[i] - arrivals[i]) / w->members,
+                                        .elapsed = (p[EXIT].sum - p[ARRIVAL].sum) / w->members,
                                         .candidate = w->before[i].candidate,
                                         .planned = w->before[i].planned};
     }
-    const int64_t *const most = maxima_of_all(w, MAXIMA);
-
-    memcpy(w->extras, most, sizeof w->extras);
     for (int i = 0; i < MOST_LIST; i++)
-        w->predicted[i] = later(sums_of_all(w, SUMS)[i] / w->members, most[EXTRAS + i] / 2);
+        w->predicted[i] = later(more[i].sum / w->members, more[i].most / 2);
+    for (int i = 0; i < EXTRAS; i++)
+        w->extras[i] = more[MOST_LIST + i].most;
 }
 
 /* What depends on the first results: deviations from the mean, scores, waiting, who was last. */
 static void start_second(struct arrivals *w, MPI_Comm comm)
 {
-    const int n = w->count;
-
     finish(w);
     take_first(w);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < w->count; i++) {
         const struct moment *const m = &w->before[i];
-        const int64_t root = sums_of_all(w, 2)[i], last = w->results[i].last;
-        const int64_t mean = sums_of_all(w, 0)[i] / w->members;
-        const int64_t earliest = sooner(earliest_exit(w, m->arrival, root, last), m->exit);
+        const struct pair *const all = w->all + EACH * i;
+        struct pair *const p = w->mine + EACH * i;
+        const int64_t last = w->results[i].last, mean = all[ARRIVAL].sum / w->members;
+        const int64_t earliest = sooner(earliest_exit(w, m->arrival, all[ROOT].sum, last), m->exit);
 
-        w->sums[i] = m->arrival > mean ? m->arrival - mean : mean - m->arrival;
-        w->sums[n + i] = m->exit - earliest;
-        w->sums[2 * n + i] = earliest - m->arrival;
-        w->maxima[i] = m->arrival == last ? w->members - w->member : 0; /* of equals the lowest */
+        p[DEVIATION].sum = m->arrival > mean ? m->arrival - mean : mean - m->arrival;
+        p[DEVIATION].most =
+            m->arrival == last ? w->members - w->member : 0; /* the lowest of equals */
+        p[SCORE] = (struct pair){m->exit - earliest, 0};
+        p[WAIT] = (struct pair){earliest - m->arrival, 0};
     }
-    start(w, comm, SUMS * n, n);
+    pairs_reduce(w->mine, w->all, EACH * w->count, comm, &w->request);
+    w->stage = 2;
 }
 
 static void take_second(struct arrivals *w)
 {
     finish(w);
     for (int i = 0; i < w->count; i++) {
+        const struct pair *const p = w->all + EACH * i;
         struct sample *const s = &w->results[i];
 
-        s->average = sums_of_all(w, 0)[i] / w->members;
-        s->score = sums_of_all(w, 1)[i] / w->members;
-        s->wait = sums_of_all(w, 2)[i];
-        s->latest = w->members - (int)maxima_of_all(w, 0)[i];
+        s->average = p[DEVIATION].sum / w->members;
+        s->score = p[SCORE].sum / w->members;
+        s->wait = p[WAIT].sum;
+        s->latest = w->members - (int)p[DEVIATION].most;
     }
     w->stage = 0;
 }
@@ -273,7 +253,7 @@ void arrivals_begin(struct arrivals *w, MPI_Comm comm)
     w->cost_ns = now_ns() - begin;
 }
 
-/* After each instance. True: the results of the window before the last are there. */
+/* After each instance. True: the results of the window before this one are there. */
 bool arrivals_step(struct arrivals *w, MPI_Comm comm)
 {
     const int64_t begin = now_ns();

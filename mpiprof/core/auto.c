@@ -15,8 +15,8 @@
 
 enum { FIRST_WINDOW = 4, FIRST_WINDOW_AHEAD = 32 };
 
-bool automatic;
-static bool watching, reproducible;
+bool automatic, watching;
+static bool reproducible;
 static int64_t began_ns;
 
 /* ---- start */
@@ -37,6 +37,7 @@ void auto_start(bool chooses)
     if (began_ns == 0)
         began_ns = now_ns();
     ledger_open();
+    pairs_open();
     if (recorder.private != MPI_COMM_NULL)
         clock_share();
 }
@@ -214,12 +215,6 @@ void auto_watch(struct execution *e, struct key *key)
 
 /* ---- after an instance */
 
-static void take_plan(struct selection *s, int first)
-{
-    memcpy(s->plan + first, s->next, (size_t)(LONGEST_WINDOW - first));
-    memset(s->next, NOBODY, sizeof s->next);
-}
-
 static void begin_window(struct selection *s, struct call *c)
 {
     struct arrivals *const w = s->arrivals;
@@ -241,23 +236,14 @@ static void begin_window(struct selection *s, struct call *c)
     for (int i = 1; i < s->count; i++)
         w->predicted[i] = s->list[i].predicted_ns;
     arrivals_begin(w, c->comm->private);
-    take_plan(s, 0);
-}
-
-static void keep_statistics(const struct selection *s, const struct communicator *k)
-{
-    const struct arrivals *const w = s->arrivals;
-
-    for (int i = 0; i < w->count && communicator_leads(k); i++)
-        if (w->before[i].family != NULL)
-            statistics_add(w->before[i].family, &w->results[i], s->message_ns);
+    probe_take(s, 0);
 }
 
 static void results(struct selection *s, const struct call *c)
 {
     const struct arrivals *const w = s->arrivals;
 
-    keep_statistics(s, c->comm);
+    statistics_keep(s, c->comm);
     s->private_ns = -w->extras[EXTRA_PRIVATE];
     s->latency_ns = -w->extras[EXTRA_MESSAGE];
     /* All members are here, in an operation that keeps them together in any case; and no two
@@ -312,105 +298,7 @@ void auto_end(struct call *c)
     const int first = s->arrivals->length;
 
     if (told && probe_waits(s) && arrivals_extend(s->arrivals))
-        take_plan(s, first);
+        probe_take(s, first);
     else
         begin_window(s, c);
-}
-
-/* ---- the end of keys */
-
-/* `keys` are used no more; `comm` neither, if there is one. Called by all members, alike. */
-void auto_forget(struct key *keys, int count, MPI_Comm comm)
-{
-    struct arrivals **const all = calloc((size_t)count + 1, sizeof(struct arrivals *));
-    int found = 0;
-
-    if (all == NULL)
-        abort();
-    for (int i = 0; i < count; i++)
-        if (keys[i].selection != NULL) {
-            explain_end(keys[i].selection);
-            all[found++] = keys[i].selection->arrivals;
-            free(keys[i].selection);
-            keys[i].selection = NULL;
-        }
-    arrivals_drop(all, found, comm);
-    free(all);
-    if (watching)
-        arrivals_release();
-}
-
-void auto_inherit(struct key *child, const struct key *parent)
-{
-    const struct selection *const s = parent->selection;
-
-    if (s == NULL || s->state != STATE_HOLD || s->current == NATIVE) {
-        child->heir = parent->heir;
-        child->heir_label = parent->heir_label;
-        child->heir_block = parent->heir_block;
-        child->heir_order = parent->heir_order;
-        child->heir_gain_ns = parent->heir_gain_ns;
-        child->heir_price_ns = parent->heir_price_ns;
-        return;
-    }
-    const struct candidate *const c = &s->list[s->current];
-
-    child->heir = c->algorithm;
-    child->heir_label = c->label;
-    child->heir_block = c->block_size;
-    child->heir_order = c->order;
-    child->heir_gain_ns = s->native_ns - candidate_median(c);
-    child->heir_price_ns = s->private_ns;
-}
-
-/* The windows that MPI_Finalize cuts short count as well. Of 10^4 keys the first ones do. */
-static void flush(int64_t deadline)
-{
-    enum { MOST = 4096, PASSES = 5 }; /* two stages each of the last window and of what follows */
-    static struct key *keys[MOST];
-    static struct communicator *owners[MOST];
-    static struct arrivals *all[MOST];
-    static MPI_Comm comms[MOST];
-    const int found = keys_collected(keys, owners, MOST);
-    int count = 0;
-
-    for (int i = 0; i < found; i++)
-        if (!keys[i]->selection->left && owners[i]->private_tried &&
-            owners[i]->private != MPI_COMM_NULL) {
-            keys[count] = keys[i];
-            owners[count] = owners[i];
-            comms[count] = owners[i]->private;
-            all[count++] = keys[i]->selection->arrivals;
-        }
-    for (int pass = 0; pass < PASSES; pass++) {
-        bool under_way[MOST];
-
-        for (int i = 0; i < count; i++)
-            under_way[i] = all[i]->stage == 2;
-        if (!arrivals_pass(all, comms, count, deadline))
-            return;
-        for (int i = 0; i < count; i++)
-            if (under_way[i])
-                keep_statistics(keys[i]->selection, owners[i]);
-    }
-}
-
-/* In MPI_Finalize, by all ranks: what is under way on freed communicators ends, or after a second
- * is left to the library. */
-void auto_finish(MPI_Comm comm)
-{
-    const struct timespec pause = {.tv_nsec = 100000};
-    const int64_t deadline = now_ns() + INT64_C(1000000000);
-
-    if (!watching)
-        return;
-    if (recorder.options.summary)
-        flush(deadline);
-    keys_end();
-    while (arrivals_left() && now_ns() < deadline) {
-        arrivals_release();
-        if (arrivals_left())
-            nanosleep(&pause, NULL);
-    }
-    explain_finish(comm);
 }

@@ -1,6 +1,8 @@
 /* Choosing an algorithm while the program runs: what the parts share.
  *
  *   auto.c        a key's life: which of its instances are watched, and what each runs on
+ *   ending.c      the end of keys
+ *   pairs.c       sums and maxima over all ranks, in one reduction
  *   arrival.c     windows of instances, and their statistics over all ranks
  *   candidates.c  what may run for a key, and what the schedules themselves predict
  *   decide.c      observe, probe, hold: a pure function of the statistics
@@ -15,6 +17,18 @@
  */
 #pragma once
 #include "switch.h"
+
+extern bool watching; /* calls are looked at: auto.c */
+
+/* ---- pairs.c */
+
+struct pair {
+    int64_t sum, most;
+};
+void pairs_open(void);
+void pairs_close(void);
+void pairs_reduce(const struct pair *mine, struct pair *all, int count, MPI_Comm comm,
+                  MPI_Request *request);
 
 /* ---- arrival.c */
 
@@ -64,11 +78,11 @@ struct arrivals {
     struct moment *now, *before;  /* what is being filled, what is being reduced */
     int count;                    /* of `before` */
     struct sample *results;       /* of `before`, when its reductions are done */
-    int64_t *sums, *maxima;       /* what is reduced: mine, then that of all */
+    struct pair *mine, *all;      /* what is reduced */
     int64_t extras[EXTRAS];       /* mine, then that of all */
     int64_t predicted[MOST_LIST]; /* of each candidate: mine, then of all (candidates.c) */
-    MPI_Request requests[2];
-    int stage, since, cycle; /* reductions under way, instances since they began, and until due */
+    MPI_Request request;
+    int stage, since, cycle; /* the reduction under way, instances since the first, and until due */
     int64_t cost_ns, waited_ns;
 };
 
@@ -172,6 +186,7 @@ int probe_field(struct selection *s);
 void probe_lap(struct selection *s);
 void probe_step(struct selection *s);
 void probe_plan(struct selection *s);
+void probe_take(struct selection *s, int first);
 bool probe_waits(const struct selection *s);
 void probe_conclude(struct selection *s, int choice, const char *why);
 
@@ -197,7 +212,7 @@ double least_time(const struct execution *e);
 
 /* ---- statistics.c */
 
-void statistics_add(struct family *f, const struct sample *r, int64_t message_ns);
+void statistics_keep(const struct selection *s, const struct communicator *k);
 
 /* ---- explain.c */
 

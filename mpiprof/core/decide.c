@@ -77,9 +77,9 @@ static bool runs_ahead(const struct arrivals *w)
 
 /* What a window's reductions take, usually: the longest over the members is that of one that was
  * interrupted, now and then. Beside what this rank spends in starting and ending them there is
- * their way through the library, within the program's own calls: that of two pairs of reductions.
- * In windows of five at 2 ms an instance that made all calls a quarter slower. While something is
- * found out it is worth more than later. */
+ * their way through the library, within the program's own calls: that of two reductions. In windows
+ * of five at 2 ms an instance that made all calls a quarter slower. While something is found out it
+ * is worth more than later. */
 static int64_t cost_of(const struct selection *s)
 {
     const int64_t way = 2 * s->latency_ns * log2_ceiling(s->arrivals->members);

@@ -61,8 +61,13 @@
     X(Errhandler_free, (MPI_Errhandler *))                                                         \
     X(Iallreduce, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request *))      \
     X(Intercomm_merge, (MPI_Comm, int, MPI_Comm *))                                                \
+    X(Op_create, (void (*)(void *, void *, int *, MPI_Datatype *), int, MPI_Op *))                 \
+    X(Op_free, (MPI_Op *))                                                                         \
     X(Pack, (const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm))                       \
     X(Unpack, (const void *, int, int *, void *, int, MPI_Datatype, MPI_Comm))                     \
+    X(Type_commit, (MPI_Datatype *))                                                               \
+    X(Type_contiguous, (int, MPI_Datatype, MPI_Datatype *))                                        \
+    X(Type_free, (MPI_Datatype *))                                                                 \
     X(Type_get_extent, (MPI_Datatype, MPI_Aint *, MPI_Aint *))                                     \
     X(Type_get_true_extent, (MPI_Datatype, MPI_Aint *, MPI_Aint *))                                \
     X(Type_get_envelope, (MPI_Datatype, int *, int *, int *, int *))

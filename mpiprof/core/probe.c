@@ -11,6 +11,8 @@
  * (Faraj et al., Section 7, take the mean of ten instances of each algorithm in turn; here the
  * field halves, and the runs are interleaved, so that what drifts hits all alike.)
  */
+#include <string.h>
+
 #include "auto.h"
 
 enum {
@@ -175,6 +177,13 @@ void probe_plan(struct selection *s)
     s->in_flight_ns[1] = s->in_flight_ns[0];
     s->in_flight_ns[0] = risk;
     s->stalled += placed == 0;
+}
+
+/* From position `first` of its window on, the next one's plan holds. */
+void probe_take(struct selection *s, int first)
+{
+    memcpy(s->plan + first, s->next, (size_t)(LONGEST_WINDOW - first));
+    memset(s->next, NOBODY, sizeof s->next);
 }
 
 /* Whether the window that has just ended has nothing to tell, and the next one nothing to add to

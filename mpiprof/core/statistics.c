@@ -45,7 +45,7 @@ static void add(struct statistics *s, enum extension what, int64_t value)
 }
 
 /* Of one instance, as its communicator's leader sees its call site. */
-void statistics_add(struct family *f, const struct sample *r, int64_t message_ns)
+static void statistics_add(struct family *f, const struct sample *r, int64_t message_ns)
 {
     recorder_lock();
     struct statistics *const s = statistics_of(f);
@@ -69,4 +69,14 @@ void statistics_add(struct family *f, const struct sample *r, int64_t message_ns
         }
     }
     recorder_unlock();
+}
+
+/* Of the window whose results have come; its communicator's leader does. */
+void statistics_keep(const struct selection *s, const struct communicator *k)
+{
+    const struct arrivals *const w = s->arrivals;
+
+    for (int i = 0; i < w->count && communicator_leads(k); i++)
+        if (w->before[i].family != NULL)
+            statistics_add(w->before[i].family, &w->results[i], s->message_ns);
 }

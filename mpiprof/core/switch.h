@@ -105,7 +105,7 @@ int keys_collected(struct key **found, struct communicator **owners, int room);
 void keys_end(void);
 void keys_inherit(struct communicator *child, const struct communicator *parent);
 
-/* ---- auto.c */
+/* ---- auto.c, ending.c */
 
 struct candidate;
 extern bool automatic;

@@ -164,8 +164,7 @@ int main(int argc, char **argv)
         }
         w.extras[EXTRA_BUDGET] = -(spent / 50 + granted - lost);
         if (told && probe_waits(&s) && w.gap == 0 && length + w.next_length <= LONGEST_WINDOW) {
-            memcpy(s.plan + length, s.next, (size_t)(LONGEST_WINDOW - length));
-            memset(s.next, NOBODY, sizeof s.next);
+            probe_take(&s, length);
             length += w.next_length;
             in_before = 0;
             continue;
@@ -175,8 +174,7 @@ int main(int argc, char **argv)
 
         now = before;
         before = other;
-        memcpy(s.plan, s.next, sizeof s.plan);
-        memset(s.next, NOBODY, sizeof s.next);
+        probe_take(&s, 0);
         length = w.next_length;
         position = -w.gap;
     }
