@@ -138,21 +138,29 @@ def test_what_is_held_in_the_end_is_that_of_the_longest_key() -> None:
     assert overhead.holds(text, "allreduce") == overhead.holds("", "barrier") == "?"
 
 
-def test_records_of_a_loop_are_found_by_time_rank_and_operation() -> None:
-    none = np.zeros((1, 2, 2), np.int64)
-    one = Looped(Loop({}, (case(AUTO),), 2), none, none, none, span_ns=(10, 40))
+def test_the_selector_s_records_are_found_by_time_rank_and_operation() -> None:
+    begins = np.array([[[10, 10], [26, 26]], [[18, 18], [36, 36]]])  # in turns of one lap
+    both = Loop({}, (case(AUTO), case("native")), 2, turns=1)
+    one = Looped(both, begins, begins, begins + 6, span_ns=(10, 42))
     events = pd.DataFrame(
         {
-            "rank": [0, 0, 0, 0, 1],
-            "operation": ["alltoall", "alltoall", "barrier", "alltoall", "alltoall"],
-            "enter_ns": [5, 30, 20, 15, 16],
-            "algorithm": ["native", "ring", "native", "pair", "pair"],
-            "choice": ["", "hold", "", "probe", "probe"],
+            "rank": [0, 0, 0, 0, 1, 0, 0],
+            "operation": ["alltoall", "alltoall", "barrier", *["alltoall"] * 4],
+            "enter_ns": [5, 30, 27, 15, 16, 20, 38],
+            "algorithm": ["native", "ring", "native", "pair", "pair", "native", "native"],
+            "choice": ["", "hold", "", "probe", "probe", "", ""],
         }
     )
     found = selection.of_loop(events, one)
     assert found.algorithms == ("pair", "ring") and found.choices == ("probe", "hold")
     assert selection.of_loop(events.drop(columns="choice"), one).choices == ()
+
+
+def test_cases_run_one_after_the_other_or_in_turns() -> None:
+    one = Loop({}, (case(AUTO), case("native")), 5)
+    assert list(one.order()) == [(0, range(5)), (1, range(5))]
+    rows = (range(2), range(2, 4), range(4, 5))
+    assert list(replace(one, turns=2).order()) == [(i, row) for row in rows for i in (0, 1)]
 
 
 # ---- contests
@@ -186,6 +194,18 @@ def test_a_contest_s_ratios() -> None:
     whole = (40 * 120 + 260 * 81) / 300
     assert found.against("native", contest.after_last)[0] == pytest.approx(100 / whole)
     assert contest.medians_text(found) == "ring 80, native 100, pair 130"
+
+
+def test_what_takes_turns_with_auto_is_compared_with_it_in_pairs() -> None:
+    drift = np.linspace(1, 2, 300)
+    auto = looped({AUTO: list(110 * drift), "native": list(100 * drift)})
+    fixed = looped({"native": [90.0] * 10, "ring": [95.0] * 10})
+    held = Selection(("pair",) * 300, ("hold",) * 300)
+    (found,) = contest.contests([fixed, auto, fixed], [Selection(), held, Selection()])
+    assert found.against("native", contest.after_last) == pytest.approx((100 / 110,) * 3)
+    assert found.best() == "native"
+    assert found.against_best() == pytest.approx((1.1,) * 3)
+    assert found.against("ring", contest.after_last)[0] == pytest.approx(95 / 165)
 
 
 def test_what_is_held_before_a_change_does_not_count_after_it() -> None:

@@ -137,7 +137,7 @@ def whole(contest: Contest, choice: str, least: float | None) -> Row:
     measure = score if contest.operation == "bcast" else after_last
     value, low, high = contest.against(choice, measure)
     ours = contest.own(measure)
-    sums = (contest.fixed(choice, measure).mean() * len(ours), ours.sum())
+    sums = (contest.rival(choice, measure).mean() * len(ours), ours.sum())
     holds: Callable[[float], bool] = at_least(least or 0)
     return _line(
         contest,

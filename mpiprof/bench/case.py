@@ -7,7 +7,8 @@ from typing import Any
 
 from mpiprof.model.schedule import ORDERS, Problem
 
-AUTO = "auto"  # the choice that leaves choosing to the selector
+AUTO = "auto"  # the choice that leaves choosing to the selector, which begins afresh
+AUTO_AGAIN = "auto again"  # the rule by which it goes on
 LINE = "line"  # one message from the first to the last rank: what the network itself takes
 
 

@@ -24,7 +24,6 @@ from mpiprof.model.schedule import Problem
 BLOCKS = (8 << 10, 16 << 10)
 FIXED_SHARE = 12  # of the selector's instances, a twelfth before and a twelfth after
 LEAST_FIXED = 3
-NATIVE_TIMES = 3  # rows of it: auto is compared with it over its whole run, which is longer
 ROW = 20  # instances in which the machine is the same; over more it drifts
 WITHIN = 1.03
 PROBES = 40
@@ -77,18 +76,18 @@ def contest_loops(
     computation_ns: int = 0,
     phases: tuple[Phase, ...] = (),
 ) -> list[Loop]:
-    """Return a contest: the fixed ones, auto, the fixed ones.
+    """Return a contest: the fixed ones, auto in turns with the library's own, the fixed ones.
 
-    Those before it have the first phase's arrivals, those after it the last one's.
+    Those before auto have the first phase's arrivals, those after it the last one's.
     """
     fixed = max(setup.laps // FIXED_SHARE, LEAST_FIXED)
-    choices = ["native"] * (NATIVE_TIMES - 1) + candidates(setup, operation, problem)
+    choices = candidates(setup, operation, problem)
     rivals = tuple(Case(labels, operation, c, problem, members) for c in choices)
-    auto = (Case(labels, operation, AUTO, problem, members),)
+    auto = tuple(Case(labels, operation, c, problem, members) for c in (AUTO, "native"))
     first, last = (tuple(Phase(0, p.late_ns) for p in part) for part in (phases[:1], phases[-1:]))
     return [
         Loop(labels | {"part": "before"}, rivals[::-1], fixed, computation_ns, first),
-        Loop(labels | {"part": AUTO}, auto, setup.laps, computation_ns, phases),
+        Loop(labels | {"part": AUTO}, auto, setup.laps, computation_ns, phases, turns=ROW),
         Loop(labels | {"part": "after"}, rivals, fixed, computation_ns, last),
     ]
 
@@ -124,8 +123,20 @@ class Contest:
 
     def own(self, measure: Measure, which: slice = slice(None)) -> Values:
         """Return what the selector's instances took."""
-        case = self.auto.loop.cases[0]
-        return measure(case, self.auto.arrivals[0], self.auto.exits[0])[which]
+        return self._beside(AUTO, measure)[which]
+
+    def rival(self, choice: str, measure: Measure, which: slice = slice(None)) -> Values:
+        """Return a fixed choice's instances: those in turns with auto's, if it has any."""
+        if self._takes_turns(choice):
+            return self._beside(choice, measure)[which]
+        return self.fixed(choice, measure)
+
+    def _takes_turns(self, choice: str) -> bool:
+        return self.auto.index(choice) >= 0
+
+    def _beside(self, choice: str, measure: Measure) -> Values:
+        i = self.auto.index(choice)
+        return measure(self.auto.loop.cases[i], self.auto.arrivals[i], self.auto.exits[i])
 
     @property
     def held(self) -> slice:
@@ -142,17 +153,18 @@ class Contest:
 
     def against_best(self, *, only_after: bool = False) -> tuple[float, float, float]:
         """Return held over best, medians of scores, with its interval; below 1 auto is ahead."""
-        best = self.best(only_after=only_after)
-        return ratio_interval(
-            self.own(score, self.held), self.fixed(best, score, only_after=only_after), row=ROW
-        )
+        best, own = self.best(only_after=only_after), self.own(score, self.held)
+        if self._takes_turns(best):
+            return ratio_interval(own, self.rival(best, score, self.held), row=ROW, paired=True)
+        return ratio_interval(own, self.fixed(best, score, only_after=only_after), row=ROW)
 
     def against(self, choice: str, measure: Measure) -> tuple[float, float, float]:
         """Return a fixed choice over auto, the whole run with its probing; above 1 auto is ahead.
 
         Where the arrivals change on the way, both phases' fixed instances count alike.
         """
-        return ratio_interval(self.fixed(choice, measure), self.own(measure), np.mean, ROW)
+        fixed, paired = self.rival(choice, measure), self._takes_turns(choice)
+        return ratio_interval(fixed, self.own(measure), np.mean, ROW, paired=paired)
 
 
 def contests(results: Sequence[Looped], selections: Sequence[Selection]) -> list[Contest]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.bench.calls import CALLS, Call, check, mpi4py
-from mpiprof.bench.case import AUTO, Case
+from mpiprof.bench.case import AUTO, AUTO_AGAIN, Case
 from mpiprof.bench.clock import identity
 from mpiprof.bench.study import guess_ns
 from mpiprof.bench.timing import LEAD_NS, LEAD_RANK_NS, Int, Ranks
@@ -43,6 +43,7 @@ class Loop:
 
     cases: of one operation and problem, one after the other, each all its laps: what ran before
     counts in the next call (a tenth of 1.5 ms), and what a program settles on comes in rows too.
+    turns: the cases take turns of so many laps instead, as a machine drifts by a tenth in a minute.
     computation_ns: before each call. agreed: all ranks begin together, as after the barrier of
     Figure 11; else each goes on when it leaves the call before (Figure 4).
     """
@@ -53,6 +54,14 @@ class Loop:
     computation_ns: int = 0
     phases: tuple[Phase, ...] = ()
     agreed: bool = True
+    turns: int = 0
+
+    def order(self) -> Iterator[tuple[int, range]]:
+        """Yield the cases in the order in which they run, each with its laps."""
+        row = self.turns or self.laps
+        for first in range(0, self.laps, row):
+            for i in range(len(self.cases)):
+                yield i, range(first, min(first + row, self.laps))
 
     def late_ns(self, lap: int, rank: int) -> int:
         """Return how late a rank comes in a lap."""
@@ -215,9 +224,10 @@ def run(
     before = len(notes()) if ranks.rank == 0 else 0
     agree(ranks, 0)
     began = ranks.clock.now()
-    for i, case in enumerate(loop.cases):
-        ranks.choose(case.rule())  # the selector starts afresh with each choice
-        for lap in range(loop.laps):
+    for i, laps in loop.order():
+        rule = loop.cases[i].rule()
+        ranks.choose(AUTO_AGAIN if rule == AUTO and laps.start else rule)
+        for lap in laps:
             own[:, i, lap] = _instance(ranks, work, loop, call, lap)
             step()
     ranks.choose("")

@@ -137,7 +137,7 @@ def row_of(contest: Contest) -> Row:
     best = contest.best()
     values = contest.own(elapsed, contest.held) / 1e6
     auto, auto_half = mean_interval(values)
-    native, native_half = mean_interval(contest.fixed("native", elapsed) / 1e6)
+    native, native_half = mean_interval(contest.rival("native", elapsed, contest.held) / 1e6)
     ratio, low, high = contest.against_best()
     whole, least, most = contest.against("native", score)
     probes = contest.selection.probes()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import mpiprof
+from mpiprof.bench.case import AUTO
 from mpiprof.bench.loop import Looped
 from mpiprof.errors import MpiprofError
 
@@ -99,12 +100,14 @@ def selections(folder: Path | None, loops: Sequence[Looped]) -> list[Selection]:
 
 def of_loop(events: Any, looped: Looped) -> Selection:
     """Return what the selector did in one loop; `events` None: there is no trace."""
-    operation = looped.loop.cases[0].operation
+    operation, own = looped.loop.cases[0].operation, looped.index(AUTO)
     began, windows = phases(looped.lines, operation)
-    if events is None:
+    if events is None or own < 0:
         return Selection(phases=began, windows=windows)
     enter = events["enter_ns"].to_numpy(np.int64)
-    inside = (enter >= looped.span_ns[0]) & (enter <= looped.span_ns[1])
+    begins, exits = looped.begins[own, :, 0], looped.exits[own, :, 0]
+    lap = np.searchsorted(begins, enter, "right") - 1
+    inside = (lap >= 0) & (enter <= exits[lap])  # not in another case's turn
     inside &= (events["rank"] == 0) & (events["operation"] == operation)
     mine = events[inside].sort_values("enter_ns")
     choices = tuple(map(str, mine["choice"])) if "choice" in mine else ()

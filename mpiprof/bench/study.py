@@ -130,17 +130,25 @@ def ratio(above: Result, below: Result) -> tuple[float, float, float]:
 
 
 def ratio_interval(
-    above: Values, below: Values, statistic: Callable[..., Any] = np.median, row: int = 1
+    above: Values,
+    below: Values,
+    statistic: Callable[..., Any] = np.median,
+    row: int = 1,
+    *,
+    paired: bool = False,
 ) -> tuple[float, float, float]:
     """Return the ratio of medians, or means, with its 95 % interval; each resampled for itself.
 
-    row: how many neighbours are drawn together, as what drifts is alike in them.
+    row: how many neighbours are drawn together, as what drifts is alike in them. paired: both are
+    drawn at the same places, as they took turns.
     """
     value = float(statistic(above) / statistic(below))
     if min(len(above), len(below)) < 2:
         return value, value, value
     random = np.random.default_rng(0)
-    over, under = (statistic(v[_drawn(random, len(v), row)], axis=1) for v in (above, below))
+    places = _drawn(random, len(above), row)
+    others = places if paired else _drawn(random, len(below), row)
+    over, under = statistic(above[places], axis=1), statistic(below[others], axis=1)
     low, high = np.percentile(over / under, (2.5, 97.5))
     return value, float(low), float(high)
 

@@ -105,19 +105,20 @@ void select_start(void)
 }
 
 /* For `bench`: from here on calls run by this rule alone, as the library does it (""), or as they
- * find out themselves, from the beginning ("auto").
+ * find out themselves, from the beginning ("auto") or from where they were ("auto again").
  * All ranks call it alike, between collectives, from one thread. Returns how many calls have run on
  * algorithms of ours since it was called before, -1: it can't be done. */
 PUBLIC int mpiprof_study_choose(const char *rule)
 {
-    const bool chooses = strcmp(rule, "auto") == 0;
+    const bool begins = strcmp(rule, "auto") == 0;
+    const bool chooses = begins || strcmp(rule, "auto again") == 0;
 
     if (!atomic_load(&recorder.active) || !pmpi.can_switch || !rules_only(chooses ? "" : rule))
         return -1;
     if (!recorder.switching)
         switching_start();
     automatic = chooses;
-    if (chooses) {
+    if (begins) {
         keys_begin_anew();
         auto_start(true);
     }
