@@ -103,15 +103,15 @@ def test_a_late_rank_that_moves_is_noticed_on_3_ranks(openmpi: Mpi, tmp_path: Pa
 def test_the_trace_says_what_every_instance_was_for_on_2_ranks(
     openmpi: Mpi, tmp_path: Path
 ) -> None:
-    trace, _ = switched(openmpi, 2, tmp_path, "auto.py", "long", "400", check=True)
+    trace, _ = switched(openmpi, 2, tmp_path, "auto.py", "long", "4000", check=True)
     opened = mpiprof.open(trace)
     instances = opened.instances
     told = instances[instances["operation"] == "alltoall"]
-    assert len(told) == 400
+    assert len(told) == 4000
     counted = told["choice"].value_counts().to_dict()
     (end,) = [line for line in selection(trace) if line["kind"] == "end"]
     assert counted.get("probe", 0) == end["probes"] <= 40
-    assert end["instances"] == 396  # before, the communicator's history is still short
+    assert end["instances"] == 3996  # before, the communicator's history is still short
     # What is not a probe runs what was chosen last, and nothing else.
     before = told[told["choice"] == "observe"]["algorithm"]
     assert set(before.iloc[:8].astype(str)) == {"native"}

@@ -192,6 +192,7 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
     if (at >= 0 && at < s->arrivals->length && s->plan[at] != NOBODY) {
         which = s->plan[at];
         probes = true;
+        s->all_probes++;
     }
     if (which != NATIVE &&
         (!private_ready(c->comm, c->handle) || !candidate_fits(s->list[which].algorithm, e)))

@@ -143,8 +143,8 @@ struct selection {
     int count;
     int phase, lap, field;        /* candidates beside the library's own, in this phase */
     int climbs;                   /* laps of this phase that were for block sizes */
-    int limit, probes;            /* of this phase */
-    int later_probes, all_probes; /* of all phases but the first; of all */
+    int limit, probes;            /* of this phase, planned */
+    int later_probes, all_probes; /* of all phases but the first, planned; of all that have run */
     int64_t instances;            /* that all members have counted */
     int64_t patience, next_phase; /* no new phase before that instance */
     struct typical reference;

@@ -167,7 +167,6 @@ void probe_plan(struct selection *s)
             s->next[placed * w->next_length / room] = (uint8_t)i;
             placed++;
             s->probes++;
-            s->all_probes++;
             s->later_probes += s->phase > 1;
             s->list[i].asked++;
             risk += loss;
