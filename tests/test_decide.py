@@ -129,6 +129,16 @@ def test_a_change_is_noticed_and_the_new_best_is_found(seed: int, decide: Path) 
     assert found.later <= 300 / 5
 
 
+@pytest.mark.parametrize("change", [60, 70, 80, 90, 100])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_change_around_a_phase_s_end_is_noticed_too(seed: int, change: int, decide: Path) -> None:
+    """Probing may go on for 100 instances, most of them without a probe."""
+    times = "700:800 701:600:800 795:803:800 817:820:805 1140:802:800 2500:820:800 2400:800:750"
+    found = outcome(decide, times, change=change, noise=1, seed=seed)
+    noticed = [at for at, _ in found.phases if change < at <= change + 5 * 4]
+    assert noticed or found.last == 1  # which the phase under way has found
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_phase_ends_though_the_librarys_own_is_too_slow_to_run_again(
     seed: int, decide: Path

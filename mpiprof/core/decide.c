@@ -1,8 +1,8 @@
 /* Observe, probe, hold: what a key's instances run on, from the statistics of its windows.
  *
- *      observe --> probe (probe.c) --> hold, until two windows in a row are unlike what they were
- *                    ^                   |
- *                    +-------------------+
+ *      observe --> probe (probe.c) --> hold
+ *                    ^  |                |   two windows in a row are unlike what they were
+ *                    +--+----------------+
  *
  * A pure function of numbers that are the same on all members: no clock and no call site of this
  * rank is looked at.
@@ -134,15 +134,16 @@ static void forget_phase(struct selection *s)
 
 /* Later phases may probe a fifth of a restless program's instances: after half of 300 that is
  * enough for a field and a climb of block sizes. What they lose, the budget bounds. */
-static void begin_phase(struct selection *s, const char *why)
+static bool begin_phase(struct selection *s, const char *why)
 {
     const int64_t fifth = s->instances / 5 - s->later_probes;
 
     s->limit = s->phase == 0 || fifth > MOST_PROBES ? MOST_PROBES : (int)fifth;
     if (s->limit < FEWEST_PROBES)
-        return;
+        return false;
     s->phase++;
     s->lap = s->probes = s->climbs = 0;
+    s->reference.count = s->moved = 0;
     s->before = s->current;
     s->why = why;
     if (s->phase > 1)
@@ -151,10 +152,11 @@ static void begin_phase(struct selection *s, const char *why)
     s->field = probe_field(s);
     if (s->field == 0 && s->phase == 1) {
         probe_conclude(s, NATIVE, "no candidate is predicted to be faster");
-        return;
+        return true;
     }
     s->state = STATE_PROBE;
     probe_lap(s);
+    return true;
 }
 
 static void observe(struct selection *s)
@@ -218,24 +220,38 @@ static const char *change_of(const struct typical *now, const struct typical *be
     return was >= 0 && is >= 0 && was != is && worst > matters ? "imbalance" : NULL;
 }
 
-static void hold(struct selection *s)
+/* Why a new phase is due; NULL: none is. While probing as well, by the instances between probes: a
+ * phase may wait long for its budget, and what it has measured before a change says nothing. */
+static const char *follow(struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
     struct typical now = {.count = 0};
 
     for (int i = 0; i < w->count; i++)
-        remember(&now, &w->results[i]);
+        if (w->results[i].candidate == s->current)
+            remember(&now, &w->results[i]);
+    if (now.count < 4)
+        return NULL;
     if (s->reference.count < 8) {
         for (int i = 0; i < w->count; i++)
             if (w->results[i].candidate == s->current)
                 remember(&s->reference, &w->results[i]);
-        return;
+        return NULL;
     }
     const char *const why = change_of(&now, &s->reference);
 
     s->moved = why != NULL ? s->moved + 1 : 0;
-    if (s->moved >= 2 && s->instances >= s->next_phase)
-        begin_phase(s, why);
+    return s->moved >= 2 && s->instances >= s->next_phase ? why : NULL;
+}
+
+static void go_on(struct selection *s)
+{
+    const char *const why = follow(s);
+
+    if (why != NULL && begin_phase(s, why))
+        return;
+    if (s->state == STATE_PROBE)
+        probe_step(s);
 }
 
 /* Called by all members with the same numbers; decides what the next window runs. */
@@ -255,10 +271,8 @@ void decide(struct selection *s)
 
     if (tells && s->state == STATE_OBSERVE)
         observe(s);
-    else if (tells && s->state == STATE_PROBE)
-        probe_step(s);
-    else if (tells && s->state == STATE_HOLD)
-        hold(s);
+    else if (tells)
+        go_on(s);
     pace(s);
     if (tells && s->state == STATE_PROBE && !s->left)
         probe_plan(s);

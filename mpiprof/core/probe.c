@@ -235,15 +235,21 @@ void probe_lap(struct selection *s)
         s->list[i].asked = s->list[i].got = 0;
 }
 
+/* What runs in between from here on; what is new has nothing to be compared with yet. */
+static void run_on(struct selection *s, int which)
+{
+    if (which != s->current)
+        s->reference.count = s->moved = 0;
+    s->current = which;
+}
+
 void probe_conclude(struct selection *s, int choice, const char *why)
 {
     s->state = STATE_HOLD;
     s->patience =
         s->phase > 1 && choice == s->before && s->patience > 0 ? 2 * s->patience : FIRST_PATIENCE;
     s->next_phase = s->instances + s->patience;
-    s->current = choice;
-    s->reference.count = 0;
-    s->moved = 0;
+    run_on(s, choice);
     s->why = why;
     explain_trials(s);
     explain_choice(s);
@@ -280,7 +286,7 @@ static void halve(struct selection *s)
             s->list[worst].out = true;
     }
     if (better(&s->list[best], &s->list[s->current], likely, 10))
-        s->current = best;
+        run_on(s, best);
     probe_lap(s);
 }
 
@@ -338,7 +344,7 @@ static void begin_duel(struct selection *s, int best, int other)
     s->list[best].seen = s->list[other].seen = 0;
     s->rival = other;
     if (s->current != best)
-        s->current = other;
+        run_on(s, other);
     probe_lap(s);
 }
 
