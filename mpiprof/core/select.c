@@ -266,7 +266,9 @@ static int64_t known_bytes(const struct execution *e)
 
 /* ---- candidates */
 
-static const struct algorithm *pick_random(struct execution *e)
+/* In at most 512 blocks, where all know the bytes: 300 KB in blocks of one byte took minutes where
+ * ranks outnumber processors. */
+static const struct algorithm *pick_random(struct execution *e, int64_t bytes)
 {
     const struct algorithm *found[MOST_CANDIDATES];
     int count = 1; /* place 0 is the library's own */
@@ -277,7 +279,9 @@ static const struct algorithm *pick_random(struct execution *e)
     const uint64_t h = hash_mix(hash_mix(seed, e->call->comm->identity), e->call->sequence);
     const uint64_t which = h % (uint64_t)count;
 
-    e->problem.block_size = h >> 32 & 1 ? 0 : 1 + (int64_t)(h >> 40 & 0xfff);
+    const int64_t least = bytes > 0 ? 1 + bytes / 512 : 1;
+
+    e->problem.block_size = h >> 32 & 1 ? 0 : least + (int64_t)(h >> 40 & 0xfff);
     e->problem.order = h >> 52 & 3;
     e->problem.equal_blocks = h >> 54 & 1;
     return which == 0 ? NULL : found[which];
@@ -306,7 +310,7 @@ static const struct algorithm *choose(struct execution *e, const char **label)
                             .inter = k->inter};
 
     if (random_choice) {
-        const struct algorithm *const a = pick_random(e);
+        const struct algorithm *const a = pick_random(e, q.bytes);
 
         *label = a != NULL ? a->name : NULL;
         return a;
