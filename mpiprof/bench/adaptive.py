@@ -154,7 +154,8 @@ def after_probing(contest: Contest) -> Row:
     only_after = KINDS[contest.labels["name"]].changes
     best = contest.best(only_after=only_after)
     value, low, high = contest.against_best(only_after=only_after)
-    times = (contest.own(score, contest.held), contest.fixed(best, score, only_after=only_after))
+    rival = contest.rival(best, score, contest.held, only_after=only_after)
+    times = (contest.own(score, contest.held), rival)
     chosen = contest.selection.chosen(contest.auto.loop.laps) or "auto"
     return _line(
         contest,

@@ -125,11 +125,18 @@ class Contest:
         """Return what the selector's instances took."""
         return self._beside(AUTO, measure)[which]
 
-    def rival(self, choice: str, measure: Measure, which: slice = slice(None)) -> Values:
-        """Return a fixed choice's instances: those in turns with auto's, if it has any."""
+    def rival(
+        self,
+        choice: str,
+        measure: Measure,
+        which: slice = slice(None),
+        *,
+        only_after: bool = False,
+    ) -> Values:
+        """Return what auto is compared with: the instances in turns with its own, else all."""
         if self._takes_turns(choice):
             return self._beside(choice, measure)[which]
-        return self.fixed(choice, measure)
+        return self.fixed(choice, measure, only_after=only_after)
 
     def _takes_turns(self, choice: str) -> bool:
         return self.auto.index(choice) >= 0
@@ -154,17 +161,16 @@ class Contest:
     def against_best(self, *, only_after: bool = False) -> tuple[float, float, float]:
         """Return held over best, medians of scores, with its interval; below 1 auto is ahead."""
         best, own = self.best(only_after=only_after), self.own(score, self.held)
-        if self._takes_turns(best):
-            return ratio_interval(own, self.rival(best, score, self.held), row=ROW, paired=True)
-        return ratio_interval(own, self.fixed(best, score, only_after=only_after), row=ROW)
+        rival = self.rival(best, score, self.held, only_after=only_after)
+        return ratio_interval(own, rival, row=ROW, paired=self._takes_turns(best))
 
     def against(self, choice: str, measure: Measure) -> tuple[float, float, float]:
         """Return a fixed choice over auto, the whole run with its probing; above 1 auto is ahead.
 
         Where the arrivals change on the way, both phases' fixed instances count alike.
         """
-        fixed, paired = self.rival(choice, measure), self._takes_turns(choice)
-        return ratio_interval(fixed, self.own(measure), np.mean, ROW, paired=paired)
+        rival, paired = self.rival(choice, measure), self._takes_turns(choice)
+        return ratio_interval(rival, self.own(measure), np.mean, ROW, paired=paired)
 
 
 def contests(results: Sequence[Looped], selections: Sequence[Selection]) -> list[Contest]:
