@@ -9,10 +9,10 @@
  * Each member keeps its own arrivals and exits of a window. At the window's end it starts a
  * nonblocking reduction on the private communicator; half a window later that of the deviations
  * from what came out follows; one window later all members have the same integers. Nobody waits
- * unless it is a whole window ahead of another: two instances after the window's end, members that
- * leave an all-to-all first would wait 2 to 20 ms for the last. All points are counted in
- * instances, which all members count alike. Times are those of the first node's clock (clock.c),
- * since a common origin, so that sums over 10^5 members fit.
+ * unless it is a whole window ahead of another. (Taken two instances after the window's end, the
+ * results made members that leave an all-to-all first wait 2 to 24 ms for the last.) All points are
+ * counted in instances, which all members count alike. Times are those of the first node's clock
+ * (clock.c), since a common origin, so that sums over 10^5 members fit.
  *
  * Belongs to its communicator, on which no two threads call at once; `dropped` is under
  * recorder.lock: what is under way when a communicator is freed is finished later.
@@ -197,8 +197,7 @@ static void start_second(struct arrivals *w, MPI_Comm comm)
         const int64_t earliest = sooner(earliest_exit(w, m->arrival, all[ROOT].sum, last), m->exit);
 
         p[DEVIATION].sum = m->arrival > mean ? m->arrival - mean : mean - m->arrival;
-        p[DEVIATION].most =
-            m->arrival == last ? w->members - w->member : 0; /* the lowest of equals */
+        p[DEVIATION].most = m->arrival == last ? w->members - w->member : 0; /* lowest of equals */
         p[SCORE] = (struct pair){m->exit - earliest, 0};
         p[WAIT] = (struct pair){earliest - m->arrival, 0};
     }

@@ -220,22 +220,27 @@ static const char *change_of(const struct typical *now, const struct typical *be
     return was >= 0 && is >= 0 && was != is && worst > matters ? "imbalance" : NULL;
 }
 
+/* What the algorithm that runs between probes took in this window. */
+static void remember_current(const struct selection *s, struct typical *t)
+{
+    const struct arrivals *const w = s->arrivals;
+
+    for (int i = 0; i < w->count; i++)
+        if (w->results[i].candidate == s->current)
+            remember(t, &w->results[i]);
+}
+
 /* Why a new phase is due; NULL: none is. While probing as well, by the instances between probes: a
  * phase may wait long for its budget, and what it has measured before a change says nothing. */
 static const char *follow(struct selection *s)
 {
-    const struct arrivals *const w = s->arrivals;
     struct typical now = {.count = 0};
 
-    for (int i = 0; i < w->count; i++)
-        if (w->results[i].candidate == s->current)
-            remember(&now, &w->results[i]);
+    remember_current(s, &now);
     if (now.count < 4)
         return NULL;
     if (s->reference.count < 8) {
-        for (int i = 0; i < w->count; i++)
-            if (w->results[i].candidate == s->current)
-                remember(&s->reference, &w->results[i]);
+        remember_current(s, &s->reference);
         return NULL;
     }
     const char *const why = change_of(&now, &s->reference);
