@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Mpi, clean_environment, end
-from synthetic import Synthetic
+from synthetic import Synthetic, head_chunk
 
 from mpiprof.__main__ import main
 
@@ -153,6 +153,21 @@ def test_ranks_without_any_record(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "rank 1 has called no collective yet" in text_of(folder, capsys)
 
 
+@pytest.mark.parametrize("head", [b"", b"\0" * 4096, None], ids=["made", "reserved", "described"])
+def test_a_job_that_is_starting(
+    head: bytes | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Synthetic(2)
+    folder = write(made, tmp_path / "t", finished=False)
+    (folder / "meta.json").unlink()
+    for log in folder.glob("*.log"):
+        log.write_bytes(head_chunk() if head is None else head)
+        log.with_suffix(".tables").write_bytes(b"")
+    assert main(["status", str(folder)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(folder) in line and "is starting" in line
+
+
 def test_hung_program(mpi: Mpi, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "hang.py").write_text(HANG)
     words = [*mpi.mpiexec(3), str(mpi.python), "-m", "mpiprof", "run", "-o", "t", "hang.py"]
@@ -167,13 +182,13 @@ def test_hung_program(mpi: Mpi, tmp_path: Path, capsys: pytest.CaptureFixture[st
     folder = tmp_path / "t"
     try:
         data: dict[str, Any] = {"pending": []}
-        deadline = time.monotonic() + 40
-        while time.monotonic() < deadline:
+        deadline = time.monotonic() + 60
+        while [row["arrived"] for row in data["pending"]] != [[0, 2]]:
+            assert time.monotonic() < deadline, data
             time.sleep(0.3)
-            if len(list(folder.glob("*.log"))) == 3:
+            if len(list(folder.glob("*.tables"))) == 3 and main(["status", str(folder)]) == 0:
+                capsys.readouterr()
                 data = state(folder, capsys)
-                if [row["arrived"] for row in data["pending"]] == [[0, 2]]:
-                    break
         (pending,) = data["pending"]
         assert pending["missing"] == [1] and pending["operation"] == "barrier"
         assert pending["sites"][0]["line"] == 9

@@ -108,9 +108,10 @@ class LogFile:
         try:
             with path.open("rb", buffering=0) as file:
                 size = os.fstat(file.fileno()).st_size
-                if size == 0:
-                    raise TraceError(f"{path.name}: empty; its process died before it wrote to it")
-                self.layout = parse_layout(file.read(1 << 16), path.name)
+                head = file.read(1 << 16)
+                if not head.strip(b"\0"):
+                    raise TraceError(f"{path.name}: empty; its process is starting, or it died")
+                self.layout = parse_layout(head, path.name)
                 self.chunks, rest = divmod(size, self.layout.chunk_bytes)
                 self.headers = self._read_headers(file.fileno())
         except OSError as error:

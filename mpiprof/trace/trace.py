@@ -73,7 +73,7 @@ class Trace:
         try:
             meta = json.loads(path.read_bytes())
         except FileNotFoundError:
-            self._found.note("meta.json is missing: the job died very early")
+            self._found.note("meta.json is missing: the job is starting, or it died very early")
             return {}
         except (OSError, ValueError, RecursionError):
             self._found.note("meta.json is damaged and unread")
@@ -105,7 +105,9 @@ class Trace:
             declared = 0
         self.ranks: int = max(declared, max(known, default=-1) + 1)
         if self.ranks == 0:
-            raise TraceError(f"{self.path}: no rank has written anything; the job died in MPI_Init")
+            raise TraceError(
+                f"{self.path}: no rank wrote yet: the job is starting, or died in MPI_Init"
+            )
         absent = [r for r in range(self.ranks) if r not in known] if len(known) < self.ranks else []
         if absent:
             self._found.note(f"nothing was written by {_ranks(absent)}")
