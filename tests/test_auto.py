@@ -116,6 +116,8 @@ def test_the_trace_says_what_every_instance_was_for_on_2_ranks(
     began = tuple(4 + line["instance"] for line in selection(trace) if line["kind"] == "phase")
     each_phase = Selection(choices=tuple(told["choice"].astype(str)), phases=began).probes()
     assert 0 < max(each_phase) <= 40
+    trials = [line for line in selection(trace) if line["kind"] == "trial"]
+    assert not [line for line in trials if line["instances"] < 3 and "error_ns" in line]
     # What is not a probe runs what was chosen last, and nothing else.
     before = told[told["choice"] == "observe"]["algorithm"]
     assert set(before.iloc[:8].astype(str)) == {"native"}

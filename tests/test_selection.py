@@ -21,7 +21,7 @@ LINES = [
     {"kind": "trial", "key": "0f", "phase": 1, "algorithm": "native", "instances": 9}
     | {"score_ns": 4_000_000, "error_ns": 100_000, "predicted_ns": 0},
     {"kind": "trial", "key": "0f", "phase": 1, "algorithm": "ring", "instances": 6}
-    | {"score_ns": 1_500_000, "error_ns": 0, "predicted_ns": 1_200_000},
+    | {"score_ns": 1_500_000, "predicted_ns": 1_200_000},
     {"kind": "choice", "key": "0f", "phase": 1, "instance": 40, "algorithm": "ring"}
     | {"why": "faster by more than the noise"},
     {"kind": "phase", "key": "0f", "phase": 2, "instance": 160, "why": "imbalance"}

@@ -140,6 +140,12 @@ void explain_phase(struct selection *s)
              s->why);
 }
 
+/* Of one or two scores the median distance from their median is no measure of noise. */
+static bool has_spread(const struct candidate *c)
+{
+    return c->seen > 2;
+}
+
 /* What this phase has measured. */
 void explain_trials(struct selection *s)
 {
@@ -155,9 +161,11 @@ void explain_trials(struct selection *s)
         t = line_begin(s, "trial");
         text_add(&t, ", \"phase\": %d, \"algorithm\": \"%s\", \"instances\": %d, ", s->phase,
                  name_of(c), c->tried);
-        text_add(&t, "\"score_ns\": %lld, \"error_ns\": %lld, \"predicted_ns\": %lld",
+        text_add(&t, "\"score_ns\": %lld, \"predicted_ns\": %lld",
                  (long long)(c->seen > 0 ? candidate_median(c) : c->last_ns),
-                 (long long)candidate_spread(c), (long long)c->predicted_ns);
+                 (long long)c->predicted_ns);
+        if (has_spread(c))
+            text_add(&t, ", \"error_ns\": %lld", (long long)candidate_spread(c));
         line_end(&t);
     }
 }
@@ -265,6 +273,15 @@ static void put_plan(const struct selection *s)
     text_free(&entry);
 }
 
+static void put_score(const struct candidate *c)
+{
+    text_add(&words, "    %-32s %8.1f us ", name_of(c),
+             (double)(c->seen > 0 ? candidate_median(c) : c->last_ns) / 1e3);
+    if (has_spread(c))
+        text_add(&words, "+- %.1f ", (double)candidate_spread(c) / 1e3);
+    text_add(&words, "in %d instance%s\n", c->tried, c->tried == 1 ? "" : "s");
+}
+
 static void put_words(const struct selection *s)
 {
     text_add(&words, "%s", operation_names[s->operation]);
@@ -273,18 +290,16 @@ static void put_words(const struct selection *s)
     for (int i = 0; i < s->site_count; i++)
         text_add(&words, "%s%s", i == 0 ? " at " : ", ",
                  s->sites[i]->name != NULL ? s->sites[i]->name : "?");
-    text_add(&words, ": %s; %lld instances, %d of them probes; saved %.1f ms a rank\n",
+    text_add(&words, ": %s; %lld instances, %d of them probes; %s %.1f ms a rank\n",
              name_of(&s->list[s->current]), (long long)s->instances, s->all_probes,
-             (double)s->saved_ns / 1e6);
+             s->saved_ns < 0 ? "lost" : "saved", (double)llabs(s->saved_ns) / 1e6);
     text_add(&words, "%s", s->history.bytes != NULL ? s->history.bytes : "");
-    for (int i = 0; i < s->count; i++) {
-        const struct candidate *const c = &s->list[i];
-
-        if (c->tried > 0)
-            text_add(&words, "    %-32s %8.1f us +- %.1f in %d instance%s\n", name_of(c),
-                     (double)(c->seen > 0 ? candidate_median(c) : c->last_ns) / 1e3,
-                     (double)candidate_spread(c) / 1e3, c->tried, c->tried == 1 ? "" : "s");
-    }
+    if (s->state == STATE_PROBE)
+        text_add(&words, "    instance %lld: the end, and probing is not over\n",
+                 (long long)s->instances);
+    for (int i = 0; i < s->count; i++)
+        if (s->list[i].tried > 0)
+            put_score(&s->list[i]);
 }
 
 /* Of a key that is used no more. */

@@ -113,6 +113,11 @@ def _span(f: Found) -> tuple[int, int] | None:
     return class_span(int(size_classes(np.array([f.key["bytes"]], np.int64))[0]))
 
 
+def _score(trial: Line) -> str:
+    noise = "" if math.isnan(trial["error_ns"]) else f"± {trial['error_ns'] / 1e3:.2g}, "
+    return f"{trial['score_ns'] / 1e3:.4g} us ({noise}{trial['instances']:.0f}"
+
+
 def why(f: Found) -> str:
     """Return the numbers that speak for a choice."""
     scores = f.scores()
@@ -120,9 +125,7 @@ def why(f: Found) -> str:
     parts = []
     if own is not None and native is not None:
         parts.append(
-            f"score {own['score_ns'] / 1e3:.4g} us (± {own['error_ns'] / 1e3:.2g}, "
-            f"{own['instances']:.0f} instances) against {native['score_ns'] / 1e3:.4g} us "
-            f"(± {native['error_ns'] / 1e3:.2g}, {native['instances']:.0f}) of the library's own"
+            f"score {_score(own)} instances) against {_score(native)}) of the library's own"
         )
     if f.end is not None:
         parts.append(
