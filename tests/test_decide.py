@@ -175,6 +175,45 @@ def test_a_restless_program_is_not_probed_for_ever(seed: int, decide: Path) -> N
     assert found.later <= 600
 
 
+ALTERNATES = "100:200 80:260 150:120 95:190"
+
+
+@pytest.mark.parametrize("turns", [8, 12, 20, 30, 50, 80])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_program_that_soon_changes_again_is_left_alone(
+    seed: int, turns: int, decide: Path
+) -> None:
+    """The sooner a phase follows the last, the longer until the next; native runs meanwhile.
+
+    Candidate 1 alone would take 1.13 times as long as the library's own.
+    """
+    found = outcome(decide, ALTERNATES, instances=6000, change=-turns, seed=seed)
+    assert found.time <= 1.03
+    assert len(found.phases) <= 10
+    assert found.probes <= 150
+
+
+@pytest.mark.parametrize("turns", [150, 300])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_phases_that_last_are_worth_probing_each_time(seed: int, turns: int, decide: Path) -> None:
+    """At best 0.67: 80 and 120 in place of 100 and 200."""
+    found = outcome(decide, ALTERNATES, instances=6000, change=-turns, seed=seed)
+    assert len(found.phases) == 6000 // turns
+    assert found.time <= 0.8
+
+
+@pytest.mark.parametrize("change", [36, 40, 44, 50, 60])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_choice_that_a_change_made_wrong_does_not_stay(
+    seed: int, change: int, decide: Path
+) -> None:
+    """Though all that it was chosen by is from before the change, or little may be probed."""
+    found = outcome(decide, "100 110:50 60:140 90", instances=400, change=change, seed=seed)
+    assert found.choices[0][0] == 2
+    assert found.last == 1 or (found.last == 0 and found.later >= 10)
+    assert found.choices[-1][1] <= change + 70
+
+
 def test_a_key_without_candidates_is_left_alone(decide: Path) -> None:
     found = outcome(decide, "100 500:500:400 300", seed=1)
     assert found.probes == 0

@@ -149,6 +149,7 @@ struct selection {
     int64_t patience, next_phase; /* no new phase before that instance */
     struct typical reference;
     int moved;           /* windows in a row that are unlike the reference */
+    const char *due;     /* why a new phase is, as soon as patience allows it; NULL: none is */
     int stalled;         /* windows of this lap that had no budget for probes */
     int strikes;         /* windows in a row in which the statistics made ranks wait */
     int64_t costs_ns[3]; /* of the newest windows' reductions */
@@ -188,12 +189,15 @@ void probe_step(struct selection *s);
 void probe_plan(struct selection *s);
 void probe_take(struct selection *s, int first);
 bool probe_waits(const struct selection *s);
+void probe_run_on(struct selection *s, int which);
 void probe_conclude(struct selection *s, int choice, const char *why);
 
 /* ---- noise.c */
 
 int64_t median_of(const int64_t *values, int count);
+int candidate_samples(const struct candidate *c);
 int64_t candidate_median(const struct candidate *c);
+int64_t spread_of(const int64_t *values, int count);
 int64_t usual_score(const struct selection *s);
 int64_t candidate_spread(const struct candidate *c);
 bool smaller(const int64_t *a, int n, const int64_t *b, int m, double z);

@@ -12,13 +12,13 @@
 #include "auto.h"
 
 enum {
-    MOST_PROBES = 40,   /* instances, in one phase */
-    FEWEST_PROBES = 6,  /* else a phase is not worth beginning */
-    COST_SHARE = 200,   /* a window is that many times as long as its reductions */
-    LONGEST_GAP = 20000 /* instances between windows */
+    MOST_PROBES = 40,    /* instances, in one phase */
+    FEWEST_PROBES = 6,   /* else a phase is not worth beginning */
+    COST_SHARE = 200,    /* a window is that many times as long as its reductions */
+    FIRST_PATIENCE = 16, /* instances from one phase to the next */
+    LONGEST_GAP = 20000, /* instances between windows */
+    UNLIKE = 4           /* times the median distance from the median: in two windows no accident */
 };
-/* In standard deviations: of two windows in a row no accident. */
-static const double unlike = 2.3;
 
 /* ---- what a window brings */
 
@@ -132,6 +132,15 @@ static void forget_phase(struct selection *s)
     }
 }
 
+/* The sooner the last phase is followed by this one, the longer until the next. */
+static void be_patient(struct selection *s)
+{
+    const bool soon = s->phase > 0 && s->instances < s->next_phase + 3 * s->patience;
+
+    s->patience = soon ? 2 * s->patience : FIRST_PATIENCE;
+    s->next_phase = s->instances + s->patience;
+}
+
 /* Later phases may probe a fifth of a restless program's instances: after half of 300 that is
  * enough for a field and a climb of block sizes. What they lose, the budget bounds. */
 static bool begin_phase(struct selection *s, const char *why)
@@ -141,11 +150,13 @@ static bool begin_phase(struct selection *s, const char *why)
     s->limit = s->phase == 0 || fifth > MOST_PROBES ? MOST_PROBES : (int)fifth;
     if (s->limit < FEWEST_PROBES)
         return false;
+    be_patient(s);
     s->phase++;
     s->lap = s->probes = s->climbs = 0;
     s->reference.count = s->moved = 0;
     s->before = s->current;
     s->why = why;
+    s->due = NULL;
     if (s->phase > 1)
         forget_phase(s);
     explain_phase(s);
@@ -195,12 +206,19 @@ static int usual_latest(const struct typical *t)
     return -1;
 }
 
-static bool differ(const int64_t *a, int n, const int64_t *b, int m, int64_t least)
+/* 1, -1: three quarters of a lie above, below b, further than b's own noise: that of the middle
+ * ones, as a change may be among what is compared with. 0: they are alike. */
+static int side(const int64_t *a, int n, const int64_t *b, int m, int64_t least)
 {
-    const int64_t change = median_of(a, n) - median_of(b, m);
+    const int64_t middle = median_of(b, m), noise = UNLIKE * spread_of(b, m);
+    const int64_t far = noise > least ? noise : least;
+    int above = 0, below = 0;
 
-    return (change > least || -change > least) &&
-           (smaller(a, n, b, m, unlike) || smaller(b, m, a, n, unlike));
+    for (int i = 0; i < n; i++) {
+        above += a[i] > middle + far;
+        below += a[i] < middle - far;
+    }
+    return above * 4 >= n * 3 ? 1 : below * 4 >= n * 3 ? -1 : 0;
 }
 
 /* What of a window is unlike the reference; NULL: nothing is. Changes that are small beside the
@@ -212,10 +230,10 @@ static const char *change_of(const struct typical *now, const struct typical *be
     const int64_t matters = score / 10, halved = worst / 2;
     const int was = usual_latest(before), is = usual_latest(now);
 
-    if (differ(now->scores, now->count, before->scores, before->count, matters))
+    if (side(now->scores, now->count, before->scores, before->count, matters) != 0)
         return "score";
-    if (differ(now->worsts, now->count, before->worsts, before->count,
-               matters > halved ? matters : halved))
+    if (side(now->worsts, now->count, before->worsts, before->count,
+             matters > halved ? matters : halved) != 0)
         return "imbalance";
     return was >= 0 && is >= 0 && was != is && worst > matters ? "imbalance" : NULL;
 }
@@ -230,31 +248,59 @@ static void remember_current(const struct selection *s, struct typical *t)
             remember(t, &w->results[i]);
 }
 
-/* Why a new phase is due; NULL: none is. While probing as well, by the instances between probes: a
- * phase may wait long for its budget, and what it has measured before a change says nothing. */
-static const char *follow(struct selection *s)
+/* Whether what was chosen is slower than what it was chosen over. There is a reference of it only
+ * after a while, and a change may come before. */
+static bool is_wrong(const struct selection *s, const struct typical *now)
 {
-    struct typical now = {.count = 0};
+    const struct candidate *const native = &s->list[NATIVE];
 
-    remember_current(s, &now);
-    if (now.count < 4)
-        return NULL;
-    if (s->reference.count < 8) {
+    return s->state == STATE_HOLD && s->current != NATIVE && native->seen > 0 &&
+           side(now->scores, now->count, native->samples, candidate_samples(native),
+                candidate_median(native) / 10) > 0;
+}
+
+/* After a change that comes too soon to probe again: what was chosen before it may have become
+ * slower than the library's own, and then that runs until the phase begins. */
+static void retreat(struct selection *s, const struct typical *now)
+{
+    if (s->state != STATE_HOLD || s->current == NATIVE || s->native_ns == 0 ||
+        median_of(now->scores, now->count) <= s->native_ns)
+        return;
+    probe_run_on(s, NATIVE);
+    s->why = "it changed too soon to probe again, and was slower than this";
+    explain_choice(s);
+}
+
+/* Notes why a new phase is due. While probing as well, by the instances between probes: a phase may
+ * wait long for its budget, and what it has measured before a change says nothing. */
+static void follow(struct selection *s, const struct typical *now)
+{
+    const bool wrong = is_wrong(s, now);
+
+    if (!wrong && s->reference.count < 8) {
         remember_current(s, &s->reference);
-        return NULL;
+        return;
     }
-    const char *const why = change_of(&now, &s->reference);
+    const char *const why = wrong ? "score" : change_of(now, &s->reference);
 
     s->moved = why != NULL ? s->moved + 1 : 0;
-    return s->moved >= 2 && s->instances >= s->next_phase ? why : NULL;
+    if (s->moved < 2)
+        return;
+    s->due = why;
+    if (s->instances < s->next_phase)
+        retreat(s, now);
 }
 
 static void go_on(struct selection *s)
 {
-    const char *const why = follow(s);
+    struct typical now = {.count = 0};
 
-    if (why != NULL && begin_phase(s, why))
-        return;
+    remember_current(s, &now);
+    if (now.count >= 4) {
+        follow(s, &now);
+        if (s->due != NULL && s->instances >= s->next_phase && begin_phase(s, s->due))
+            return;
+    }
     if (s->state == STATE_PROBE)
         probe_step(s);
 }

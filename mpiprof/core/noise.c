@@ -20,14 +20,14 @@ int64_t median_of(const int64_t *values, int count)
     return count > 0 ? sorted[(count - 1) / 2] : 0; /* what disturbs only makes slower */
 }
 
-static int samples_of(const struct candidate *c)
+int candidate_samples(const struct candidate *c)
 {
     return c->seen < MOST_SAMPLES ? c->seen : MOST_SAMPLES;
 }
 
 int64_t candidate_median(const struct candidate *c)
 {
-    return median_of(c->samples, samples_of(c));
+    return median_of(c->samples, candidate_samples(c));
 }
 
 /* Of the library's own; where that was never measured, as after a plan, of what runs. */
@@ -37,14 +37,19 @@ int64_t usual_score(const struct selection *s)
 }
 
 /* The median distance from the median. */
+int64_t spread_of(const int64_t *values, int count)
+{
+    const int64_t middle = median_of(values, count);
+    int64_t distances[LONGEST_WINDOW];
+
+    for (int i = 0; i < count; i++)
+        distances[i] = values[i] > middle ? values[i] - middle : middle - values[i];
+    return median_of(distances, count);
+}
+
 int64_t candidate_spread(const struct candidate *c)
 {
-    const int64_t middle = candidate_median(c);
-    int64_t distances[MOST_SAMPLES];
-
-    for (int i = 0; i < samples_of(c); i++)
-        distances[i] = c->samples[i] > middle ? c->samples[i] - middle : middle - c->samples[i];
-    return median_of(distances, samples_of(c));
+    return spread_of(c->samples, candidate_samples(c));
 }
 
 /* Whether a is smaller than b by at least z standard deviations of the rank sum. */
@@ -63,5 +68,5 @@ bool smaller(const int64_t *a, int n, const int64_t *b, int m, double z)
 bool better(const struct candidate *a, const struct candidate *b, double z, int percent)
 {
     return candidate_median(a) * 100 <= candidate_median(b) * (100 - percent) &&
-           smaller(a->samples, samples_of(a), b->samples, samples_of(b), z);
+           smaller(a->samples, candidate_samples(a), b->samples, candidate_samples(b), z);
 }

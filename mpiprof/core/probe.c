@@ -16,10 +16,9 @@
 #include "auto.h"
 
 enum {
-    MOST_FIELD = 7,      /* candidates beside the library's own, in one phase */
-    MOST_CLIMBS = 2,     /* laps of block sizes, in one phase */
-    PATIENT_WINDOWS = 8, /* of a lap, in which the budget has allowed no probe */
-    FIRST_PATIENCE = 16  /* instances from one phase to the next, doubled when nothing changes */
+    MOST_FIELD = 7,     /* candidates beside the library's own, in one phase */
+    MOST_CLIMBS = 2,    /* laps of block sizes, in one phase */
+    PATIENT_WINDOWS = 8 /* of a lap, in which the budget has allowed no probe */
 };
 static const int runs_of_lap[] = {0, 2, 3, 6};
 /* In standard deviations: 95 %, one-sided, of the best of so many candidates. */
@@ -236,7 +235,7 @@ void probe_lap(struct selection *s)
 }
 
 /* What runs in between from here on; what is new has nothing to be compared with yet. */
-static void run_on(struct selection *s, int which)
+void probe_run_on(struct selection *s, int which)
 {
     if (which != s->current)
         s->reference.count = s->moved = 0;
@@ -246,10 +245,10 @@ static void run_on(struct selection *s, int which)
 void probe_conclude(struct selection *s, int choice, const char *why)
 {
     s->state = STATE_HOLD;
-    s->patience =
-        s->phase > 1 && choice == s->before && s->patience > 0 ? 2 * s->patience : FIRST_PATIENCE;
+    if (s->phase > 1 && choice == s->before)
+        s->patience *= 2;
     s->next_phase = s->instances + s->patience;
-    run_on(s, choice);
+    probe_run_on(s, choice);
     s->why = why;
     explain_trials(s);
     explain_choice(s);
@@ -286,7 +285,7 @@ static void halve(struct selection *s)
             s->list[worst].out = true;
     }
     if (better(&s->list[best], &s->list[s->current], likely, 10))
-        run_on(s, best);
+        probe_run_on(s, best);
     probe_lap(s);
 }
 
@@ -344,7 +343,7 @@ static void begin_duel(struct selection *s, int best, int other)
     s->list[best].seen = s->list[other].seen = 0;
     s->rival = other;
     if (s->current != best)
-        run_on(s, other);
+        probe_run_on(s, other);
     probe_lap(s);
 }
 

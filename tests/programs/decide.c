@@ -3,9 +3,10 @@
  *     decide INSTANCES CHANGE NOISE_PERCENT SEED TIME[:LATER[:PREDICTED[:BLOCK]]] ...
  *
  * One time in us for each candidate, the library's own first; from instance CHANGE on the LATER
- * ones hold, and another rank is late. Those predicted to take less than 0 are not listed at first;
- * they are block sizes (in KB) that probing may ask for. Prints a line for each choice, and how
- * many probes there were; and at the end the sum of all times over that of the library's own.
+ * ones hold, and another rank is late; -CHANGE: in every second turn of so many instances. Those
+ * predicted to take less than 0 are not listed at first; they are block sizes (in KB) that probing
+ * may ask for. Prints a line for each choice, and how many probes there were; and at the end the
+ * sum of all times over that of the library's own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,10 +142,11 @@ int main(int argc, char **argv)
         const bool noted = position >= 0;
         const bool probe = noted && s.plan[position] != NOBODY;
         const int which = probe ? s.plan[position] : s.current;
-        const struct sample r = instance(which, probe, i >= change, noise);
+        const bool later = change > 0 ? i >= change : i / -change % 2 == 1;
+        const struct sample r = instance(which, probe, later, noise);
 
         all += (double)r.score;
-        own += (double)score_of(NATIVE, i >= change, noise);
+        own += (double)score_of(NATIVE, later, noise);
         probes += probe;
         s.instances++;
         if (noted)
