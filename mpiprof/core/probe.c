@@ -112,6 +112,14 @@ static bool wants_run(const struct selection *s, int i)
     return i != s->current && takes_part(s, i) && !enough && c->asked < runs_of_lap[s->lap];
 }
 
+/* Whether the first run of a candidate that may be far slower is still on its way: the second waits
+ * for what that says. */
+static bool is_unproven(const struct selection *s, const struct candidate *c)
+{
+    return c->asked > c->got && known_time(c) == 0 &&
+           risk_of(s, c) * 4 > known_time(&s->list[s->current]);
+}
+
 /* The candidates, those first that will lose least. */
 static void by_risk(const struct selection *s, int *order)
 {
@@ -157,7 +165,7 @@ void probe_plan(struct selection *s)
             const int i = order[n];
             const int64_t loss = risk_of(s, &s->list[i]);
 
-            if (!wants_run(s, i) || s->probes >= s->limit)
+            if (!wants_run(s, i) || is_unproven(s, &s->list[i]) || s->probes >= s->limit)
                 continue;
             if (loss > 0 && loss > budget) {
                 s->list[i].out = is_behind(s, i, 20);
