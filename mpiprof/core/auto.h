@@ -148,11 +148,12 @@ struct selection {
     int64_t instances;            /* that all members have counted */
     int64_t patience, next_phase; /* no new phase before that instance */
     struct typical reference;
-    int moved;           /* windows in a row that are unlike the reference */
-    const char *due;     /* why a new phase is, as soon as patience allows it; NULL: none is */
-    int stalled;         /* windows of this lap that had no budget for probes */
-    int strikes;         /* windows in a row in which the statistics made ranks wait */
-    int64_t costs_ns[3]; /* of the newest windows' reductions */
+    int moved;            /* windows in a row that are unlike the reference */
+    const char *due;      /* why a new phase is, as soon as patience allows it; NULL: none is */
+    int stalled;          /* windows of this lap that had no budget for probes */
+    bool short_of_budget; /* for some that the newest plan would have had */
+    int strikes;          /* windows in a row in which the statistics made ranks wait */
+    int64_t costs_ns[3];  /* of the newest windows' reductions */
     int costs;
     const char *why;
     int64_t native_ns, elapsed_ns, worst_ns; /* medians, of the newest window */

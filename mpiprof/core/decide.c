@@ -79,13 +79,15 @@ static bool runs_ahead(const struct arrivals *w)
  * interrupted, now and then. Beside what this rank spends in starting and ending them there is
  * their way through the library, within the program's own calls: that of two reductions. In windows
  * of five at 2 ms an instance that made all calls a quarter slower. While something is found out it
- * is worth more than later. */
+ * is worth more than later; less so where the budget and not the windows is what probes wait for.
+ */
 static int64_t cost_of(const struct selection *s)
 {
     const int64_t way = 2 * s->latency_ns * log2_ceiling(s->arrivals->members);
 
-    return median_of(s->costs_ns, s->costs < 3 ? s->costs : 3) +
-           (s->state == STATE_HOLD ? way : way / 8);
+    return median_of(s->costs_ns, s->costs < 3 ? s->costs : 3) + (s->state == STATE_HOLD ? way
+                                                                  : s->short_of_budget   ? way / 2
+                                                                                         : way / 8);
 }
 
 /* How long the next window is, so that its reductions take a two-hundredth of the time; where an

@@ -36,11 +36,11 @@ static double sure(const struct selection *s)
  * In a later phase they have had their say. */
 static bool promises(const struct selection *s, int64_t predicted, int64_t least, int64_t usual)
 {
-    const bool loose = 4 * predicted <= usual || s->worst_ns > usual;
+    const bool late = s->worst_ns > usual, loose = late || 4 * predicted <= usual;
 
     if (predicted == 0) /* not known */
         return true;
-    if (predicted > usual + usual / 4)
+    if (predicted > usual + (late ? usual : usual / 4))
         return false;
     return s->phase > 1 || 2 * predicted <= (loose ? 5 : 3) * least;
 }
@@ -158,6 +158,7 @@ void probe_plan(struct selection *s)
     int64_t risk = 0;
     int placed = 0, last = -1, order[MOST_LIST];
 
+    s->short_of_budget = false;
     by_risk(s, order);
     while (placed < room && placed != last) {
         last = placed;
@@ -169,6 +170,7 @@ void probe_plan(struct selection *s)
                 continue;
             if (loss > 0 && loss > budget) {
                 s->list[i].out = is_behind(s, i, 20);
+                s->short_of_budget = true;
                 continue;
             }
             s->next[placed * w->next_length / room] = (uint8_t)i;
