@@ -134,7 +134,7 @@ static void start_first(struct arrivals *w, MPI_Comm comm)
         p[ROOT] = (struct pair){w->root ? m->arrival : 0, 0};
     }
     for (int i = 0; i < MOST_LIST; i++)
-        more[i] = (struct pair){w->predicted[i], w->predicted[i]};
+        more[i] = (struct pair){w->predicted[i], w->late ? 0 : w->predicted[i]};
     for (int i = 0; i < EXTRAS; i++)
         more[MOST_LIST + i] = (struct pair){0, w->extras[i]};
     pairs_reduce(w->mine, w->all, EACH * w->count + MORE, comm, &w->request);

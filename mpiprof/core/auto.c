@@ -133,13 +133,15 @@ static int find_candidate(struct selection *s, const struct algorithm *a, const 
 static void list_and_predict(struct selection *s, struct execution *e)
 {
     struct execution loaded = *e;
+    struct arrivals *const w = s->arrivals;
 
+    w->late = w->semantics == SYNCHRONISES && s->native_ns > 0 && s->worst_ns > s->native_ns;
     if (e->problem.alpha < (double)s->latency_ns)
         loaded.problem.alpha = (double)s->latency_ns;
     s->count = candidates_list(s->list, &loaded);
     s->listed = true;
     for (int i = 1; i < s->count; i++)
-        s->list[i].predicted_ns = candidate_predicted(&s->list[i], &loaded);
+        s->list[i].predicted_ns = candidate_predicted(&s->list[i], &loaded, w->late);
 }
 
 /* Begins with what is known: from a plan, or from the communicator that this one duplicates. */

@@ -81,6 +81,7 @@ struct arrivals {
     struct pair *mine, *all;      /* what is reduced */
     int64_t extras[EXTRAS];       /* mine, then that of all */
     int64_t predicted[MOST_LIST]; /* of each candidate: mine, then of all (candidates.c) */
+    bool late;                    /* the last one's time counts, who may be any: so the mean does */
     MPI_Request request;
     int stage, since, cycle; /* the reduction under way, instances since the first, and until due */
     int64_t cost_ns, waited_ns;
@@ -117,7 +118,7 @@ struct candidate {
 enum { LEAST_BLOCK = 1024 };
 int candidates_list(struct candidate *list, struct execution *e);
 int candidate_resized(struct candidate *list, int *count, int which, int64_t block_size);
-int64_t candidate_predicted(const struct candidate *c, struct execution *e);
+int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool late);
 bool candidate_fits(const struct algorithm *a, const struct execution *e);
 const char *label_intern(const char *text);
 

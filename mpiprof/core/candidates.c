@@ -80,8 +80,9 @@ static double round_time(const struct problem *p, const struct round *r, struct 
     return own;
 }
 
-/* Of this rank alone, in ns; 0: it can't tell. */
-int64_t candidate_predicted(const struct candidate *c, struct execution *e)
+/* Of this rank alone, in ns; 0: it can't tell. Where the last one comes `late`, by more than the
+ * operation takes, it finds done what it would wait for: a tree has combined most by then. */
+int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool late)
 {
     struct problem problem = e->problem;
     struct context context = {0};
@@ -110,7 +111,7 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e)
     }
     free(r.steps);
     schedule_free(&context);
-    return 1 + (int64_t)((total + idle * first) * (double)stride);
+    return 1 + (int64_t)((total + (late ? 0 : idle * first)) * (double)stride);
 }
 
 /* ---- the list */

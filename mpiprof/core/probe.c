@@ -31,18 +31,15 @@ static double sure(const struct selection *s)
 }
 
 /* Whether a candidate is predicted to be promising: less strictly where all are predicted to be far
- * ahead of what runs now, as then the predictions know little of the machine, and where ranks are
- * late by more than the operation takes: a tree has combined most by then, which they do not know.
- * In a later phase they have had their say. */
+ * ahead of what runs now, as then the predictions know little of the machine. In a later phase they
+ * have had their say. */
 static bool promises(const struct selection *s, int64_t predicted, int64_t least, int64_t usual)
 {
-    const bool late = s->worst_ns > usual, loose = late || 4 * predicted <= usual;
-
     if (predicted == 0) /* not known */
         return true;
-    if (predicted > usual + (late ? usual : usual / 4))
+    if (predicted > usual + usual / 4)
         return false;
-    return s->phase > 1 || 2 * predicted <= (loose ? 5 : 3) * least;
+    return s->phase > 1 || 2 * predicted <= (4 * predicted <= usual ? 5 : 3) * least;
 }
 
 /* The promising ones that are predicted best, as many as may be probed. */

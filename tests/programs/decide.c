@@ -5,9 +5,8 @@
  * One time in us for each candidate, the library's own first; from instance CHANGE on the LATER
  * ones hold, and another rank is late; -CHANGE: in every second turn of so many instances. Those
  * predicted to take less than 0 are not listed at first; they are block sizes (in KB) that probing
- * may ask for. LATENESS in the environment: the last arrival after the first, in scores, in place
- * of a half. Prints a line for each choice, and how many probes there were; and at the end the sum
- * of all times over that of the library's own.
+ * may ask for. Prints a line for each choice, and how many probes there were; and at the end the
+ * sum of all times over that of the library's own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +82,6 @@ static double uniform(void)
 }
 
 static double times[2][MOST_LIST];
-static double lateness = 0.5; /* the last arrival after the first, in scores */
 
 static int64_t score_of(int candidate, bool later, double noise)
 {
@@ -100,7 +98,7 @@ static struct sample instance(int candidate, bool probe, bool later, double nois
     spent += score;
     return (struct sample){.score = score,
                            .elapsed = score,
-                           .worst = (int64_t)(lateness * (double)score),
+                           .worst = score / 2,
                            .latest = later ? 5 : 2,
                            .candidate = candidate,
                            .planned = probe ? candidate : NOBODY};
@@ -117,8 +115,6 @@ int main(int argc, char **argv)
     int length = 4, position = 0, in_before = 0, probes = 0;
     double all = 0, own = 0;
 
-    if (getenv("LATENESS") != NULL)
-        lateness = atof(getenv("LATENESS"));
     state = 88172645463325252u + (uint64_t)atoi(argv[4]) * 977;
     s = (struct selection){
         .arrivals = &w, .state = STATE_OBSERVE, .listed = true, .switches = true};
