@@ -199,6 +199,7 @@ void probe_conclude(struct selection *s, int choice, const char *why);
 int64_t median_of(const int64_t *values, int count);
 int candidate_samples(const struct candidate *c);
 int64_t candidate_median(const struct candidate *c);
+int64_t candidate_known(const struct candidate *c);
 int64_t spread_of(const int64_t *values, int count);
 int64_t usual_score(const struct selection *s);
 int64_t candidate_spread(const struct candidate *c);

@@ -79,8 +79,7 @@ static bool runs_ahead(const struct arrivals *w)
  * interrupted, now and then. Beside what this rank spends in starting and ending them there is
  * their way through the library, within the program's own calls: that of two reductions. In windows
  * of five at 2 ms an instance that made all calls a quarter slower. While something is found out it
- * is worth more than later; less so where the budget and not the windows is what probes wait for.
- */
+ * is worth more than later; less so where probes wait for their budget and not for windows. */
 static int64_t cost_of(const struct selection *s)
 {
     const int64_t way = 2 * s->latency_ns * log2_ceiling(s->arrivals->members);
@@ -124,7 +123,7 @@ static void forget_phase(struct selection *s)
     for (int i = 0; i < s->count; i++) {
         struct candidate *const c = &s->list[i];
 
-        c->last_ns = c->seen > 0 ? candidate_median(c) : c->last_ns;
+        c->last_ns = candidate_known(c);
         c->seen = 0;
     }
     for (int i = 0; i < w->count; i++) {

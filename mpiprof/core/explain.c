@@ -161,8 +161,7 @@ void explain_trials(struct selection *s)
         t = line_begin(s, "trial");
         text_add(&t, ", \"phase\": %d, \"algorithm\": \"%s\", \"instances\": %d, ", s->phase,
                  name_of(c), c->tried);
-        text_add(&t, "\"score_ns\": %lld, \"predicted_ns\": %lld",
-                 (long long)(c->seen > 0 ? candidate_median(c) : c->last_ns),
+        text_add(&t, "\"score_ns\": %lld, \"predicted_ns\": %lld", (long long)candidate_known(c),
                  (long long)c->predicted_ns);
         if (has_spread(c))
             text_add(&t, ", \"error_ns\": %lld", (long long)candidate_spread(c));
@@ -275,8 +274,7 @@ static void put_plan(const struct selection *s)
 
 static void put_score(const struct candidate *c)
 {
-    text_add(&words, "    %-32s %8.1f us ", name_of(c),
-             (double)(c->seen > 0 ? candidate_median(c) : c->last_ns) / 1e3);
+    text_add(&words, "    %-32s %8.1f us ", name_of(c), (double)candidate_known(c) / 1e3);
     if (has_spread(c))
         text_add(&words, "+- %.1f ", (double)candidate_spread(c) / 1e3);
     text_add(&words, "in %d instance%s\n", c->tried, c->tried == 1 ? "" : "s");

@@ -30,6 +30,12 @@ int64_t candidate_median(const struct candidate *c)
     return median_of(c->samples, candidate_samples(c));
 }
 
+/* What it takes, as far as that is known; 0: not at all. */
+int64_t candidate_known(const struct candidate *c)
+{
+    return c->seen > 0 ? candidate_median(c) : c->last_ns;
+}
+
 /* Of the library's own; where that was never measured, as after a plan, of what runs. */
 int64_t usual_score(const struct selection *s)
 {

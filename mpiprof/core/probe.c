@@ -79,21 +79,15 @@ static bool takes_part(const struct selection *s, int i)
     return i == s->current || !s->list[i].out;
 }
 
-/* What a candidate takes, as far as it is known; 0: not at all. */
-static int64_t known_time(const struct candidate *c)
-{
-    return c->seen > 0 ? candidate_median(c) : c->last_ns;
-}
-
 /* What a run of a candidate will lose. One that was never measured may take half as long again, or
  * an eighth if it is predicted to be ahead. */
 static int64_t risk_of(const struct selection *s, const struct candidate *c)
 {
-    const int64_t usual = known_time(&s->list[s->current]), p = c->predicted_ns;
+    const int64_t usual = candidate_known(&s->list[s->current]), p = c->predicted_ns;
     int64_t takes = usual + usual / 2;
 
-    if (known_time(c) > 0)
-        takes = known_time(c);
+    if (candidate_known(c) > 0)
+        takes = candidate_known(c);
     else if (p > 0 && p < usual * 3 / 4)
         takes = usual + usual / 8;
     else if (p > takes)
@@ -113,8 +107,8 @@ static bool wants_run(const struct selection *s, int i)
  * for what that says. */
 static bool is_unproven(const struct selection *s, const struct candidate *c)
 {
-    return c->asked > c->got && known_time(c) == 0 &&
-           risk_of(s, c) * 4 > known_time(&s->list[s->current]);
+    return c->asked > c->got && candidate_known(c) == 0 &&
+           risk_of(s, c) * 4 > candidate_known(&s->list[s->current]);
 }
 
 /* The candidates, those first that will lose least. */

@@ -113,9 +113,9 @@ def _span(f: Found) -> tuple[int, int] | None:
     return class_span(int(size_classes(np.array([f.key["bytes"]], np.int64))[0]))
 
 
-def _score(trial: Line) -> str:
+def _score(trial: Line, unit: str = "") -> str:
     noise = "" if math.isnan(trial["error_ns"]) else f"± {trial['error_ns'] / 1e3:.2g}, "
-    return f"{trial['score_ns'] / 1e3:.4g} us ({noise}{trial['instances']:.0f}"
+    return f"{trial['score_ns'] / 1e3:.4g} us ({noise}{trial['instances']:.0f}{unit})"
 
 
 def why(f: Found) -> str:
@@ -125,7 +125,7 @@ def why(f: Found) -> str:
     parts = []
     if own is not None and native is not None:
         parts.append(
-            f"score {_score(own)} instances) against {_score(native)}) of the library's own"
+            f"score {_score(own, ' instances')} against {_score(native)} of the library's own"
         )
     if f.end is not None:
         parts.append(
