@@ -224,6 +224,8 @@ static void begin_window(struct selection *s, struct call *c)
     int64_t *const x = w->extras;
 
     if (!private_ready(c->comm, c->handle)) {
+        if (c->comm->why_not == REFUSED_FULL)
+            return; /* there may be room for one later */
         s->left = true;
         s->current = NATIVE;
         return;

@@ -67,5 +67,5 @@ double least_time(const struct execution *e)
 
     for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
         bytes += (double)p->counts[i];
-    return tree_ns(p) + machine_passing(bytes);
+    return tree_ns(p) + machine_passing(link_of(e->call->comm), bytes);
 }

@@ -21,7 +21,7 @@ bool candidate_fits(const struct algorithm *a, const struct execution *e)
 
     if (strcmp(a->operation, name) != 0 || a->inter != e->call->comm->inter)
         return false;
-    if (e->reduces && !a->keeps_order && !op_predefined(e->op))
+    if (e->reduces && ((!a->keeps_order && !op_predefined(e->op)) || !may_reduce(e->call->comm)))
         return false;
     return a->applies == NULL || a->applies(&e->problem);
 }
@@ -52,7 +52,8 @@ struct port { /* what has gone through it so far, in bytes */
     double sent, received;
 };
 
-static double round_time(const struct problem *p, const struct round *r, struct port *port)
+static double round_time(const struct problem *p, const struct link *link, const struct round *r,
+                         struct port *port)
 {
     const double reduced_ns = 0.25; /* a byte: memory's pace, where nothing is measured */
     const struct port before = *port;
@@ -72,8 +73,9 @@ static double round_time(const struct problem *p, const struct round *r, struct 
             own += p->alpha * log2_ceiling(p->size);
         messages += s->kind == STEP_SEND || s->kind == STEP_RECEIVE;
     }
-    const double out = machine_passing(port->sent) - machine_passing(before.sent);
-    const double in = machine_passing(port->received) - machine_passing(before.received);
+    const double out = machine_passing(link, port->sent) - machine_passing(link, before.sent);
+    const double in =
+        machine_passing(link, port->received) - machine_passing(link, before.received);
 
     if (messages > 0)
         own += p->alpha * (1 + 0.1 * (messages - 1)) + (out > in ? out : in);
@@ -103,7 +105,7 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
     for (int64_t i = 0; i < rounds; i += stride) {
         r.count = 0;
         c->algorithm->round(&context, i, &r);
-        const double takes = round_time(&problem, &r, &port);
+        const double takes = round_time(&problem, link_of(e->call->comm), &r, &port);
 
         total += takes;
         idle += takes == 0;

@@ -22,7 +22,8 @@
 enum { MOST_COMMUNICATORS = 1 << 17 };
 
 static struct map by_handle, occurrences;
-static uint32_t made_so_far; /* under recorder.lock */
+static uint32_t made_so_far; /* under recorder.lock, as is: */
+static int living;
 
 static uint64_t handle_key(MPI_Comm comm)
 {
@@ -302,6 +303,18 @@ static bool room_for_one(void)
     return room;
 }
 
+/* Whether all members are known to take part in what is agreed on it. All of MPI_COMM_WORLD have
+ * told each other in MPI_Init, or none switches. Under Sessions those tell each other that make a
+ * communicator from a group, and of inter-communicators no side knows what the other was told. */
+static bool takes_part(const struct creation *how, const struct communicator *c)
+{
+    if (!recorder.sessions)
+        return recorder.agreed;
+    if (how->agreed)
+        return true;
+    return !c->inter && how->parent != NULL && !how->parent->inter && how->parent->agreed;
+}
+
 /* Makes the entry of a communicator; `how->parent` may be NULL. NULL: none to be had. */
 static struct communicator *entry_make(const struct creation *how, MPI_Comm comm, bool local)
 {
@@ -315,6 +328,7 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     }
     c->inter = inter != 0;
     c->handle = comm;
+    c->private = MPI_COMM_NULL;
     pmpi.Comm_rank(comm, &c->rank);
     pmpi.Comm_size(comm, &c->size);
     mine = knows_all(how, c) ? members_all(c->size) : members_of(comm, false, c->size);
@@ -335,8 +349,10 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     comm_write(how, comm, c, &mine, &others);
     free(mine.ranks);
     free(others.ranks);
+    c->agreed = !c->local && takes_part(how, c);
     recorder_lock();
     map_put(&by_handle, handle_key(comm), c);
+    living++;
     recorder_unlock();
     if (how->parent != NULL && strncmp(how->how, "dup", 3) == 0)
         select_inherit(c, how->parent);
@@ -389,10 +405,10 @@ bool comm_made(struct creation *c, int error)
     return false;
 }
 
-void comm_register(const struct creation *c, MPI_Comm made)
+void comm_register(struct creation *c, MPI_Comm made)
 {
     if (strcmp(c->how, "create_from_group") == 0 && made != MPI_COMM_NULL)
-        recorder_group_created(made);
+        c->agreed = recorder_group_created(made);
     if (atomic_load(&recorder.active) && made != MPI_COMM_NULL)
         entry_make(c, made, false);
 }
@@ -405,6 +421,7 @@ struct communicator *comm_unlink(MPI_Comm comm)
     if (c != NULL) {
         recorder_lock();
         map_put(&by_handle, handle_key(comm), NULL);
+        living--;
         recorder_unlock();
     }
     return c;
@@ -420,7 +437,18 @@ void comm_freed(struct communicator *c, int error)
     }
     recorder_lock();
     map_put(&by_handle, handle_key(c->handle), c);
+    living++;
     recorder_unlock();
+}
+
+/* How many communicators of the program's there are that it has not freed. */
+int comm_living(void)
+{
+    recorder_lock();
+    const int now = living;
+
+    recorder_unlock();
+    return now;
 }
 
 void comm_named(MPI_Comm comm, int error)

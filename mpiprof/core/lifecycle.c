@@ -17,7 +17,6 @@
 struct recorder recorder = {.rank = -1};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool with_world; /* MPI_Init, not Sessions alone */
 static atomic_int sessions;
 static bool ended;
 
@@ -117,8 +116,9 @@ static void leave_child(void)
 
 /* ---- the start */
 
-/* Once in a process: what ended with the last session does not begin again with MPI_Init. */
-static void start(MPI_Comm comm, bool sessions_only)
+/* Once in a process: what ended with the last session does not begin again with MPI_Init. False:
+ * it has begun before, or this process records nothing. */
+static bool start(MPI_Comm comm, bool sessions_only)
 {
     static atomic_bool started;
     char host[256] = "node";
@@ -126,9 +126,9 @@ static void start(MPI_Comm comm, bool sessions_only)
     int rank = 0, size = 1;
 
     if (atomic_exchange(&started, true))
-        return;
+        return false;
     gethostname(host, sizeof host - 1);
-    with_world = !sessions_only;
+    recorder.sessions = sessions_only;
     pmpi.Comm_rank(comm, &rank);
     pmpi.Comm_size(comm, &size);
     const bool recording = recorder_join(comm, rank, size);
@@ -136,7 +136,7 @@ static void start(MPI_Comm comm, bool sessions_only)
     if (sessions_only) /* a program may disconnect its communicator, which waits for receives */
         join_end();
     if (!recording)
-        return;
+        return false;
     if (!file_open(recorder.folder, recorder.rank, recorder.size, host)) {
         /* claimed: a child or a job inside the job stays passive, without a word */
         const int reason = errno;
@@ -154,7 +154,7 @@ static void start(MPI_Comm comm, bool sessions_only)
         file_note("%s", recorder.note);
     measure(comm, rank, &machine, &skipped);
     if (writes_meta(rank))
-        meta_write(with_world, &machine, skipped.bytes != NULL ? skipped.bytes : "");
+        meta_write(!recorder.sessions, &machine, skipped.bytes != NULL ? skipped.bytes : "");
     if (sessions_only && recorder.private != MPI_COMM_NULL)
         pmpi.Comm_free(&recorder.private);
     text_free(&machine);
@@ -164,6 +164,7 @@ static void start(MPI_Comm comm, bool sessions_only)
         select_start();
     pthread_atfork(NULL, NULL, leave_child);
     atomic_store(&recorder.active, true);
+    return true;
 }
 
 void recorder_initialised(int error)
@@ -198,11 +199,15 @@ void recorder_session(int error, MPI_Session session)
     pmpi.Group_size(recorder.world, &recorder.size);
 }
 
-/* The first communicator from a group: its members agree on the folder. */
-void recorder_group_created(MPI_Comm comm)
+/* A communicator from a group: of the first one the members agree on the folder. Returns whether
+ * they have told each other that they switch alike. */
+bool recorder_group_created(MPI_Comm comm)
 {
-    if (recorder.rank >= 0 && !with_world)
-        start(comm, true);
+    if (recorder.rank < 0)
+        return false;
+    if (!start(comm, true))
+        return !recorder.sessions && recorder.agreed;
+    return recorder.agreed;
 }
 
 /* ---- the end */
@@ -247,8 +252,8 @@ void recorder_finalising(void)
     join_end();
     if (!atomic_exchange(&recorder.active, false))
         return;
-    select_end(with_world ? recorder.private : MPI_COMM_NULL);
-    if (recorder.private != MPI_COMM_NULL && with_world) {
+    select_end(recorder.sessions ? MPI_COMM_NULL : recorder.private);
+    if (recorder.private != MPI_COMM_NULL && !recorder.sessions) {
         clock_synchronise("finalize");
         pmpi.Comm_free(&recorder.private);
     }
@@ -270,7 +275,7 @@ void recorder_aborting(void)
 
 void recorder_session_ending(void)
 {
-    if (atomic_fetch_sub(&sessions, 1) == 1 && !with_world)
+    if (atomic_fetch_sub(&sessions, 1) == 1 && recorder.sessions)
         recorder_finalising();
 }
 

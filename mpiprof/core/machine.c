@@ -17,9 +17,8 @@ enum { TAG = 19938, TAG_DONE, LARGEST = 1 << 22, VECTOR = 8192 };
 struct link machine_link = {20000, 1, 0, 0};
 
 /* How long so many bytes take through a port that has been idle before the first of them. */
-double machine_passing(double bytes)
+double machine_passing(const struct link *l, double bytes)
 {
-    const struct link *const l = &machine_link;
     const double late = bytes > l->buffer ? bytes - l->buffer : 0;
 
     return l->beta * (bytes - late) + (l->pace > l->beta ? l->pace : l->beta) * late;

@@ -137,6 +137,20 @@ bool pmpi_load(void)
     return complete;
 }
 
+/* Whether it was asked to outlive processes that fail (ULFM). MPICH's ch4 has no such mode. */
+bool library_survives_failures(void)
+{
+#ifdef MPIPROF_ABI_openmpi
+    int *on = NULL, there = 0, initialised = 0;
+
+    pmpi.Initialized(&initialised); /* else, under Sessions, there is no communicator to ask */
+    return initialised && symbol("PMPIX_Comm_revoke") != NULL &&
+           pmpi.Comm_get_attr(MPI_COMM_WORLD, MPI_FT, &on, &there) == MPI_SUCCESS && there && *on;
+#else
+    return false;
+#endif
+}
+
 /* Whether an operation is MPI's own: those are commutative, and any association will do. */
 bool op_predefined(MPI_Op op)
 {

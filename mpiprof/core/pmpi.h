@@ -56,11 +56,12 @@
     X(Allreduce, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm))                      \
     X(Barrier, (MPI_Comm))                                                                         \
     X(Comm_call_errhandler, (MPI_Comm, int))                                                       \
-    X(Comm_get_errhandler, (MPI_Comm, MPI_Errhandler *))                                           \
+    X(Comm_create_group, (MPI_Comm, MPI_Group, int, MPI_Comm *))                                   \
+    X(Comm_get_attr, (MPI_Comm, int, void *, int *))                                               \
     X(Comm_set_errhandler, (MPI_Comm, MPI_Errhandler))                                             \
-    X(Errhandler_free, (MPI_Errhandler *))                                                         \
+    X(Group_range_incl, (MPI_Group, int, int[][3], MPI_Group *))                                   \
+    X(Group_union, (MPI_Group, MPI_Group, MPI_Group *))                                            \
     X(Iallreduce, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request *))      \
-    X(Intercomm_merge, (MPI_Comm, int, MPI_Comm *))                                                \
     X(Op_create, (void (*)(void *, void *, int *, MPI_Datatype *), int, MPI_Op *))                 \
     X(Op_free, (MPI_Op *))                                                                         \
     X(Pack, (const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm))                       \
@@ -89,3 +90,4 @@ struct pmpi {
 extern struct pmpi pmpi;
 bool pmpi_load(void); /* false: this process has no MPI library that fits */
 bool op_predefined(MPI_Op op);
+bool library_survives_failures(void);

@@ -1,56 +1,154 @@
 /* The private communicator that switched calls run on, one for each of the user's that has them.
  *
- * Made in the first switched call, a blocking collective of all its members, at a point that all
- * compute alike; never at creation, and never in a Wait or Test. By Comm_split, as Comm_dup would
- * run the user's attribute callbacks. That it could be made is agreed by a reduction on the user's
- * communicator; where it fails (MPICH has 2043 in all) that communicator stays native.
+ *      k's first switched call    members agree on k: facts, then whether there is room (room.c)
+ *                                 made from our own parent, then agreed that all have it
+ *      later calls                it is there, or is asked for again (4th, 16th, 64th, ... call)
+ *
+ * Made in a blocking collective of all its members, at a point that all compute alike; never at
+ * creation, and never in a Wait or Test. It descends from a communicator of our own, so that an
+ * error in making it (MPICH has 2043 in all) never meets the program's handler, which stays where
+ * it is; on the user's communicator there are only small reductions, which fail where its own call
+ * would fail. Under Sessions alone there is no such parent: there it is split off the user's, while
+ * no member has many communicators.
+ *
+ * What members decide by later (link, limits) is agreed here, on the communicator that uses it.
  */
 #include <stdlib.h>
+#include <string.h>
 
-#include "switch.h"
+#include "private.h"
 
-static _Atomic uint64_t refused; /* communicators, counted by their rank 0 */
+enum { MANY_COMMUNICATORS = 500 }; /* of 2043 */
 
-uint64_t private_refused(void)
+static atomic_int refused[REFUSALS]; /* communicators, counted by their rank 0 */
+
+int private_refused(enum refusal why)
 {
-    return atomic_load(&refused);
+    return atomic_load(&refused[why]);
 }
 
-static int agreed(MPI_Comm comm, struct communicator *k, bool made)
-{
-    double mine = made, all = 0;
-    const int64_t begin = now_ns();
+/* ---- what members agree on, by small reductions on the user's communicator */
 
-    if (pmpi.Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, comm) != MPI_SUCCESS)
-        return 0;
-    k->message_ns = 1 + (now_ns() - begin) / (1 + log2_ceiling(k->size + k->remote_size));
+/* The maximum over all members; false: MPI failed, as it will in the call itself. */
+static bool most_of_all(const struct communicator *k, MPI_Comm comm, int64_t *values, int count)
+{
+    int64_t there[FACTS], here[FACTS];
+
+    if (pmpi.Allreduce(values, there, count, MPI_INT64_T, MPI_MAX, comm) != MPI_SUCCESS)
+        return false;
+    memcpy(values, there, sizeof *values * (size_t)count);
     if (!k->inter)
-        return all == k->size;
-    mine = made && all == k->remote_size; /* the other group's; now ours reaches them */
-    if (pmpi.Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, comm) != MPI_SUCCESS)
-        return 0;
-    return mine > 0 && all == k->remote_size;
+        return true;
+    /* That was the other group's; now ours comes back. */
+    if (pmpi.Allreduce(there, here, count, MPI_INT64_T, MPI_MAX, comm) != MPI_SUCCESS)
+        return false;
+    for (int i = 0; i < count; i++)
+        values[i] = here[i] > there[i] ? here[i] : there[i];
+    return true;
 }
 
-/* The least of a value over all members; 0: it can't be told. On the user's communicator, in an
- * operation that keeps all members together in any case. */
+/* The least of a value over all members; 0: it can't be told. In an operation that keeps all
+ * members together in any case. */
 int64_t private_least(const struct communicator *k, MPI_Comm comm, int64_t value)
 {
-    int64_t mine = -value, there = 0, here = 0;
-    MPI_Errhandler users;
-    const bool asked = pmpi.Comm_get_errhandler(comm, &users) == MPI_SUCCESS;
+    int64_t most = -value;
 
-    pmpi.Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    int error = pmpi.Allreduce(&mine, &there, 1, MPI_INT64_T, MPI_MAX, comm);
+    return most_of_all(k, comm, &most, 1) ? -most : 0;
+}
 
-    here = there;
-    if (error == MPI_SUCCESS && k->inter) /* the other group's; now ours comes back */
-        error = pmpi.Allreduce(&there, &here, 1, MPI_INT64_T, MPI_MAX, comm);
-    if (asked) {
-        pmpi.Comm_set_errhandler(comm, users);
-        pmpi.Errhandler_free(&users);
+/* Positive numbers are ordered as their bits are. */
+static int64_t bits_of(double positive)
+{
+    int64_t bits;
+
+    memcpy(&bits, &positive, sizeof bits);
+    return bits;
+}
+
+static double number_of(int64_t bits)
+{
+    double number;
+
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
+{
+    const struct link *const l = &machine_link;
+
+    facts[FACT_ALPHA] = bits_of(l->alpha);
+    facts[FACT_BETA] = bits_of(l->beta);
+    facts[FACT_PACE] = bits_of(l->pace);
+    facts[FACT_BUFFER] = bits_of(l->buffer);
+    facts[FACT_CANNOT_REDUCE] = !valid_asks();
+    facts[FACT_MANY] = recorder.private == MPI_COMM_NULL && comm_living() > MANY_COMMUNICATORS;
+    room_facts(k, facts);
+    if (!most_of_all(k, comm, facts, FACTS))
+        return false;
+    k->link = (struct link){number_of(facts[FACT_ALPHA]), number_of(facts[FACT_BETA]),
+                            number_of(facts[FACT_PACE]), number_of(facts[FACT_BUFFER])};
+    k->reduces = facts[FACT_CANNOT_REDUCE] == 0;
+    return true;
+}
+
+/* ---- making one */
+
+/* The members in one order for both sides: an inter-communicator's first group first. */
+static bool members_of(const struct communicator *k, MPI_Comm comm, MPI_Group *members)
+{
+    int own[1][3] = {{0, k->size - 1, 1}}, others[1][3] = {{0, k->remote_size - 1, 1}};
+    MPI_Group all = MPI_GROUP_NULL, mine = MPI_GROUP_NULL, remote = MPI_GROUP_NULL;
+    bool known;
+
+    /* MPICH 5.0: a smaller Cartesian communicator has its parent's group. */
+    known = pmpi.Comm_group(comm, &all) == MPI_SUCCESS &&
+            pmpi.Group_range_incl(all, 1, own, &mine) == MPI_SUCCESS;
+    if (all != MPI_GROUP_NULL)
+        pmpi.Group_free(&all);
+    if (!known || !k->inter) {
+        *members = mine;
+        return known;
     }
-    return error != MPI_SUCCESS ? 0 : -(here > there ? here : there);
+    known = pmpi.Comm_remote_group(comm, &all) == MPI_SUCCESS &&
+            pmpi.Group_range_incl(all, 1, others, &remote) == MPI_SUCCESS &&
+            pmpi.Group_union(k->first_group ? mine : remote, k->first_group ? remote : mine,
+                             members) == MPI_SUCCESS;
+    for (MPI_Group *g = (MPI_Group[]){all, mine, remote}, *end = g + 3; g < end; g++)
+        if (*g != MPI_GROUP_NULL)
+            pmpi.Group_free(g);
+    return known;
+}
+
+/* Tells apart what threads make at once with members in common. */
+static int tag_of(const struct communicator *k)
+{
+    int *most = NULL, there = 0;
+
+    if (pmpi.Comm_get_attr(recorder.private, MPI_TAG_UB, &most, &there) != MPI_SUCCESS || !there)
+        return (int)(k->identity % 32767);
+    return (int)(k->identity % (uint64_t)*most);
+}
+
+static MPI_Comm make(const struct communicator *k, MPI_Comm comm)
+{
+    MPI_Comm made = MPI_COMM_NULL;
+    MPI_Group members = MPI_GROUP_NULL;
+    int error;
+
+    if (recorder.private == MPI_COMM_NULL)
+        error = pmpi.Comm_split(comm, 0, k->rank, &made);
+    else if (members_of(k, comm, &members))
+        error = pmpi.Comm_create_group(recorder.private, members, tag_of(k), &made);
+    else
+        return MPI_COMM_NULL;
+    if (members != MPI_GROUP_NULL)
+        pmpi.Group_free(&members);
+    if (error != MPI_SUCCESS)
+        return MPI_COMM_NULL;
+    if (made != MPI_COMM_NULL)
+        pmpi.Comm_set_errhandler(made, MPI_ERRORS_RETURN);
+    return made;
 }
 
 /* The node of each member, for orders of a ring; called by all members of the new communicator. */
@@ -76,50 +174,90 @@ static int *nodes_of(const struct communicator *k)
     return nodes;
 }
 
+/* Makes it, and agrees that all members have. */
+static bool make_agreed(struct communicator *k, MPI_Comm comm)
+{
+    MPI_Comm made = make(k, comm);
+    int64_t missing = made == MPI_COMM_NULL;
+    const int64_t begin = now_ns();
+
+    if (!most_of_all(k, comm, &missing, 1) || missing != 0) {
+        if (made != MPI_COMM_NULL)
+            pmpi.Comm_free(&made);
+        return false;
+    }
+    k->message_ns = 1 + (now_ns() - begin) / (1 + log2_ceiling(k->size + k->remote_size));
+    k->private = made;
+    if (!k->inter)
+        k->nodes = nodes_of(k);
+    room_take(k);
+    return true;
+}
+
+/* How it went; REFUSED_NOT: it is there. */
+static enum refusal try(struct communicator *k, MPI_Comm comm)
+{
+    int64_t facts[FACTS] = {0};
+
+    if (!facts_agree(k, comm, facts) || facts[FACT_MANY] != 0)
+        return REFUSED_BY_MPI;
+    if (facts[FACT_FULL] != 0 && !room_make(k, comm, facts))
+        return REFUSED_FULL;
+    return make_agreed(k, comm) ? REFUSED_NOT : REFUSED_BY_MPI;
+}
+
+/* Whether it is time to ask (again); all members count alike. */
+static bool is_due(struct communicator *k)
+{
+    const uint32_t asked = ++k->asked;
+
+    if (asked == 1)
+        return true;
+    return k->why_not == REFUSED_FULL && is_power_of_two(asked) && log2_floor(asked) % 2 == 0;
+}
+
+static void count(const struct communicator *k, int change)
+{
+    if (k->why_not != REFUSED_NOT && communicator_leads(k))
+        atomic_fetch_add(&refused[k->why_not], change);
+}
+
 bool private_ready(struct communicator *k, MPI_Comm comm)
 {
-    MPI_Comm made = MPI_COMM_NULL;
-
-    if (k->private_tried)
-        return k->private != MPI_COMM_NULL;
+    if (k->private != MPI_COMM_NULL && k->private_tried) {
+        room_use(k);
+        return true;
+    }
+    if (!is_due(k))
+        return false;
     const int64_t begin = now_ns();
+    const bool first = !k->private_tried;
 
     k->private_tried = true;
     k->private = MPI_COMM_NULL;
-    /* A failure must not reach the program: the user's handler may end the job. */
-    MPI_Errhandler users;
-    const bool asked = pmpi.Comm_get_errhandler(comm, &users) == MPI_SUCCESS;
-
-    pmpi.Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    const int error = k->inter ? pmpi.Intercomm_merge(comm, !k->first_group, &made)
-                               : pmpi.Comm_split(comm, 0, k->rank, &made);
-    const bool mine = error == MPI_SUCCESS && made != MPI_COMM_NULL;
-
-    if (mine)
-        pmpi.Comm_set_errhandler(made, MPI_ERRORS_RETURN);
-    if (agreed(comm, k, mine))
-        k->private = made;
-    else if (mine)
-        pmpi.Comm_free(&made);
-    if (asked) {
-        pmpi.Comm_set_errhandler(comm, users);
-        pmpi.Errhandler_free(&users);
-    }
-    if (k->private == MPI_COMM_NULL && communicator_leads(k))
-        atomic_fetch_add(&refused, 1);
-    if (k->private != MPI_COMM_NULL && !k->inter)
-        k->nodes = nodes_of(k);
-    k->private_ns = now_ns() - begin;
+    room_ask(k);
+    count(k, -1);
+    k->why_not = (uint8_t)try(k, comm);
+    count(k, 1);
+    if (first)
+        k->private_ns = now_ns() - begin;
     return k->private != MPI_COMM_NULL;
+}
+
+/* The members use it no more: the user has freed his, or it makes room. */
+void private_forget(struct communicator *k)
+{
+    if (!k->private_tried)
+        k->private = MPI_COMM_NULL;
+    keys_free(k);
+    k->private = MPI_COMM_NULL;
+    free(k->nodes);
+    k->nodes = NULL;
 }
 
 /* The user's communicator has been freed by all its members: so is ours. */
 void select_forget(struct communicator *c)
 {
-    if (!c->private_tried)
-        c->private = MPI_COMM_NULL;
-    keys_free(c);
-    c->private = MPI_COMM_NULL;
-    free(c->nodes);
-    c->nodes = NULL;
+    room_leave(c);
+    private_forget(c);
 }

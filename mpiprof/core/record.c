@@ -376,7 +376,7 @@ void call_leave(struct call *c)
 {
     struct thread *const t = &self;
 
-    if (c->key != NULL || c->watched)
+    if (c->inside)
         switch_end(c);
     t->depth = 0;
     if (c->begin_ns != 0 && c->exit_ns != 0)

@@ -64,7 +64,7 @@ struct link { /* ns, ns a byte, bytes: t(m) = alpha + beta min(m, buffer) + pace
     double alpha, beta, pace, buffer;
 };
 extern struct link machine_link;
-double machine_passing(double bytes);
+double machine_passing(const struct link *l, double bytes);
 void machine_measure(struct text *out, bool full);
 bool machine_reduces(void);
 
@@ -140,15 +140,24 @@ struct communicator {
     int rank, size, remote_size; /* of the own and the remote group */
     int indegree, outdegree;
     bool inter, local;
-    bool first_group;   /* inter-communicators: the group with the lowest world rank */
-    bool everyone;      /* the ranks of MPI_COMM_WORLD, in their order */
-    bool private_tried; /* select.c */
-    bool failed;        /* an operation has, on this rank */
+    bool first_group; /* inter-communicators: the group with the lowest world rank */
+    bool everyone;    /* the ranks of MPI_COMM_WORLD, in their order */
+    bool agreed;      /* all members take part in what is agreed on it: it may be switched */
+    bool failed;      /* an operation has, on this rank */
+    MPI_Comm handle, private;
+    /* private.c */
+    bool private_tried; /* all members have asked for one */
+    bool reduces;       /* reductions may be switched */
+    uint8_t why_not;    /* enum refusal */
+    uint32_t asked;     /* times that all members would have used one and had none */
+    struct link link;   /* what the members of `private` plan with */
     int64_t private_ns; /* what making `private` took */
     int64_t message_ns; /* of that, each message of a reduction of 8 bytes */
-    MPI_Comm handle, private;
+    int *nodes;         /* of the members of `private`, numbered by first appearance */
+    /* room.c */
+    atomic_int private_state;
+    uint32_t used_turn, asked_turn;
     struct keys *keys; /* key.c */
-    int *nodes;        /* of the members of `private`, numbered by first appearance */
 };
 enum { HISTORY_CREATION = 255 };
 struct creation {
@@ -158,17 +167,19 @@ struct creation {
     MPI_Comm parent_handle;
     uint32_t sequence;
     bool counted;
+    bool agreed; /* under Sessions: its members have told each other that they switch alike */
 };
 struct communicator *comm_find(MPI_Comm comm);
 struct communicator *comm_adopt(MPI_Comm comm); /* a handle that no wrapper has seen made */
 void comm_start(bool sessions);
 void comm_making(struct creation *c, MPI_Comm parent, bool counted);
 bool comm_made(struct creation *c, int error);
-void comm_register(const struct creation *c, MPI_Comm made);
+void comm_register(struct creation *c, MPI_Comm made);
 struct communicator *comm_unlink(MPI_Comm comm);
 void comm_freed(struct communicator *c, int error);
 void comm_named(MPI_Comm comm, int error);
 bool error_is_local(int error);
+int comm_living(void);
 
 #if defined(MPIPROF_ABI_openmpi) /* a Fortran handle is an index */
 static inline MPI_Comm comm_f2c(MPI_Fint f)
@@ -254,7 +265,8 @@ struct call {
     bool counted, wide;
     bool refused;    /* by the library's check of its arguments: it has taken part in nothing */
     struct key *key; /* auto.c: its statistics are wanted */
-    bool watched;    /* select.c: not switched, but looked at */
+    bool inside;     /* select.c: the call may use the private communicator */
+    bool watched;    /* of these: not switched, but looked at */
     uint8_t choice, candidate, planned;
 };
 struct side {
@@ -309,7 +321,6 @@ void watch_free(struct watch *w, int error);
 
 /* ---- select.c: running another algorithm than the library's */
 
-int64_t select_fingerprint(void);
 void select_start(void);
 void select_end(MPI_Comm comm);
 void select_forget(struct communicator *c);
@@ -317,6 +328,10 @@ void select_inherit(struct communicator *child, const struct communicator *paren
 bool switch_run(struct call *c, const struct arguments *a, int *error);
 void switch_end(struct call *c);
 void rules_meet(struct site *s, const char *frame);
+
+/* ---- fingerprint.c */
+
+int64_t fingerprint(void);
 
 /* ---- lifecycle.c: MPI_Init to MPI_Finalize */
 
@@ -334,7 +349,8 @@ struct recorder {
     bool switching;      /* calls may run on algorithms of ours */
     bool by_site;        /* some rules name call sites */
     bool names_sites;    /* sites have names, for messages */
-    bool agreed;         /* all ranks were given the same rules */
+    bool agreed;         /* all ranks were given the same rules, and run the same recorder */
+    bool sessions;       /* there are Sessions alone, without MPI_COMM_WORLD */
     bool passive;        /* this process never had files to write to */
     atomic_int pending;  /* nonblocking and persistent operations not complete or freed */
     int rank, size;      /* in MPI_COMM_WORLD, or in mpi://WORLD under Sessions */
@@ -353,7 +369,7 @@ void recorder_finalising(void);
 void recorder_aborting(void);
 void recorder_session(int error, MPI_Session session);
 void recorder_session_ending(void);
-void recorder_group_created(MPI_Comm comm);
+bool recorder_group_created(MPI_Comm comm);
 void recorder_options(void); /* options.c */
 void options_leave_environment(void);
 const char *meta_library(void); /* meta.c: the library's name and version, one line */

@@ -121,12 +121,24 @@ static void say_rule(const struct rule *r, uint64_t applied, uint64_t left)
                      what, r->label);
 }
 
+static void say_refused(enum refusal why, double communicators)
+{
+    static const char *const reasons[REFUSALS] = {
+        [REFUSED_FULL] = "others had the private ones that a process may have, 64 at a time",
+        [REFUSED_BY_MPI] = "MPI had none more for a private one"};
+
+    if (communicators > 0)
+        recorder_say("%.0f communicator%s left to the library: %s", communicators,
+                     communicators > 1 ? "s were" : " was", reasons[why]);
+}
+
 /* In MPI_Finalize, by all ranks; `comm` has all of them, or is MPI_COMM_NULL. */
 void remarks_end(MPI_Comm comm)
 {
     const int rule_count = rules_count();
     const bool together = comm != MPI_COMM_NULL;
-    const int numbers = 2 * rule_count + 1; /* applied and left alone by rule, then refused */
+    /* Applied and left alone by rule, then refused, by reason. */
+    const int numbers = 2 * rule_count + REFUSALS;
     double *const counts = calloc(2 * (size_t)numbers, sizeof *counts);
     double *const all = counts != NULL ? counts + numbers : NULL;
     int *const speaks = calloc((size_t)recorder.size + 1, sizeof *speaks);
@@ -138,7 +150,8 @@ void remarks_end(MPI_Comm comm)
         counts[2 * i] = (double)atomic_load(&rule_at(i)->applied);
         counts[2 * i + 1] = (double)atomic_load(&rule_at(i)->left_alone);
     }
-    counts[numbers - 1] = (double)private_refused();
+    for (int i = 0; i < REFUSALS; i++)
+        counts[2 * rule_count + i] = private_refused((enum refusal)i);
     if (together) {
         pmpi.Allreduce(counts, all, numbers, MPI_DOUBLE, MPI_SUM, comm);
         pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, speaks, sizeof mine, MPI_BYTE, comm);
@@ -147,9 +160,8 @@ void remarks_end(MPI_Comm comm)
     }
     for (int i = 0; recorder.rank == 0 && i < rule_count; i++)
         say_rule(rule_at(i), (uint64_t)all[2 * i], (uint64_t)all[2 * i + 1]);
-    if (recorder.rank == 0 && all[numbers - 1] > 0)
-        recorder_say("%.0f communicator%s left to the library: MPI had none more for a private one",
-                     all[numbers - 1], all[numbers - 1] > 1 ? "s were" : " was");
+    for (int i = 0; recorder.rank == 0 && i < REFUSALS; i++)
+        say_refused((enum refusal)i, all[2 * rule_count + i]);
     while (together && first < recorder.size && !speaks[first])
         first++;
     for (int i = 0; first == recorder.rank && i < sharing_count; i++)

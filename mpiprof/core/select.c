@@ -48,20 +48,6 @@ MPI_Op argument_op(const struct arguments *a)
 
 /* ---- start and end */
 
-/* Of what is asked of this process: all ranks must have been asked the same, or none switches. */
-int64_t select_fingerprint(void)
-{
-    const char *const texts[] = {getenv("MPIPROF_SWITCH"), getenv("MPIPROF_SWITCH_MODEL"),
-                                 getenv("MPIPROF_AUTO"),   getenv("MPIPROF_REPRODUCIBLE"),
-                                 getenv("MPIPROF_RECORD"), getenv("MPIPROF_EXPLAIN")};
-    uint64_t h = pmpi.can_switch + 2u * (getenv("MPIPROF_PLAN_OUT") != NULL);
-
-    for (int i = 0; i < 6; i++)
-        for (const char *s = texts[i]; s != NULL && *s != '\0'; s++)
-            h = hash_mix(h, (uint64_t)(unsigned char)*s + 256 * (uint64_t)i);
-    return (int64_t)h;
-}
-
 static void switching_start(void)
 {
     const char *const model = getenv("MPIPROF_SWITCH_MODEL");
@@ -77,6 +63,19 @@ static void switching_start(void)
     recorder.switching = true;
 }
 
+/* Why nothing may be switched in this process, nor in any other of the job; NULL: it may. */
+static const char *obstacle(void)
+{
+    if (!pmpi.can_switch)
+        return "this MPI library is too old";
+    if (!recorder.agreed && !recorder.sessions)
+        return "the ranks were given different options, or run different versions of mpiprof";
+    if (library_survives_failures())
+        return "the MPI library was told to survive failures of processes, and a switched call "
+               "would not";
+    return NULL;
+}
+
 void select_start(void)
 {
     const char *const given = getenv("MPIPROF_SWITCH"), *const text = given != NULL ? given : "";
@@ -85,11 +84,11 @@ void select_start(void)
 
     if (*text == '\0' && !chooses && !recorder.options.summary)
         return;
-    if (!recorder.agreed || !pmpi.can_switch) {
+    const char *const why_not = obstacle();
+
+    if (why_not != NULL) {
         if (recorder.rank == 0)
-            recorder_say(pmpi.can_switch ? "nothing is switched: --switch is not the same on all "
-                                           "ranks"
-                                         : "nothing is switched: this MPI library is too old");
+            recorder_say("nothing is switched, nor are arrivals summed up: %s", why_not);
         return;
     }
     if (sscanf(text, "random %llu", &number) == 1) {
@@ -178,8 +177,8 @@ static bool problem_of(struct execution *e)
                           .remote_size = k->inter ? k->remote_size : 0,
                           .root = c->root,
                           .unit = 1,
-                          .alpha = machine_link.alpha,
-                          .beta = machine_link.beta,
+                          .alpha = link_of(k)->alpha,
+                          .beta = link_of(k)->beta,
                           .first_group = k->first_group};
     switch (c->operation) {
     case OP_barrier: return true;
@@ -357,6 +356,8 @@ static void run(struct execution *e)
     const struct communicator *const k = e->call->comm;
 
     e->comm = k->private;
+    e->problem.alpha = k->link.alpha; /* agreed since the problem was made */
+    e->problem.beta = k->link.beta;
     e->problem.nodes = k->nodes;
     e->own_first = k->inter && !k->first_group ? k->remote_size : 0;
     e->remote_first = k->inter && k->first_group ? k->size : 0;
@@ -382,8 +383,8 @@ static void watch(struct call *c)
     e.problem = (struct problem){.size = k->size,
                                  .remote_size = k->inter ? k->remote_size : 0,
                                  .root = c->root,
-                                 .alpha = machine_link.alpha,
-                                 .beta = machine_link.beta};
+                                 .alpha = link_of(k)->alpha,
+                                 .beta = link_of(k)->beta};
     auto_watch(&e, key_find(k, key_hash(&e), c->sequence));
 }
 
@@ -399,12 +400,15 @@ bool switch_run(struct call *c, const struct arguments *a, int *error)
         return false;
     if (c->enter_ns == 0) /* a call that is not recorded */
         c->enter_ns = now_ns();
+    if (!k->agreed || k->size + k->remote_size < 2)
+        return false;
     if (!switched[c->operation][k->inter]) {
-        c->watched = !k->local && k->size + k->remote_size > 1 && auto_takes(c);
+        c->inside = c->watched = auto_takes(c);
+        if (c->inside)
+            room_enter(k);
         return false;
     }
-    if (k->local || k->size + k->remote_size < 2 || (k->inter && c->root != ROOT_NONE) ||
-        !arguments_valid(c, a))
+    if ((k->inter && c->root != ROOT_NONE) || !arguments_valid(c, a))
         return false;
     e.reduces = is_reduction(c->operation);
     if (!problem_of(&e) || known_bytes(&e) == 0)
@@ -424,8 +428,10 @@ bool switch_run(struct call *c, const struct arguments *a, int *error)
         e.lower = f.true_lower;
         e.solid = f.true_extent == f.size;
     }
+    c->inside = true;
+    room_enter(k);
     e.algorithm = choose(&e, &label);
-    if (e.algorithm == NULL || !private_ready(k, c->handle))
+    if (e.algorithm == NULL || !private_ready(k, c->handle) || (e.reduces && !may_reduce(k)))
         return false;
     c->algorithm = label;
     run(&e);
@@ -443,4 +449,5 @@ void switch_end(struct call *c)
         watch(c);
     if (c->key != NULL)
         auto_end(c);
+    room_exit(c->comm);
 }

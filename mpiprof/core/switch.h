@@ -5,6 +5,7 @@
  *   remarks.c  what is said of it at the end
  *   key.c      which instances share a choice, where it depends on the call site
  *   private.c  the private communicator
+ *   room.c     how many of those there may be
  *   valid.c    whether a call's arguments are what the library accepts
  *   stage.c    the user's buffers as the schedule sees them
  *   execute.c  the schedule's rounds, with point-to-point calls
@@ -73,9 +74,32 @@ void remarks_end(MPI_Comm comm);
 
 /* ---- private.c */
 
+enum refusal { REFUSED_NOT, REFUSED_FULL, REFUSED_BY_MPI, REFUSALS };
 bool private_ready(struct communicator *k, MPI_Comm comm);
-uint64_t private_refused(void);
+int private_refused(enum refusal why);
 int64_t private_least(const struct communicator *k, MPI_Comm comm, int64_t value);
+
+static inline bool has_private(const struct communicator *k)
+{
+    return k->private_tried && k->private != MPI_COMM_NULL;
+}
+
+/* What the members plan with: MPI_Init's, until they have agreed. */
+static inline const struct link *link_of(const struct communicator *k)
+{
+    return has_private(k) ? &k->link : &machine_link;
+}
+
+/* Whether all members can tell a reduction that the library would refuse; true until agreed. */
+static inline bool may_reduce(const struct communicator *k)
+{
+    return !has_private(k) || k->reduces;
+}
+
+/* ---- room.c */
+
+void room_enter(struct communicator *k);
+void room_exit(struct communicator *k);
 
 /* ---- key.c */
 
@@ -122,6 +146,7 @@ void auto_inherit(struct key *child, const struct key *parent);
 
 void valid_start(void);
 void valid_end(void);
+bool valid_asks(void);
 bool arguments_valid(const struct call *c, const struct arguments *a);
 bool is_reduction(int operation);
 

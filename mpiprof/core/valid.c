@@ -41,10 +41,15 @@ bool is_reduction(int operation)
            operation == OP_reduce_scatter_block;
 }
 
-/* ---- types and operations
- *
- * Where there is nobody to ask no reduction is switched: its errors would come in the middle of a
- * schedule. Only what is predefined is remembered: other handles may be freed and come again. */
+/* Whether there is somebody to ask. Where a member has nobody no reduction is switched (private.c):
+ * its errors would come in the middle of a schedule. */
+bool valid_asks(void)
+{
+    return alone != MPI_COMM_NULL;
+}
+
+/* ---- types and operations: only what is predefined is remembered, as other handles may be freed
+ * and come again. */
 
 static bool known(uint64_t key)
 {
@@ -82,9 +87,9 @@ static bool operation_valid(MPI_Op op, MPI_Datatype type)
     const uint64_t key = hash_mix(hash_mix(2, (uint64_t)(uintptr_t)op), (uint64_t)(uintptr_t)type);
     char nothing = 0;
 
-    if (alone == MPI_COMM_NULL || op == MPI_OP_NULL)
+    if (op == MPI_OP_NULL)
         return false;
-    if (known(key))
+    if (alone == MPI_COMM_NULL || known(key))
         return true;
     pthread_mutex_lock(&asking);
     const int error = pmpi.Allreduce(MPI_IN_PLACE, &nothing, 0, type, op, alone);

@@ -39,6 +39,7 @@ typedef struct MPI_Status MPI_Status;
 
 enum {
     MPI_SUCCESS = 0,
+    MPI_TAG_UB = 501,
     MPI_PROC_NULL = -3,
     MPI_ROOT = -4,
     MPI_UNDEFINED = -32766,

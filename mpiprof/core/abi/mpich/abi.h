@@ -39,6 +39,7 @@ typedef struct MPI_Status MPI_Status;
 
 enum {
     MPI_SUCCESS = 0,
+    MPI_TAG_UB = 0x64400001,
     MPI_PROC_NULL = -1,
     MPI_ROOT = -3,
     MPI_UNDEFINED = -32766,

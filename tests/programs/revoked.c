@@ -1,0 +1,30 @@
+/* With `mpiexec --with-ft ulfm`: rank 0 revokes a communicator that the others wait on in a
+ * reduction; all of them learn it, and go on with what MPIX_Comm_shrink makes of it. */
+#include <mpi-ext.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    MPI_Comm comm, shrunk;
+    int rank, size, class, one = 1, sum = 0;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(comm, &rank);
+    for (int i = 0; i < 100; i++)
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+    if (rank == 0) {
+        usleep(300000);
+        MPIX_Comm_revoke(comm);
+    }
+    MPI_Error_class(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm), &class);
+    MPIX_Comm_shrink(comm, &shrunk);
+    MPI_Comm_size(shrunk, &size);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, shrunk);
+    printf("%s, %d of %d\n", class == MPIX_ERR_REVOKED ? "revoked" : "not revoked", sum, size);
+    MPI_Finalize();
+    return 0;
+}
