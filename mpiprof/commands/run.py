@@ -97,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--python-sites",
         choices=("auto", "always", "never"),
         default="auto",
-        help="Python call sites: auto leaves them out beside other Python threads",
+        help="Python call sites: always takes Python's lock where they can't be told without it",
     )
     switching.add_options(parser)
     add("--mpi", choices=library.ABIS, help="the program's MPI, where nothing else shows it")

@@ -1,61 +1,38 @@
 /* Call sites of Python programs: file, line and function of the innermost frame of the user's own.
  *
- * No Python headers: the C API is found by dlsym in a process that has it. The frame is read under
- * the GIL. Taking it beside other Python threads costs up to milliseconds and can deadlock, so it
- * is asked for only when this thread's is the one thread state and Python is neither starting
- * nor finalising (mpi4py finalises MPI at exit), unless --python-sites always.
- * A site is a code object and an instruction; the code objects seen are kept alive, so that an
- * address never comes to mean another.
+ * Frames are read where they stand (python_frame.c), whatever other Python threads do. Where this
+ * Python's are of a kind that nobody has tried, the C API is asked, under the lock. Taking that
+ * beside other Python threads costs up to milliseconds and can deadlock, so it is taken only when
+ * this thread's is the one thread state and Python is neither starting nor finalising (mpi4py
+ * finalises MPI at exit), unless --python-sites always.
+ * A site is what its frames say of themselves, never their addresses: code that is made, run and
+ * thrown away again and again is one site, and nothing is kept alive.
  */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "recorder.h"
+#include "python.h"
 
-typedef void object;
+enum { MOST_FRAMES = 32, LONGEST_NAME = 4096 };
 
-#define PYTHON_API(X)                                                                              \
-    X(int, Py_IsInitialized, (void))                                                               \
-    X(int, PyGILState_Ensure, (void))                                                              \
-    X(void, PyGILState_Release, (int))                                                             \
-    X(object *, PyGILState_GetThisThreadState, (void))                                             \
-    X(object *, PyInterpreterState_Main, (void))                                                   \
-    X(object *, PyInterpreterState_ThreadHead, (object *))                                         \
-    X(object *, PyThreadState_Next, (object *))                                                    \
-    X(object *, PyEval_GetFrame, (void))                                                           \
-    X(object *, PyFrame_GetBack, (object *))                                                       \
-    X(object *, PyFrame_GetCode, (object *))                                                       \
-    X(int, PyFrame_GetLineNumber, (object *))                                                      \
-    X(object *, PyObject_GetAttrString, (object *, const char *))                                  \
-    X(const char *, PyUnicode_AsUTF8AndSize, (object *, ptrdiff_t *))                              \
-    X(object *, PyErr_Occurred, (void))                                                            \
-    X(void, PyErr_Clear, (void))                                                                   \
-    X(int, PyRun_SimpleString, (const char *))                                                     \
-    X(void, Py_IncRef, (object *))                                                                 \
-    X(void, Py_DecRef, (object *))
-
-#define MEMBER(type, name, parameters) type(*name) parameters;
-static struct {
-    PYTHON_API(MEMBER)
-    int (*lasti)(object *);  /* since 3.11; before, the line number stands in */
-    int (*finalising)(void); /* Py_IsFinalizing since 3.13, _Py_IsFinalizing before */
-} py;
-#undef MEMBER
-
-enum { MOST_FRAMES = 32 };
+struct python py;
 
 static bool loaded;
-static struct map python_sites, code_kinds;
+static struct map python_sites, file_kinds;
 static char folder_at_start[PATH_BYTES];
 static struct site skipped = {.skip = true}, kept;
 
-static bool may_ask(void)
+/* Python may be asked for what needs no lock. */
+static bool is_up(void)
 {
-    if (!loaded || recorder.options.python == PYTHON_NEVER || !py.Py_IsInitialized() ||
-        (py.finalising != NULL && py.finalising()))
-        return false;
+    return loaded && recorder.options.python != PYTHON_NEVER && py.Py_IsInitialized() &&
+           (py.finalising == NULL || !py.finalising());
+}
+
+static bool may_lock(void)
+{
     if (recorder.options.python == PYTHON_ALWAYS)
         return true;
     object *const mine = py.PyGILState_GetThisThreadState();
@@ -64,18 +41,37 @@ static bool may_ask(void)
            py.PyThreadState_Next(mine) == NULL;
 }
 
-/* An attribute of a code object, as UTF-8 in a new reference to hold it. */
-static const char *attribute(object *code, const char *name, object **holder, ptrdiff_t *length)
-{
-    *holder = py.PyObject_GetAttrString(code, name);
-    const char *const text = *holder != NULL ? py.PyUnicode_AsUTF8AndSize(*holder, length) : NULL;
+/* ---- names */
 
-    if (text == NULL) {
-        py.PyErr_Clear();
-        *length = 1;
-        return "?";
+/* A str as UTF-8; what can't be, as file names of unknown encodings, has question marks. */
+static void text_of(struct text *t, const object *text)
+{
+    const ptrdiff_t length = text != NULL ? py.PyUnicode_GetLength(text) : 0;
+    char utf8[LONGEST_NAME + 4];
+    size_t used = 0;
+
+    for (ptrdiff_t i = 0; i < length && used < LONGEST_NAME; i++) {
+        const uint32_t c = py.PyUnicode_ReadChar(text, i);
+
+        if (c < 0x80) {
+            utf8[used++] = (char)c;
+        } else if (c < 0x800) {
+            utf8[used++] = (char)(0xc0 | c >> 6);
+            utf8[used++] = (char)(0x80 | (c & 0x3f));
+        } else if (c >= 0xd800 && c < 0xe000) {
+            utf8[used++] = '?';
+        } else if (c < 0x10000) {
+            utf8[used++] = (char)(0xe0 | c >> 12);
+            utf8[used++] = (char)(0x80 | (c >> 6 & 0x3f));
+            utf8[used++] = (char)(0x80 | (c & 0x3f));
+        } else {
+            utf8[used++] = (char)(0xf0 | c >> 18);
+            utf8[used++] = (char)(0x80 | (c >> 12 & 0x3f));
+            utf8[used++] = (char)(0x80 | (c >> 6 & 0x3f));
+            utf8[used++] = (char)(0x80 | (c & 0x3f));
+        }
     }
-    return text;
+    text_add(t, "%.*s", (int)used, utf8);
 }
 
 static bool names_package(const char *file, const char *package, size_t length)
@@ -109,121 +105,139 @@ static bool file_skipped(const char *file)
     return false;
 }
 
-/* Whether frames of a code object are passed over; keeps it alive from then on. */
-static bool code_skipped(object *code)
+/* Whether frames of a file are passed over. */
+static bool place_skipped(const struct place *p)
 {
-    const uint64_t key = (uint64_t)(uintptr_t)code;
-    struct site *kind = map_get(&code_kinds, key);
+    struct site *kind = map_get(&file_kinds, p->file_key);
 
     if (kind == NULL) {
-        object *holder;
-        ptrdiff_t length;
+        struct text file = {0};
 
-        kind = file_skipped(attribute(code, "co_filename", &holder, &length)) ? &skipped : &kept;
-        if (holder != NULL)
-            py.Py_DecRef(holder);
+        text_of(&file, p->file);
+        kind = file.bytes != NULL && file_skipped(file.bytes) ? &skipped : &kept;
+        text_free(&file);
         recorder_lock();
-        if (map_put(&code_kinds, key, kind))
-            py.Py_IncRef(code);
+        map_put(&file_kinds, p->file_key, kind);
         recorder_unlock();
     }
     return kind->skip;
 }
 
-static void frame_add(struct text *t, object *frame, object *code)
+static void place_add(struct text *t, const struct place *p)
 {
-    object *file_holder, *name_holder;
-    ptrdiff_t file_length, name_length;
-    const char *const file = attribute(code, "co_filename", &file_holder, &file_length);
-    const char *const name = attribute(code, "co_name", &name_holder, &name_length);
-    char path[2 * PATH_BYTES];
+    struct text file = {0}, name = {0};
+    const int line = p->line >= 0 ? p->line : py.PyCode_Addr2Line(p->code, p->at);
 
+    text_of(&file, p->file);
+    text_of(&name, p->name);
+    const char *const path = file.length > 0 ? file.bytes : "?";
+    const bool relative = path[0] != '/' && path[0] != '<' && folder_at_start[0] != '\0';
+    struct text whole = {0};
+
+    text_add(&whole, "%s%s%s", relative ? folder_at_start : "", relative ? "/" : "", path);
     text_add(t, t->length > 0 ? ", {\"file\": " : "{\"file\": ");
-    if (file[0] != '/' && file[0] != '<' && folder_at_start[0] != '\0') {
-        snprintf(path, sizeof path, "%s/%s", folder_at_start, file);
-        text_json(t, path, -1);
-    } else {
-        text_json(t, file, file_length);
-    }
-    text_add(t, ", \"line\": %d, \"function\": ", py.PyFrame_GetLineNumber(frame));
-    text_json(t, name, name_length);
+    text_json(t, whole.bytes != NULL ? whole.bytes : "?", -1);
+    text_add(t, ", \"line\": %d, \"function\": ", line > 0 ? line : 0);
+    text_json(t, name.length > 0 ? name.bytes : "?", -1);
     text_add(t, "}");
-    if (file_holder != NULL)
-        py.Py_DecRef(file_holder);
-    if (name_holder != NULL)
-        py.Py_DecRef(name_holder);
+    text_free(&file);
+    text_free(&name);
+    text_free(&whole);
 }
 
-static struct site *site_of(uint64_t key, int count, object **frames, object **codes)
+/* ---- sites */
+
+/* Where the next frame is, outwards; false: there is none. */
+typedef bool next_place(object **frame, struct place *p);
+
+/* The frames that are the user's, innermost first; the innermost of all if none is, as in a program
+ * that is itself one of the packages. */
+static struct site *site_of_frames(next_place *next, object *frame)
 {
-    struct site *s = map_get(&python_sites, key);
-
-    if (s == NULL) {
-        struct text t = {0};
-
-        for (int i = 0; i < count; i++)
-            frame_add(&t, frames[i], codes[i]);
-        s = site_new(&python_sites, key, &t);
-        text_free(&t);
-    }
-    return s;
-}
-
-/* Under the GIL: the frames that are the user's, innermost first; all of them if none is. */
-static struct site *site_of_frames(object *frame)
-{
-    object *frames[MOST_FRAMES], *codes[MOST_FRAMES], *first = frame;
+    struct place places[MOST_FRAMES], first, p;
     const int most = recorder.options.stack < MOST_FRAMES ? recorder.options.stack : MOST_FRAMES;
     uint64_t key = 0;
     int count = 0;
+    bool any = false;
 
-    if (frame == NULL)
-        return NULL;
-    py.Py_IncRef(first);
-    py.Py_IncRef(frame);
-    while (frame != NULL && count < most) {
-        object *const code = py.PyFrame_GetCode(frame);
-        object *const back = code_skipped(code) ? py.PyFrame_GetBack(frame) : NULL;
-
-        if (back != NULL || map_get(&code_kinds, (uint64_t)(uintptr_t)code) == &skipped) {
-            py.Py_DecRef(code);
-            py.Py_DecRef(frame);
-            frame = back;
+    while (count < most && next(&frame, &p)) {
+        if (!any)
+            first = p;
+        any = true;
+        if (place_skipped(&p))
             continue;
-        }
-        frames[count] = frame;
-        codes[count++] = code;
-        const int at = py.lasti != NULL ? py.lasti(frame) : py.PyFrame_GetLineNumber(frame);
+        key = hash_mix(key, p.key);
+        places[count++] = p;
+    }
+    if (!any)
+        return NULL;
+    if (count == 0) {
+        key = first.key;
+        places[count++] = first;
+    }
+    struct site *const known = map_get(&python_sites, key);
 
-        key = hash_mix(key ^ (uint64_t)(uintptr_t)code, (uint64_t)at);
-        frame = count < most ? py.PyFrame_GetBack(frame) : NULL;
-    }
-    if (count == 0) { /* a program that is itself one of the packages */
-        frames[0] = first;
-        codes[0] = py.PyFrame_GetCode(first);
-        py.Py_IncRef(first);
-        key = hash_mix((uint64_t)(uintptr_t)codes[0], (uint64_t)py.PyFrame_GetLineNumber(first));
-        count = 1;
-    }
-    struct site *const s = site_of(key, count, frames, codes);
+    if (known != NULL)
+        return known;
+    struct text t = {0};
 
-    for (int i = 0; i < count; i++) {
-        py.Py_DecRef(codes[i]);
-        py.Py_DecRef(frames[i]);
-    }
-    py.Py_DecRef(first);
+    for (int i = 0; i < count; i++)
+        place_add(&t, &places[i]);
+    struct site *const s = site_new(&python_sites, key, &t);
+
+    text_free(&t);
     return s;
+}
+
+/* What the code object holds anyway need not be held by us. */
+static const object *attribute(object *code, const char *name)
+{
+    object *const found = py.PyObject_GetAttrString(code, name);
+
+    if (found == NULL)
+        py.PyErr_Clear();
+    else
+        py.Py_DecRef(found);
+    return found;
+}
+
+/* As frames_next, by the C API. */
+static bool api_next(object **frame, struct place *p)
+{
+    if (*frame == NULL)
+        return false;
+    object *const code = py.PyFrame_GetCode(*frame), *const back = py.PyFrame_GetBack(*frame);
+
+    *p = (struct place){.code = code, .line = py.PyFrame_GetLineNumber(*frame)};
+    p->file = attribute(code, "co_filename");
+    p->name = attribute(code, "co_name");
+    p->file_key = p->file != NULL ? (uint64_t)py.PyObject_Hash((object *)p->file) : 1;
+    p->key = p->name != NULL ? (uint64_t)py.PyObject_Hash((object *)p->name) : 1;
+    p->key = hash_mix(hash_mix(p->file_key, p->key), (uint64_t)p->line);
+    py.Py_DecRef(code);
+    if (back != NULL)
+        py.Py_DecRef(back);
+    *frame = back;
+    return true;
 }
 
 struct site *python_site(void)
 {
-    if (!may_ask())
+    if (!is_up())
         return NULL;
-    const int gil = py.PyGILState_Ensure();
-    struct site *const s =
-        py.PyErr_Occurred() == NULL ? site_of_frames(py.PyEval_GetFrame()) : NULL;
+    object *const thread = py.PyGILState_GetThisThreadState();
 
-    py.PyGILState_Release(gil);
+    if (thread == NULL)
+        return NULL;
+    if (frames_readable(thread))
+        return site_of_frames(frames_next, frames_first(thread));
+    if (!may_lock())
+        return NULL;
+    const int lock = py.PyGILState_Ensure();
+    struct site *const s =
+        py.PyErr_Occurred() == NULL ? site_of_frames(api_next, py.PyEval_GetFrame()) : NULL;
+
+    py.PyGILState_Release(lock);
     return s;
 }
 
@@ -232,7 +246,7 @@ void python_forget_preload(const char *value)
 {
     struct text t = {0};
 
-    if (!may_ask())
+    if (!is_up() || !may_lock())
         return;
     if (value == NULL) {
         text_add(&t, "__import__('os').environ.pop('LD_PRELOAD', None)");
@@ -256,10 +270,19 @@ void python_start(void)
     loaded &= py.name != NULL;
     PYTHON_API(FIND)
 #undef FIND
-    *(void **)&py.lasti = dlsym(RTLD_DEFAULT, "PyFrame_GetLasti");
+    py.code_type = dlsym(RTLD_DEFAULT, "PyCode_Type");
+    py.text_type = dlsym(RTLD_DEFAULT, "PyUnicode_Type");
+    py.bytes_type = dlsym(RTLD_DEFAULT, "PyBytes_Type");
+    *(void **)&py.current = dlsym(RTLD_DEFAULT, "PyThreadState_GetUnchecked");
+    if (py.current == NULL)
+        *(void **)&py.current = dlsym(RTLD_DEFAULT, "_PyThreadState_UncheckedGet");
     *(void **)&py.finalising = dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
     if (py.finalising == NULL)
         *(void **)&py.finalising = dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
     if (getcwd(folder_at_start, sizeof folder_at_start) == NULL)
         folder_at_start[0] = '\0';
+    object *const thread = is_up() ? py.PyGILState_GetThisThreadState() : NULL;
+
+    if (thread != NULL) /* MPI_Init is often called under the lock: the check may ask for more */
+        frames_readable(thread);
 }
