@@ -18,14 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from mpiprof import __version__, elf, library
+from mpiprof import __version__, elf, job, library
 from mpiprof.errors import UsageError
 from mpiprof.invocation import invocation
 from mpiprof.library import Mpi
 
 NAME_LENGTH = 180  # of a program's name within a folder's, which can have 255 bytes
-RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
-SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,7 @@ class Options:
     skip_packages: tuple[str, ...] = ()
     machine: Path | None = None
     partial: bool = False
+    together: bool = False
     python_sites: str = "auto"
     quiet: bool = False
     mpi: str | None = None
@@ -188,33 +187,6 @@ def find_mpi(program: Program, wanted: str | None, environment: Mapping[str, str
     )
 
 
-def rank_in(environment: Mapping[str, str]) -> int | None:
-    """Return this process's rank as its launcher says it, None under no launcher."""
-    for name in RANK_VARIABLES:
-        if environment.get(name, "").isdigit():
-            return int(environment[name])
-    return None
-
-
-def ranks_in(environment: Mapping[str, str]) -> int | None:
-    """Return how many ranks this process's launcher has started, None where it doesn't say."""
-    if rank_in(environment) is None:
-        return None
-    for name in SIZE_VARIABLES:
-        if environment.get(name, "").isdigit():
-            return int(environment[name])
-    return None
-
-
-def job_in(environment: Mapping[str, str]) -> str | None:
-    """Return what all processes of this job, and of no other, find in their environment."""
-    if "PMIX_NAMESPACE" in environment:
-        return environment["PMIX_NAMESPACE"]
-    if "SLURM_JOB_ID" in environment:
-        return f"{environment['SLURM_JOB_ID']}.{environment.get('SLURM_STEP_ID', '0')}"
-    return None
-
-
 def base_name(program: Program) -> str:
     """Return how the names of this program's trace folders begin."""
     return "mpiprof-" + re.sub(r"[^A-Za-z0-9._+-]", "_", program.name)[:NAME_LENGTH]
@@ -229,15 +201,14 @@ def dated_name(program: Program) -> str:
         time.sleep(0.2)
 
 
-def partial_name(program: Program, environment: Mapping[str, str]) -> str:
-    """Return a folder's name that all processes of a job find without talking to each other."""
-    job = job_in(environment)
-    if job is None:
-        raise UsageError(
-            "--partial sends nothing, so the processes can't agree on a folder, and this launcher "
-            "tells no job's name: give -o FOLDER"
-        )
-    return f"{base_name(program)}-job-" + re.sub(r"[^A-Za-z0-9._+-]", "-", job)
+def shared_name(program: Program, environment: Mapping[str, str]) -> str:
+    """Return a folder's name that all processes of a job find without talking to each other.
+
+    Under launchers that give a job no name, those of one node find one.
+    """
+    several = (job.parts_in(environment) or 1) > 1  # each with a program of its own
+    base = "mpiprof" if several else base_name(program)
+    return f"{base}-job-" + re.sub(r"[^A-Za-z0-9._+-]", "-", job.identity(environment))
 
 
 def check_folder(folder: Path, environment: Mapping[str, str]) -> None:
@@ -246,9 +217,9 @@ def check_folder(folder: Path, environment: Mapping[str, str]) -> None:
     Other processes of the same job may have begun to write into it: only rank 0 looks, and
     what was written after the launcher started is the job's own.
     """
-    if (rank_in(environment) or 0) > 0:
+    if (job.rank_in(environment) or 0) > 0:
         return
-    began = _parent_start() if rank_in(environment) is not None else None
+    began = _parent_start() if job.rank_in(environment) is not None else None
     for pattern in ("meta.json", "rank-*.log", "node-*.log"):
         for path in folder.glob(pattern):
             if began is None or path.stat().st_mtime < began:
@@ -275,6 +246,7 @@ def recorder_environment(
     ours = str(library.our_library(mpi))
     before = [word for word in re.split("[ :]", environment.get("LD_PRELOAD", "")) if word]
     left = {"TRACE", "MACHINE", "PARTIAL", "QUIET", "SWITCH", "SWITCH_MODEL"}
+    left |= {"TOGETHER", "PARTS", "MARKS", "RANK", "ALONE"}
     left |= {"AUTO", "EXPLAIN", "REPRODUCIBLE", "PLAN_OUT"}
     result = {
         name: value
@@ -295,13 +267,10 @@ def recorder_environment(
         "MPIPROF_VERSION": __version__,
         "MPIPROF_INVOCATION": invocation(),
     }
-    if options.folder is not None:
-        result["MPIPROF_TRACE"] = str(options.folder.absolute())
-    elif options.partial:
-        result["MPIPROF_TRACE"] = str(Path.cwd() / partial_name(program, environment))
+    result |= place_in_job(program, options, environment)
     if options.machine is not None:
         result["MPIPROF_MACHINE"] = str(options.machine.absolute())
-    for name in ("partial", "quiet", "auto", "explain", "reproducible"):
+    for name in ("partial", "together", "quiet", "auto", "explain", "reproducible"):
         if getattr(options, name):
             result[f"MPIPROF_{name.upper()}"] = "1"
     if options.plan_out is not None:
@@ -311,6 +280,27 @@ def recorder_environment(
     if options.switch_model is not None:
         result["MPIPROF_SWITCH_MODEL"] = options.switch_model
     return result
+
+
+def place_in_job(
+    program: Program, options: Options, environment: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what tells a process where to write, and what else of its job there is."""
+    parts, rank = job.parts_in(environment), job.rank_in(environment)
+    several = parts is not None and parts > 1
+    shared = Path.cwd() / shared_name(program, environment)
+    folder = options.folder.absolute() if options.folder is not None else None
+    if folder is None and (options.partial or several):
+        folder = shared
+    found = {} if folder is None else {"MPIPROF_TRACE": str(folder)}
+    if rank is None:
+        return found
+    found["MPIPROF_ALONE"] = str(shared)
+    if several and not options.partial:
+        found["MPIPROF_PARTS"] = str(parts)
+        found["MPIPROF_RANK"] = str(rank)
+        found["MPIPROF_MARKS"] = f"{folder}/.parts-{job.identity(environment)}"
+    return found
 
 
 def become(argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:

@@ -220,10 +220,6 @@ def test_folder_of_this_job_is_no_old_trace(tmp_path: Path) -> None:
         launch.check_folder(tmp_path, {"PMI_RANK": "0"})
 
 
-def test_partial_needs_a_name(mpich: Mpi, app: Path) -> None:
-    assert "give -o FOLDER" in said(mpich, "run", "--partial", "app.py", cwd=app.parent)
-
-
 def test_n_under_a_launcher(mpich: Mpi, app: Path) -> None:
     assert "leave out -n" in said(mpich, "run", "-n", "2", "app.py", cwd=app.parent, PMI_RANK="0")
 

@@ -28,6 +28,7 @@ from mpiprof import launch, library
 from mpiprof.bench.options import Options
 from mpiprof.errors import UsageError
 from mpiprof.invocation import invocation
+from mpiprof.job import job_in, rank_in
 from mpiprof.launch import Program
 from mpiprof.library import Mpi
 
@@ -109,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
         run_simulated(args.study, options, args.simulate)
         print(f"next: {invocation()} bench {args.study} --cluster 16x100mbit")
         return 0
-    if launch.rank_in(environment) is not None:
+    if rank_in(environment) is not None:
         if args.ranks is not None or args.cluster:
             raise UsageError("-n and --cluster start ranks themselves: leave out this mpiexec")
         if args.study == PROGRAMS:
@@ -270,11 +271,11 @@ def take_part(args: argparse.Namespace, options: Options) -> int:
     """Be a rank of the study; begun by a bare mpiexec, first get the library put before MPI."""
     mpi = this_mpi(os.environ)
     if READY not in os.environ:
-        job = launch.job_in(os.environ) or f"{os.getuid()}-{os.getppid()}"
+        job = job_in(os.environ) or f"{os.getuid()}-{os.getppid()}"
         folder = Path(tempfile.gettempdir(), "mpiprof-bench-" + re.sub("[^A-Za-z0-9.]", "-", job))
         words = words_of(args)
         full = dict(os.environ) | prepared(args.study, words, mpi, folder)
-        if launch.job_in(os.environ) is None:  # ranks of other nodes have other parents
+        if job_in(os.environ) is None:  # ranks of other nodes have other parents
             full["MPIPROF_BASE"] = full.pop("MPIPROF_TRACE")
         launch.become(words, full | {READY: "remove"})
     from mpiprof.bench.running import run_ranks

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.invocation import invocation
+from mpiprof.job import rank_in
 from mpiprof.library import ABIS, FAMILIES, Mpi
 
 
@@ -27,14 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure; every rank takes part, rank 0 writes and speaks."""
-    from mpiprof import launch
-
     if args.output is None:
         raise UsageError("give -o FILE: `mpiexec -n 8 python -m mpiprof calibrate -o machine.json`")
     if not args.output.absolute().parent.is_dir():
         raise UsageError(f"{args.output.parent}: no such folder to write {args.output.name} into")
     environment = dict(os.environ)
-    rank = launch.rank_in(environment)
+    rank = rank_in(environment)
     if rank is None:
         raise UsageError(
             "calibrate needs two ranks or more: "

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from mpiprof import launch
 from mpiprof.commands import bench, tune
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.job import job_in, rank_in, ranks_in
 from mpiprof.library import Mpi
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ WORKS = "MPIPROF_TUNE_WORKS"
 def run(args: argparse.Namespace) -> int:
     """Replay on the ranks of this job, or start them."""
     environment = dict(os.environ)
-    inside = launch.rank_in(environment) is not None
+    inside = rank_in(environment) is not None
     if inside and (args.ranks is not None or args.cluster):
         raise UsageError("-n and --cluster start ranks themselves: leave out this mpiexec")
     if inside:
@@ -220,13 +221,13 @@ def take_part(args: argparse.Namespace) -> int:
 
 def become_ready(args: argparse.Namespace) -> None:
     """Read the trace on rank 0, while the others go ahead, and start again with our library."""
-    rank, ranks = launch.rank_in(os.environ), launch.ranks_in(os.environ)
+    rank, ranks = rank_in(os.environ), ranks_in(os.environ)
     mpi = bench.this_mpi(os.environ)
-    job = launch.job_in(os.environ) or f"{os.getuid()}-{os.getppid()}"
+    job = job_in(os.environ) or f"{os.getuid()}-{os.getppid()}"
     folder = Path(tempfile.gettempdir(), "mpiprof-bench-" + re.sub("[^A-Za-z0-9.]", "-", job))
     words = words_of(args)
     full = dict(os.environ) | bench.prepared("", words, mpi, folder) | {bench.READY: "remove"}
-    if launch.job_in(os.environ) is None:  # ranks of other nodes have other parents
+    if job_in(os.environ) is None:  # ranks of other nodes have other parents
         full["MPIPROF_BASE"] = full.pop("MPIPROF_TRACE")
     if rank == 0:
         found: list[Task] | MpiprofError

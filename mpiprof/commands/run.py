@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, NoReturn
 from mpiprof import launch, library
 from mpiprof.commands import switching
 from mpiprof.errors import UsageError
+from mpiprof.job import rank_in
 from mpiprof.launch import Options, Program
 from mpiprof.library import Mpi
 
@@ -92,6 +93,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--partial",
         action="store_true",
         help="when some processes of the job run bare: send no messages of our own",
+    )
+    add(
+        "--together",
+        action="store_true",
+        help="in a launch of several parts: all of them run with mpiprof, which is not always seen",
     )
     add(
         "--python-sites",
@@ -154,6 +160,7 @@ def options_of(args: argparse.Namespace) -> Options:
         skip_packages=tuple(args.skip_package),
         machine=args.machine,
         partial=args.partial,
+        together=args.together,
         python_sites=args.python_sites,
         quiet=args.quiet,
         mpi=args.mpi,
@@ -237,7 +244,7 @@ def program_words(args: argparse.Namespace) -> list[str]:
 def warn_of_mixture(program: Program, mpi: Mpi, environment: dict[str, str]) -> None:
     """Say so when the launcher is another MPI's: each process will be a job of its own."""
     launcher = library.mpi_of_launcher(environment)
-    if launcher in (None, mpi.abi) or mpi.abi == "mpiabi" or launch.rank_in(environment):
+    if launcher in (None, mpi.abi) or mpi.abi == "mpiabi" or rank_in(environment):
         return
     print(
         f"mpiprof: {program.name} uses {mpi.family} ({mpi.reason}), but its launcher is "

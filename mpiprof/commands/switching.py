@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpiprof import elf, launch, library
+from mpiprof import elf, library
 from mpiprof.errors import UsageError
+from mpiprof.job import rank_in, ranks_in
 from mpiprof.launch import Program
 from mpiprof.library import Mpi
 
@@ -67,7 +68,7 @@ def plan_of(
     strict = bool(args.strict_plan)
     found = plan.read(args.switch, strict=strict)
     check_options(args, found)
-    ranks = args.ranks or launch.ranks_in(environment)
+    ranks = args.ranks or ranks_in(environment)
     found = fit.checked(found, ranks, strict=strict)
     return with_sites(args, found, program)
 
@@ -131,7 +132,7 @@ def fitted(args: argparse.Namespace, plan: Plan, mpi: Mpi, environment: Mapping[
     plan, texts = fit.foreign(plan, mpi.family, same, os.uname().nodename)
     if args.strict_plan and texts:
         raise UsageError(texts[0])
-    if not args.named and not launch.rank_in(environment):
+    if not args.named and not rank_in(environment):
         for text in (*plan.remarks, *texts):
             print(f"mpiprof: {text}", file=sys.stderr)
     return plan

@@ -15,10 +15,12 @@
 #include "fingerprint.h"
 #include "recorder.h"
 
-/* Where and how calls are recorded; who started the program, and by which words. */
+/* Where and how calls are recorded; who started the program, by which words, and beside whom. */
 static const char *const harmless[] = {
-    "BASE",    "COMMAND", "INVOCATION",   "LIBRARY", "MACHINE",       "NODE",  "NODE_FILES_ABOVE",
-    "PROGRAM", "QUIET",   "PYTHON_SITES", "SAMPLE",  "SKIP_PACKAGES", "STACK", "TRACE"};
+    "ALONE",        "BASE", "COMMAND",          "INVOCATION",    "LIBRARY", "MACHINE",
+    "MARKS",        "NODE", "NODE_FILES_ABOVE", "PARTS",         "PROGRAM", "QUIET",
+    "PYTHON_SITES", "RANK", "SAMPLE",           "SKIP_PACKAGES", "STACK",   "TOGETHER",
+    "TRACE"};
 
 static uint64_t hash_text(const char *s)
 {

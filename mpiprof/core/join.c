@@ -3,13 +3,16 @@
  *      rank 1 .. p-1  --hello-->    rank 0  --verdict-->   rank 1 .. p-1
  *      rank 1 .. p-1  --answer-->   rank 0  --together-->  rank 1 .. p-1
  *
- * Part of a job may run bare, without this library, and would never answer a collective call: so
- * the exchange is nonblocking, and only after every rank has said hello does anything else follow.
+ * In a launch of several parts some may run bare, without this library, and nothing is sent to
+ * them: parts.c says who records, and where rank 0 does not, each process is on its own. Ranks of
+ * one part have one command line and record alike, but for scripts that choose by rank; such a bare
+ * rank would never answer a collective call. So the exchange is nonblocking, and only after every
+ * rank has said hello does anything else follow.
  * After WAIT_NS rank 0 names the silent ones, and all others record without communicating, as
  * with --partial. A rank that rank 0 leaves without a verdict for longer gives up by itself, and
  * rank 0, which may be the late one, must know: so each answers, and who stays waits for the last
- * word. Tag and communicator are the user's, but a message goes to a bare process only
- * where rank 0 itself is bare. O(p) small messages at rank 0.
+ * word. The communicator is the user's, the tag is one that programs hardly use; a message goes to
+ * a bare process only where a script leaves rank 0 bare. O(p) small messages at rank 0.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +22,7 @@
 
 #include "recorder.h"
 
-enum { TAG = 19936 };
+enum { BELOW_BOUND = 19936 };
 enum answer { LEAVES, STAYS };
 #define WAIT_NS INT64_C(10000000000)
 
@@ -35,6 +38,8 @@ struct verdict {
  * comes late must not meet a receive of the program's that takes anything from anyone. */
 static MPI_Request *left;
 static int left_count;
+static int tag = BELOW_BOUND;
+static bool by_itself; /* partial without having been asked to be */
 
 static bool wait_until(MPI_Request *request, int64_t deadline)
 {
@@ -89,7 +94,7 @@ static void tell(MPI_Comm comm, int size, const void *what, size_t bytes, const 
 {
     for (int i = 1; i < size; i++)
         if (to[i])
-            pmpi.Isend(what, (int)bytes, MPI_BYTE, i, TAG, comm, &left[2 * i]);
+            pmpi.Isend(what, (int)bytes, MPI_BYTE, i, tag, comm, &left[2 * i]);
     for (int i = 1; i < size; i++)
         if (to[i])
             pmpi.Wait(&left[2 * i], MPI_STATUS_IGNORE);
@@ -110,33 +115,43 @@ static bool all_stay(MPI_Comm comm, int size, const int64_t *words, bool *to)
     return together != 0;
 }
 
-/* Rank 0: hear all, then tell all that were heard. */
-static bool lead(MPI_Comm comm, int size, struct verdict *v)
+/* Rank 0: hear all that may record, then tell all that were heard. */
+static bool lead(MPI_Comm comm, int size, bool several, struct verdict *v)
 {
     const int64_t deadline = now_ns() + WAIT_NS;
     const size_t used = offsetof(struct verdict, folder) + strlen(v->folder) + 1;
     int64_t *const words = calloc(2 * (size_t)size, sizeof *words); /* hello and answer of each */
     bool *const here = calloc((size_t)size, sizeof *here);
-    int heard = 1;
+    const int64_t own = fingerprint();
+    int heard = 1, known = 1;
 
     left = calloc(2 * (size_t)size, sizeof *left);
     if (left == NULL || words == NULL || here == NULL)
         return false;
-    left[0] = left[1] = MPI_REQUEST_NULL;
     left_count = 2 * size;
-    for (int i = 2; i < left_count; i++)
-        pmpi.Irecv(&words[i], sizeof *words, MPI_BYTE, i / 2, TAG, comm, &left[i]);
+    for (int i = 1; i < size; i++)
+        here[i] = true;
+    if (several)
+        parts_find(here, size);
+    for (int i = 0; i < left_count; i++)
+        if (!here[i / 2])
+            left[i] = MPI_REQUEST_NULL;
+        else
+            pmpi.Irecv(&words[i], sizeof *words, MPI_BYTE, i / 2, tag, comm, &left[i]);
     for (int i = 1; i < size; i++) {
-        here[i] = wait_until(&left[2 * i], deadline);
+        known += here[i];
+        here[i] = here[i] && wait_until(&left[2 * i], deadline);
         heard += here[i];
-        v->agreed &= !here[i] || words[2 * i] == fingerprint();
+        v->agreed &= !here[i] || words[2 * i] == own;
     }
     v->together = heard == size;
     tell(comm, size, v, used, here);
     if (v->together)
         v->together = all_stay(comm, size, words, here);
-    else
+    else if (heard < known)
         say_silent(size);
+    if (v->together)
+        parts_end(size);
     free(here);
     return true; /* `words` stays: a late message must not find freed memory */
 }
@@ -161,8 +176,8 @@ static void follow(MPI_Comm comm, int rank, struct verdict *v)
     MPI_Request sent;
 
     hello = fingerprint();
-    pmpi.Irecv(&late, sizeof late, MPI_BYTE, 0, TAG, comm, &told);
-    pmpi.Isend(&hello, sizeof hello, MPI_BYTE, 0, TAG, comm, &sent);
+    pmpi.Irecv(&late, sizeof late, MPI_BYTE, 0, tag, comm, &told);
+    pmpi.Isend(&hello, sizeof hello, MPI_BYTE, 0, tag, comm, &sent);
     const bool heard = wait_until(&told, now_ns() + WAIT_NS + WAIT_NS / 4);
 
     pmpi.Request_free(&sent);
@@ -171,11 +186,11 @@ static void follow(MPI_Comm comm, int rank, struct verdict *v)
         return;
     }
     answer = heard ? STAYS : LEAVES;
-    pmpi.Isend(&answer, sizeof answer, MPI_BYTE, 0, TAG, comm, &sent);
+    pmpi.Isend(&answer, sizeof answer, MPI_BYTE, 0, tag, comm, &sent);
     pmpi.Request_free(&sent);
     if (heard) {
         *v = late;
-        pmpi.Irecv(&together, sizeof together, MPI_BYTE, 0, TAG, comm, &told);
+        pmpi.Irecv(&together, sizeof together, MPI_BYTE, 0, tag, comm, &told);
         wait_until(&told, INT64_MAX);
         v->together = together;
         return;
@@ -200,25 +215,53 @@ void join_end(void)
     left_count = 0;
 }
 
+/* Not the same number in each program, as the bound is the library's. */
+static void choose_tag(MPI_Comm comm)
+{
+    int *bound = NULL, found = 0;
+
+    if (pmpi.Comm_get_attr(comm, MPI_TAG_UB, &bound, &found) == MPI_SUCCESS && found &&
+        *bound > BELOW_BOUND)
+        tag = *bound - BELOW_BOUND;
+}
+
 /* Agrees on the folder among the members of a communicator; false: nothing is recorded. On
  * return recorder.options.partial says whether the members may communicate. */
-bool recorder_join(MPI_Comm comm, int rank, int size)
+bool recorder_join(MPI_Comm comm, int rank, int size, bool with_world)
 {
+    struct options *const o = &recorder.options;
     struct verdict v = {.together = 1, .agreed = 1};
+    const bool several = !o->partial && size > 1 && parts_several(with_world);
 
-    if (recorder.options.partial) {
+    if (o->partial || (several && (!with_world || (rank > 0 && !parts_leader())))) {
+        if (several && o->trace[0] == '\0')
+            o->trace = o->alone;
         make_folder(&v);
         v.together = 0;
-    } else if (rank == 0) {
-        make_folder(&v);
-        if (!lead(comm, size, &v))
-            v.recording = 0;
     } else {
-        follow(comm, rank, &v);
+        choose_tag(comm);
+        if (rank > 0)
+            follow(comm, rank, &v);
+        else {
+            make_folder(&v);
+            if (!lead(comm, size, several, &v))
+                v.recording = 0;
+        }
     }
-    recorder.options.partial = v.together == 0;
+    by_itself = several && v.together == 0;
+    o->partial = v.together == 0;
     recorder.agreed = v.agreed != 0;
     recorder.job = v.together != 0 ? v.job : job_of_folder(v.folder);
     memcpy(recorder.folder, v.folder, sizeof recorder.folder);
     return v.recording != 0;
+}
+
+/* After the start: what goes without saying where it was asked for. */
+void join_say(void)
+{
+    if (by_itself && recorder.speaks)
+        recorder_say(
+            "this launch has several parts, of which some may run without mpiprof: nothing "
+            "is sent between processes (clocks stay unsynchronised, nothing is switched); "
+            "if all run with it, give each of them --together");
 }

@@ -131,7 +131,7 @@ static bool start(MPI_Comm comm, bool sessions_only)
     recorder.sessions = sessions_only;
     pmpi.Comm_rank(comm, &rank);
     pmpi.Comm_size(comm, &size);
-    const bool recording = recorder_join(comm, rank, size);
+    const bool recording = recorder_join(comm, rank, size, !sessions_only);
 
     if (sessions_only) /* a program may disconnect its communicator, which waits for receives */
         join_end();
@@ -154,7 +154,10 @@ static bool start(MPI_Comm comm, bool sessions_only)
         file_note("%s", recorder.note);
     measure(comm, rank, &machine, &skipped);
     if (writes_meta(rank))
-        meta_write(!recorder.sessions, &machine, skipped.bytes != NULL ? skipped.bytes : "");
+        recorder.speaks =
+            meta_write(!sessions_only, &machine, skipped.bytes != NULL ? skipped.bytes : "") ||
+            !recorder.options.partial;
+    join_say();
     if (sessions_only && recorder.private != MPI_COMM_NULL)
         pmpi.Comm_free(&recorder.private);
     text_free(&machine);
@@ -263,7 +266,7 @@ void recorder_finalising(void)
     if (record_dropped() > 0 && !recorder.passive)
         recorder_say("rank %d: %llu calls are missing from the trace", recorder.rank,
                      (unsigned long long)record_dropped());
-    if (recorder.rank == 0 && !recorder.passive)
+    if (recorder.speaks && !recorder.passive)
         say_goodbye();
 }
 

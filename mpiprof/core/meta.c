@@ -75,7 +75,8 @@ bool meta_read(const char *path, struct text *t)
     return t->length > 0;
 }
 
-void meta_write(bool with_world, const struct text *machine, const char *skipped)
+/* Whether it was this process that has written it. */
+bool meta_write(bool with_world, const struct text *machine, const char *skipped)
 {
     const struct options *const o = &recorder.options;
     char path[PATH_BYTES + 16], stamp[32];
@@ -109,4 +110,5 @@ void meta_write(bool with_world, const struct text *machine, const char *skipped
         close(descriptor);
     }
     text_free(&t);
+    return descriptor >= 0;
 }

@@ -21,6 +21,7 @@ void recorder_options(void)
     const char *const python = text_option("MPIPROF_PYTHON_SITES", "auto");
 
     o->trace = text_option("MPIPROF_TRACE", "");
+    o->alone = text_option("MPIPROF_ALONE", "");
     o->program = text_option("MPIPROF_PROGRAM", program_invocation_short_name);
     o->base = text_option("MPIPROF_BASE", "mpiprof-trace");
     o->command = text_option("MPIPROF_COMMAND", "[]");
@@ -32,6 +33,8 @@ void recorder_options(void)
     o->stack = o->stack < 1 ? 1 : o->stack;
     o->summary = strcmp(text_option("MPIPROF_RECORD", "events"), "summary") == 0;
     o->partial = getenv("MPIPROF_PARTIAL") != NULL;
+    o->several = getenv("MPIPROF_PARTS") != NULL;
+    o->together = getenv("MPIPROF_TOGETHER") != NULL;
     o->quiet = getenv("MPIPROF_QUIET") != NULL;
     o->python = strcmp(python, "always") == 0  ? PYTHON_ALWAYS
                 : strcmp(python, "never") == 0 ? PYTHON_NEVER

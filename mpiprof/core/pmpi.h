@@ -14,6 +14,7 @@
     X(Comm_remote_group, (MPI_Comm, MPI_Group *))                                                  \
     X(Comm_split, (MPI_Comm, int, int, MPI_Comm *))                                                \
     X(Comm_free, (MPI_Comm *))                                                                     \
+    X(Comm_get_attr, (MPI_Comm, int, void *, int *))                                               \
     X(Comm_get_name, (MPI_Comm, char *, int *))                                                    \
     X(Group_size, (MPI_Group, int *))                                                              \
     X(Group_translate_ranks, (MPI_Group, int, const int *, MPI_Group, int *))                      \
@@ -57,7 +58,6 @@
     X(Barrier, (MPI_Comm))                                                                         \
     X(Comm_call_errhandler, (MPI_Comm, int))                                                       \
     X(Comm_create_group, (MPI_Comm, MPI_Group, int, MPI_Comm *))                                   \
-    X(Comm_get_attr, (MPI_Comm, int, void *, int *))                                               \
     X(Comm_set_errhandler, (MPI_Comm, MPI_Errhandler))                                             \
     X(Group_range_incl, (MPI_Group, int, int[][3], MPI_Group *))                                   \
     X(Group_union, (MPI_Group, MPI_Group, MPI_Group *))                                            \

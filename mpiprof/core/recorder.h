@@ -337,9 +337,11 @@ int64_t fingerprint(void);
 
 struct options {
     const char *trace, *base, *program, *command, *machine, *skip_packages, *version;
+    const char *alone; /* the trace folder of a process that can't be told any */
     unsigned sample;
     int stack;
     bool summary, partial, quiet;
+    bool several, together; /* parts of the launch: there are, and all of them record */
     enum { PYTHON_AUTO, PYTHON_ALWAYS, PYTHON_NEVER } python;
 };
 struct recorder {
@@ -352,6 +354,7 @@ struct recorder {
     bool agreed;         /* all ranks were given the same rules, and run the same recorder */
     bool sessions;       /* there are Sessions alone, without MPI_COMM_WORLD */
     bool passive;        /* this process never had files to write to */
+    bool speaks;         /* for all that write to this folder */
     atomic_int pending;  /* nonblocking and persistent operations not complete or freed */
     int rank, size;      /* in MPI_COMM_WORLD, or in mpi://WORLD under Sessions */
     uint64_t job;
@@ -376,9 +379,15 @@ const char *meta_library(void); /* meta.c: the library's name and version, one l
 void meta_now(char *stamp, size_t room);
 void meta_process(const char *host);
 bool meta_read(const char *path, struct text *t);
-void meta_write(bool with_world, const struct text *machine, const char *skipped);
-bool recorder_join(MPI_Comm comm, int rank, int size); /* join.c */
+bool meta_write(bool with_world, const struct text *machine, const char *skipped);
+bool recorder_join(MPI_Comm comm, int rank, int size, bool with_world); /* join.c */
+void join_say(void);
 void join_end(void);
+void parts_mark(void); /* parts.c; before MPI_Init */
+bool parts_several(bool with_world);
+void parts_find(bool *here, int size);
+bool parts_leader(void);
+void parts_end(int size);
 void recorder_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- the first steps of every wrapper */

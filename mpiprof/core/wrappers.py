@@ -226,8 +226,8 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
 
 
 LIFECYCLE_LINES = {
-    "MPI_Init": ["{call}", "recorder_initialised({error});"],
-    "MPI_Init_thread": ["{call}", "recorder_initialised({error});"],
+    "MPI_Init": ["parts_mark();", "{call}", "recorder_initialised({error});"],
+    "MPI_Init_thread": ["parts_mark();", "{call}", "recorder_initialised({error});"],
     "MPI_Finalize": ["recorder_finalising();", "{call}"],
     "MPI_Abort": ["recorder_aborting();", "{call}"],
     "MPI_Session_init": ["{call}", "recorder_session({error}, {session});"],

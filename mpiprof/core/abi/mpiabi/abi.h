@@ -39,10 +39,11 @@ typedef struct MPI_Status MPI_Status;
 
 enum {
     MPI_SUCCESS = 0,
-    MPI_TAG_UB = 501,
     MPI_PROC_NULL = -3,
     MPI_ROOT = -4,
     MPI_UNDEFINED = -32766,
+    MPI_TAG_UB = 501,
+    MPI_APPNUM = 505,
     MPI_COMBINER_NAMED = 101,
     MPI_CART = 211,
     MPI_GRAPH = 212,

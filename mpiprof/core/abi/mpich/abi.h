@@ -39,10 +39,11 @@ typedef struct MPI_Status MPI_Status;
 
 enum {
     MPI_SUCCESS = 0,
-    MPI_TAG_UB = 0x64400001,
     MPI_PROC_NULL = -1,
     MPI_ROOT = -3,
     MPI_UNDEFINED = -32766,
+    MPI_TAG_UB = 0x64400001,
+    MPI_APPNUM = 0x6440000d,
     MPI_COMBINER_NAMED = 1,
     MPI_GRAPH = 1,
     MPI_CART = 2,

@@ -66,11 +66,12 @@ extern struct predefined predefined;
 
 enum {
     MPI_SUCCESS = 0,
-    MPI_TAG_UB = 0,
     MPI_FT = 12, /* since 5.0 */
     MPI_PROC_NULL = -2,
     MPI_ROOT = -4,
     MPI_UNDEFINED = -32766,
+    MPI_TAG_UB = 0,
+    MPI_APPNUM = 4,
     MPI_COMBINER_NAMED = 0,
     MPI_CART = 1,
     MPI_GRAPH = 2,

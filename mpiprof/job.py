@@ -1,0 +1,122 @@
+"""What a process can know of the job that its launcher has started, before any of it runs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
+SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
+LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
+HYDRA_PROXY = "hydra_pmi_proxy"
+CONFIGURATION_FILES = ("-configfile", "--configfile")  # of mpiexec: a part a line
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of this machine: its command's name, and when it started, in ticks."""
+
+    pid: int
+    name: str
+    parent: int
+    started: str
+
+    @property
+    def key(self) -> str:
+        """What no other process of this machine has, since it was started."""
+        return f"{self.pid}.{self.started}"
+
+
+def _number(names: tuple[str, ...], environment: Mapping[str, str]) -> int | None:
+    found = (environment[name] for name in names if environment.get(name, "").isdigit())
+    return next((int(text) for text in found), None)
+
+
+def rank_in(environment: Mapping[str, str]) -> int | None:
+    """Return this process's rank as its launcher says it, None under no launcher."""
+    return _number(RANK_VARIABLES, environment)
+
+
+def ranks_in(environment: Mapping[str, str]) -> int | None:
+    """Return how many ranks this process's launcher has started, None where it doesn't say."""
+    if rank_in(environment) is None:
+        return None
+    return _number(SIZE_VARIABLES, environment)
+
+
+def job_in(environment: Mapping[str, str]) -> str | None:
+    """Return what all processes of this job, and of no other, find in their environment."""
+    if "PMIX_NAMESPACE" in environment:
+        return environment["PMIX_NAMESPACE"]
+    if "SLURM_JOB_ID" in environment:
+        return f"{environment['SLURM_JOB_ID']}.{environment.get('SLURM_STEP_ID', '0')}"
+    return None
+
+
+def process(pid: int) -> Process | None:
+    """Return what /proc says of a process, None where it says nothing."""
+    try:
+        before, _, after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+        fields = after.split()
+        return Process(pid, before.partition("(")[2], int(fields[1]), fields[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def ancestors() -> Iterator[Process]:
+    """Yield the process that started this one, the one that started that, and so on."""
+    found = process(os.getppid())
+    while found is not None and found.pid > 1:
+        yield found
+        found = process(found.parent)
+
+
+def _hydra() -> tuple[Process, Process | None] | None:
+    """Return Hydra's process on this node that has started this one, and its mpiexec, if here."""
+    line = iter(ancestors())
+    proxy = next((one for one in line if one.name == HYDRA_PROXY), None)
+    return None if proxy is None else (proxy, next(line, None))
+
+
+def _words(launchers: tuple[Process, Process | None] | None) -> list[str]:
+    """Return the command line of a mpiexec, nothing where it can't be seen."""
+    if launchers is None or launchers[1] is None:
+        return []
+    try:
+        line = Path(f"/proc/{launchers[1].pid}/cmdline").read_bytes()
+    except OSError:
+        return []
+    return os.fsdecode(line).split("\0")
+
+
+def parts_in(environment: Mapping[str, str]) -> int | None:
+    """Return how many parts the launch has, as all its processes know alike; None: not known.
+
+    Open MPI's launchers say it. Hydra does not, so its own words are looked at: on a job's only
+    node, as its mpiexec is there.
+    """
+    said = environment.get("OMPI_NUM_APP_CTX", "")
+    if said.isdigit():
+        return int(said)
+    size = ranks_in(environment)
+    if size is None or size != _number(LOCAL_SIZE_VARIABLES, environment):
+        return None
+    words = _words(_hydra())
+    if not words or "mpi" not in Path(words[0]).name:
+        return None
+    return 1 + words.count(":") + any(word in CONFIGURATION_FILES for word in words)
+
+
+def identity(environment: Mapping[str, str]) -> str:
+    """Return a name that all processes of this job have alike, on this node at least."""
+    job = job_in(environment)
+    if job is not None:
+        return job
+    if rank_in(environment) is None:
+        return f"{socket.gethostname()}-{os.getpid()}"
+    hydra = _hydra()
+    starter = hydra[0] if hydra is not None else process(os.getppid())
+    return f"{socket.gethostname()}-{starter.key if starter is not None else os.getppid()}"
