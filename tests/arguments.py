@@ -264,6 +264,23 @@ def wrong(function: Function, mpich: bool) -> Iterator[Case]:
             yield Case(f"{p.name} = {value}", function, {p.name: value}, who)
 
 
+def aliased(function: Function, mpich: bool) -> Iterator[Case]:
+    """One buffer for both sides. In a rooted operation only the root makes the call.
+
+    Open MPI looks at two operations; under the others it would go on and overwrite.
+    """
+    operation = function.operation
+    if operation.startswith("neighbor") or operation in ("barrier", "bcast"):
+        return
+    if not mpich and (operation not in ("reduce", "allreduce") or function.form != "blocking"):
+        return
+    who = "rank == 1" if operation in ROOTED else "1"
+    changes = {"sendbuf": "out + 2 * rank" if "gather" in operation else "out"}
+    if operation in SCATTERS:
+        changes = {"recvbuf": "in + 2"}
+    yield Case("one buffer", function, changes, who)
+
+
 def beyond_openmpi(case: Case) -> bool:
     """Return whether a case crashes or hangs under Open MPI 5 itself, or is accepted."""
     operation = case.function.operation
@@ -287,6 +304,7 @@ def cases(mpich: bool) -> Iterator[Case]:
             continue
         each = [Case("right", function, {}), *off_the_root(function), *in_place(function)]
         each += [*between_groups(function), *wrong(function, mpich)]
+        each += aliased(function, mpich)
         each.append(Case("right again", function, {}))
         yield from (case for case in each if mpich or not beyond_openmpi(case))
 

@@ -9,6 +9,13 @@
  * rank's messages. The first error is the call's result. Only where there is no memory for them
  * there is no going on, as in MPI itself.
  *
+ * Members may disagree on sizes. What is longer than this rank expects is truncated by the library.
+ * What is shorter is an error too, but where it is its sender's own and ends in this rank's OUT:
+ * then it is a message like any other. Wrong data is not passed on: what a rank sends of what has
+ * come, after an error, is a marker of another length, which is an error where it arrives. A rank
+ * whose own two sizes differ calls the operation off, where all depend on its data: it sends empty
+ * messages, whoever gets one does, too, and in the end all run the library's own.
+ *
  * Belongs to the calling thread; the memory is the thread's and is kept for the next call.
  */
 #include <stdlib.h>
@@ -26,8 +33,15 @@ struct queued { /* a round that has been generated */
     bool posted; /* its receives are */
 };
 
+struct pending {
+    MPI_Request request;
+    char *at;
+    int expected;  /* bytes; of a send 0 */
+    bool may_lack; /* of them some */
+};
+
 struct requests {
-    MPI_Request *list;
+    struct pending *list;
     int count, room;
 };
 
@@ -71,11 +85,11 @@ static int elements(const struct execution *e, int64_t bytes)
     return (int)(e->reduces ? bytes / e->unit : bytes);
 }
 
-static MPI_Request *request_new(struct requests *r)
+static struct pending *request_new(struct requests *r)
 {
     if (r->count == r->room) {
         const int room = r->room < 16 ? 16 : 2 * r->room;
-        MPI_Request *const list = realloc(r->list, sizeof *list * (size_t)room);
+        struct pending *const list = realloc(r->list, sizeof *list * (size_t)room);
 
         if (list == NULL)
             abort();
@@ -85,6 +99,32 @@ static MPI_Request *request_new(struct requests *r)
     return &r->list[r->count++];
 }
 
+/* A message in place of one of `length` bytes: of no bytes, or of a wrong number of them. */
+static int post_marker(struct execution *e, int64_t length, int peer, MPI_Request *request)
+{
+    static const char marker[2];
+    const int bytes = e->called_off ? 0 : length == 1 ? 2 : 1;
+
+    return pmpi.Isend(marker, bytes, MPI_BYTE, peer, e->tag, e->comm, request);
+}
+
+/* Whether a step would send what it must not. */
+static bool is_marked(const struct execution *e, const struct step *s)
+{
+    return s->length > 0 && (e->called_off || (e->error != MPI_SUCCESS && !e->algorithm->direct &&
+                                               s->buffer != BUFFER_IN));
+}
+
+/* Whether fewer bytes than this rank expects are right as far as they go. */
+static bool may_lack(const struct execution *e, const struct step *s)
+{
+    const int operation = e->call->operation;
+
+    return s->buffer == BUFFER_OUT &&
+           (e->algorithm->direct ||
+            ((operation == OP_gather || operation == OP_scatter) && s->length == e->problem.bytes));
+}
+
 static void post(struct execution *e, const struct step *s, struct requests *r)
 {
     const int peer = s->peer + (s->flags & STEP_REMOTE ? e->remote_first : e->own_first);
@@ -92,13 +132,20 @@ static void post(struct execution *e, const struct step *s, struct requests *r)
 
     do {
         const int64_t part = chunk_of(e, s->length - done);
-        MPI_Request *const request = request_new(r);
+        struct pending *const p = request_new(r);
         char *const at = address(e, s->buffer, s->offset + done);
-        const int error =
-            s->kind == STEP_SEND
-                ? pmpi.Isend(at, elements(e, part), e->type, peer, e->tag, e->comm, request)
-                : pmpi.Irecv(at, elements(e, part), e->type, peer, e->tag, e->comm, request);
+        const int count = elements(e, part);
+        int error;
 
+        p->at = at;
+        p->expected = s->kind == STEP_SEND ? 0 : (int)part;
+        p->may_lack = may_lack(e, s);
+        if (s->kind == STEP_RECEIVE)
+            error = pmpi.Irecv(at, count, e->type, peer, e->tag, e->comm, &p->request);
+        else if (is_marked(e, s))
+            error = post_marker(e, part, peer, &p->request);
+        else
+            error = pmpi.Isend(at, count, e->type, peer, e->tag, e->comm, &p->request);
         if (error != MPI_SUCCESS)
             r->count--;
         execution_note(e, error);
@@ -114,10 +161,33 @@ static void post_all(struct execution *e, const struct round *round, enum step_k
             post(e, &round->steps[i], r);
 }
 
+/* What has come in place of the bytes that were expected. One byte may be a marker. */
+static void note_length(struct execution *e, const struct pending *p, const MPI_Status *status)
+{
+    int bytes = 0;
+
+    pmpi.Get_count(status, MPI_BYTE, &bytes);
+    if (bytes == p->expected)
+        return;
+    if (bytes == 0)
+        e->called_off = true;
+    else if (p->may_lack && (bytes > 1 || e->algorithm->direct))
+        stage_lacks(e, p->at + bytes, p->expected - bytes);
+    else
+        execution_note(e, MPI_ERR_OTHER);
+}
+
 static void wait_all(struct execution *e, struct requests *r)
 {
-    for (int i = 0; i < r->count; i++)
-        execution_note(e, pmpi.Wait(&r->list[i], MPI_STATUS_IGNORE));
+    for (int i = 0; i < r->count; i++) {
+        struct pending *const p = &r->list[i];
+        MPI_Status status;
+        const int error = pmpi.Wait(&p->request, &status);
+
+        execution_note(e, error);
+        if (error == MPI_SUCCESS && p->expected > 0)
+            note_length(e, p, &status);
+    }
     r->count = 0;
 }
 
@@ -158,6 +228,8 @@ static void reduce(struct execution *e, const struct step *s, char *target, char
 
 static void local_step(struct execution *e, const struct step *s)
 {
+    if (e->called_off) /* this rank's buffers may be shorter than the schedule's */
+        return;
     for (int64_t done = 0, part; done < s->length; done += part) {
         char *const target = address(e, s->buffer, s->offset + done);
         char *const source = address(e, s->source, s->source_offset + done);

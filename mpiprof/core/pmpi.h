@@ -55,16 +55,22 @@
 /* For switching; where one is missing, there is none. */
 #define PMPI_SWITCHING(X)                                                                          \
     X(Allreduce, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm))                      \
+    X(Alltoall, (const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm))            \
     X(Barrier, (MPI_Comm))                                                                         \
     X(Comm_call_errhandler, (MPI_Comm, int))                                                       \
     X(Comm_create_group, (MPI_Comm, MPI_Group, int, MPI_Comm *))                                   \
     X(Comm_set_errhandler, (MPI_Comm, MPI_Errhandler))                                             \
     X(Group_range_incl, (MPI_Group, int, int[][3], MPI_Group *))                                   \
     X(Group_union, (MPI_Group, MPI_Group, MPI_Group *))                                            \
+    X(Gather, (const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm))         \
+    X(Get_count, (const MPI_Status *, MPI_Datatype, int *))                                        \
     X(Iallreduce, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request *))      \
     X(Op_create, (void (*)(void *, void *, int *, MPI_Datatype *), int, MPI_Op *))                 \
     X(Op_free, (MPI_Op *))                                                                         \
     X(Pack, (const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm))                       \
+    X(Reduce, (const void *, void *, int, MPI_Datatype, MPI_Op, int, MPI_Comm))                    \
+    X(Reduce_scatter_block, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm))           \
+    X(Scatter, (const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm))        \
     X(Unpack, (const void *, int, int *, void *, int, MPI_Datatype, MPI_Comm))                     \
     X(Type_commit, (MPI_Datatype *))                                                               \
     X(Type_contiguous, (int, MPI_Datatype, MPI_Datatype *))                                        \

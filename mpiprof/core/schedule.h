@@ -73,6 +73,7 @@ struct algorithm {
     const char *operation, *name;
     bool inter;        /* for inter-communicators */
     bool keeps_order;  /* reductions: operands in rank order, so any operation will do */
+    bool direct;       /* every message is its sender's own and ends in its receiver's OUT */
     bool needs_counts; /* allgatherv on inter-communicators, where a rank knows of its own group
                           only its own count: the executor first allgathers those in the group,
                           8 bytes each, and they stand in problem->counts */

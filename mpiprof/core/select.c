@@ -37,6 +37,11 @@ int64_t argument_count(const struct arguments *a, const void *counts, size_t i)
     return a->large ? ((const MPI_Count *)counts)[i] : ((const int *)counts)[i];
 }
 
+int64_t argument_displacement(const struct arguments *a, const void *displs, size_t i)
+{
+    return a->large ? ((const MPI_Aint *)displs)[i] : ((const int *)displs)[i];
+}
+
 MPI_Op argument_op(const struct arguments *a)
 {
 #ifdef MPIPROF_FORTRAN
@@ -351,7 +356,32 @@ static const struct algorithm *choose(struct execution *e, const char **label)
 
 /* ---- a call */
 
-static void run(struct execution *e)
+/* Whether all members depend on what this one sends, so that all hear when it calls it off. An
+ * empty block is not heard of. */
+static bool may_be_called_off(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+    const int operation = e->call->operation;
+
+    if (operation == OP_allgatherv)
+        return p->counts[e->call->comm->rank] > 0;
+    for (int i = 0; operation == OP_alltoallv && i < p->size; i++)
+        if (p->counts[i] == 0 || p->remote_counts[i] == 0)
+            return false;
+    return e->call->root == ROOT_NONE;
+}
+
+/* Of what this rank sends to itself; a root's is sent by the library (stage.c). */
+static bool longer_than_expected(const struct execution *e)
+{
+    struct own_sides own;
+
+    return e->call->root == ROOT_NONE && own_sides(e->call, e->arguments, &own) &&
+           own.sent.bytes > own.received.bytes;
+}
+
+/* False: the call is to run on the library's own, on all members. */
+static bool run(struct execution *e)
 {
     const struct communicator *const k = e->call->comm;
 
@@ -367,10 +397,14 @@ static void run(struct execution *e)
                        scratch_take(SCRATCH_OWN, k->size * (int64_t)sizeof(int64_t)));
     if (!schedule_prepare(e->algorithm, &e->context, &e->problem, k->rank))
         abort(); /* out of memory, where the other members are under way */
+    e->called_off = e->own_differs && may_be_called_off(e);
     stage_begin(e);
     execute(e);
+    if (e->own_differs && !e->called_off && longer_than_expected(e))
+        execution_note(e, MPI_ERR_TRUNCATE);
     stage_end(e);
     schedule_free(&e->context);
+    return !e->called_off;
 }
 
 /* An operation that is not switched, but whose statistics are wanted: when the library has accepted
@@ -433,8 +467,10 @@ bool switch_run(struct call *c, const struct arguments *a, int *error)
     e.algorithm = choose(&e, &label);
     if (e.algorithm == NULL || !private_ready(k, c->handle) || (e.reduces && !may_reduce(k)))
         return false;
+    e.own_differs = own_sizes_differ(c, a);
+    if (!run(&e))
+        return false;
     c->algorithm = label;
-    run(&e);
     atomic_fetch_add(&switched_calls, 1);
     *error = e.error;
     if (*error != MPI_SUCCESS) /* the user's handler is asked, as the library would have */

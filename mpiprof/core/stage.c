@@ -19,7 +19,7 @@ enum { ALIGNMENT = 16 };
 static _Thread_local struct {
     char *bytes;
     int64_t room;
-} memory[3];
+} memory[4];
 static _Thread_local struct {
     int64_t *counts;
     int room;
@@ -29,7 +29,7 @@ static pthread_key_t key;
 static void release(void *unused)
 {
     (void)unused;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         free(memory[i].bytes);
     for (int i = 0; i < 2; i++)
         free(kept[i].counts);
@@ -95,11 +95,6 @@ struct blocks {
     const struct side *side;
 };
 
-static int64_t displacement(const struct arguments *a, const void *displs, int i)
-{
-    return a->large ? ((const MPI_Aint *)displs)[i] : ((const int *)displs)[i];
-}
-
 static int64_t block_count(const struct arguments *a, const struct blocks *b, int i)
 {
     return b->v ? argument_count(a, b->side->counts, (size_t)i)
@@ -108,8 +103,8 @@ static int64_t block_count(const struct arguments *a, const struct blocks *b, in
 
 static char *block_at(const struct arguments *a, const struct blocks *b, int i, int64_t extent)
 {
-    const int64_t elements =
-        b->v ? displacement(a, b->side->displs, i) : i * argument_count(a, b->side->count, 0);
+    const int64_t elements = b->v ? argument_displacement(a, b->side->displs, (size_t)i)
+                                  : i * argument_count(a, b->side->count, 0);
 
     return b->base + elements * extent;
 }
@@ -124,7 +119,7 @@ static bool direct(const struct arguments *a, const struct blocks *b, const stru
     for (int i = 0; b->v && i < b->count; i++) {
         const int64_t count = block_count(a, b, i);
 
-        if (count > 0 && displacement(a, b->side->displs, i) != next)
+        if (count > 0 && argument_displacement(a, b->side->displs, (size_t)i) != next)
             return false;
         next += count;
     }
@@ -278,17 +273,60 @@ static void stage_out(struct execution *e, const struct sides *s, int64_t own)
         move_block(e, b, e->call->comm->rank, e->buffers[SCRATCH_OUT] + own, true);
 }
 
+/* Of a root whose two sizes differ: what it sends itself stays out of the schedule, which gets in
+ * its place what the own block held before, or memory that nobody reads. */
+static void stage_apart(struct execution *e, const struct sides *s)
+{
+    const int rank = e->call->comm->rank;
+    const bool gathers = s->in.count == 1;
+    struct own_sides own;
+
+    own_sides(e->call, e->arguments, &own);
+    const int64_t bytes = gathers ? own.received.bytes : own.sent.bytes;
+    const int which = gathers ? SCRATCH_IN : SCRATCH_OUT;
+    char *const instead = scratch_take(which, bytes);
+
+    if (instead == NULL)
+        abort(); /* the other members are under way */
+    if (gathers)
+        move_block(e, &s->out, rank, instead, true);
+    e->buffers[which] = instead;
+}
+
+/* A part of OUT has not come: the user's own stays there. */
+void stage_lacks(struct execution *e, char *at, int64_t length)
+{
+    const struct sides s = sides_of(e);
+
+    if (!e->unpack)
+        return;
+    if (e->before == NULL) {
+        char *const room = scratch_take(SCRATCH_BEFORE, packed_bytes(e, &s.out));
+
+        if (room != NULL)
+            move_blocks(e, &s.out, room, true);
+        e->before = room;
+    }
+    if (e->before != NULL)
+        memcpy(at, e->before + (at - e->buffers[SCRATCH_OUT]), (size_t)length);
+    else
+        execution_note(e, MPI_ERR_OTHER);
+}
+
 static void stage_movement(struct execution *e)
 {
     const struct sides s = sides_of(e);
     const int64_t own = s.in_is_part || s.out_is_part ? own_offset(e) : 0;
+    const bool apart = e->own_differs && e->call->root != ROOT_NONE;
 
     if (s.in_is_out)
         stage_in(e, &s.out, true); /* what is overwritten must be sent first */
-    else if (s.has_in && !s.in_is_part)
+    else if (s.has_in && !s.in_is_part && !(apart && s.in.count == 1))
         stage_in(e, &s.in, false);
-    if (s.has_out && !s.out_is_part)
+    if (s.has_out && !s.out_is_part && !(apart && s.out.count == 1))
         stage_out(e, &s, own);
+    if (apart)
+        stage_apart(e, &s);
     if (s.in_is_part)
         e->buffers[SCRATCH_IN] = e->buffers[SCRATCH_OUT] + own;
     if (s.out_is_part)
@@ -343,7 +381,7 @@ static void stage_reduction(struct execution *e)
     const bool in_place = gets && argument_in_place(a, a->sendbuf);
 
     e->buffers[SCRATCH_OUT] = gets ? mutable(a->recvbuf) : NULL;
-    if (!in_place) {
+    if (!in_place && !(gets && a->sendbuf == a->recvbuf)) { /* some libraries accept that */
         e->buffers[SCRATCH_IN] = mutable(a->sendbuf);
     } else if (operation == OP_reduce_scatter || operation == OP_reduce_scatter_block) {
         keep_vector(e, mutable(a->recvbuf));
@@ -368,11 +406,23 @@ void stage_begin(struct execution *e)
         abort();
 }
 
-/* Gives the user what was staged. */
+/* Gives the user what was staged; of a call that was called off, what was overwritten. */
 void stage_end(struct execution *e)
 {
-    const struct sides s = e->unpack ? sides_of(e) : (struct sides){0};
+    const bool movement = !e->reduces && e->call->operation != OP_barrier;
+    const struct sides s = movement ? sides_of(e) : (struct sides){0};
 
+    if (e->called_off) {
+        if (s.in_is_out)
+            move_blocks(e, &s.out, e->buffers[SCRATCH_IN], false);
+        return;
+    }
     if (e->unpack)
         move_blocks(e, &s.out, e->buffers[SCRATCH_OUT], false);
+    if (e->own_differs && e->call->root != ROOT_NONE) {
+        struct own_sides own;
+
+        own_sides(e->call, e->arguments, &own);
+        execution_note(e, own_block_pass(e->call->operation, &own));
+    }
 }

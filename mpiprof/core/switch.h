@@ -34,6 +34,9 @@ struct execution {
     bool unpack;          /* OUT is staged */
     bool joined;          /* IN is a part of OUT: */
     int64_t in_at;        /* where in OUT it begins */
+    bool own_differs;     /* sizes do, of what this rank sends to itself and expects */
+    const char *before;   /* what OUT was, packed, where not all of it comes */
+    bool called_off;      /* all members will know, and run the library's own */
     int error;            /* the first */
 };
 
@@ -148,6 +151,17 @@ void valid_start(void);
 void valid_end(void);
 bool valid_asks(void);
 bool arguments_valid(const struct call *c, const struct arguments *a);
+struct own_block { /* what a rank sends to itself, or gets from itself */
+    char *at;
+    MPI_Datatype type;
+    int64_t count, before, bytes; /* elements, those before it in the buffer, of the signature */
+};
+struct own_sides {
+    struct own_block sent, received;
+};
+bool own_sides(const struct call *c, const struct arguments *a, struct own_sides *own);
+bool own_sizes_differ(const struct call *c, const struct arguments *a);
+int own_block_pass(int operation, const struct own_sides *own);
 bool is_reduction(int operation);
 
 /* ---- select.c, stage.c, execute.c */
@@ -165,10 +179,11 @@ struct type_facts {
     bool named; /* a predefined type */
 };
 
-enum { SCRATCH_IN, SCRATCH_OUT, SCRATCH_OWN };
+enum { SCRATCH_IN, SCRATCH_OUT, SCRATCH_OWN, SCRATCH_BEFORE };
 void stage_start(void);
 void stage_begin(struct execution *e);
 void stage_end(struct execution *e);
+void stage_lacks(struct execution *e, char *at, int64_t length);
 struct type_facts type_facts(MPI_Datatype type);
 void *scratch_take(int which, int64_t bytes);
 void execute(struct execution *e);
@@ -179,5 +194,6 @@ void execution_copy(struct execution *e, char *to, char *from, int64_t length);
 
 MPI_Datatype argument_type(const struct arguments *a, const void *types, size_t i);
 int64_t argument_count(const struct arguments *a, const void *counts, size_t i);
+int64_t argument_displacement(const struct arguments *a, const void *displs, size_t i);
 int64_t *scratch_counts(int which, int members);
 MPI_Op argument_op(const struct arguments *a);

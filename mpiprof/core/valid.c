@@ -9,15 +9,34 @@
  * Threads: any; the table is read without locks, the library asked by one at a time. The
  * communicator is made in MPI_Init and freed in MPI_Finalize.
  */
+#include <limits.h>
 #include <pthread.h>
 
 #include "switch.h"
 
 static MPI_Comm alone;  /* MPI_COMM_NULL: under Sessions there is no MPI_COMM_SELF */
 static struct map good; /* predefined types, and predefined operations with them */
+static struct {         /* what the library refuses before its first message: */
+    bool aliases;       /* one buffer for both sides, in any operation */
+    bool operands;      /* the same in reduce and allreduce alone */
+    bool own_sizes;     /* alltoall(v): sizes that differ between a rank and itself */
+} refuses;
 /* One thread uses it at a time. Not recorder.lock: a library may run an operation of the program's
  * meanwhile, which may wait for Python's lock, whose owner may wait for recorder.lock. */
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+
+/* Asked of calls that are wrong: it depends on release and settings (mpi_param_check,
+ * MPIR_CVAR_COLL_ALIAS_CHECK). Less is sent than is expected: only who compares at once minds. */
+static void ask_what_is_refused(void)
+{
+    int64_t one = 0, two[2] = {0};
+
+    refuses.aliases =
+        pmpi.Reduce_scatter_block(&one, &one, 1, MPI_INT64_T, MPI_MAX, alone) != MPI_SUCCESS;
+    refuses.operands = pmpi.Reduce(&one, &one, 1, MPI_INT64_T, MPI_MAX, 0, alone) != MPI_SUCCESS;
+    refuses.own_sizes =
+        pmpi.Alltoall(&one, 1, MPI_INT64_T, two, 2, MPI_INT64_T, alone) != MPI_SUCCESS;
+}
 
 void valid_start(void)
 {
@@ -25,8 +44,10 @@ void valid_start(void)
 
     alone = MPI_COMM_NULL;
     pmpi.Initialized(&initialised);
-    if (initialised && pmpi.Comm_split(MPI_COMM_SELF, 0, 0, &alone) == MPI_SUCCESS)
-        pmpi.Comm_set_errhandler(alone, MPI_ERRORS_RETURN);
+    if (!initialised || pmpi.Comm_split(MPI_COMM_SELF, 0, 0, &alone) != MPI_SUCCESS)
+        return;
+    pmpi.Comm_set_errhandler(alone, MPI_ERRORS_RETURN);
+    ask_what_is_refused();
 }
 
 void valid_end(void)
@@ -102,26 +123,152 @@ static bool operation_valid(MPI_Op op, MPI_Datatype type)
 
 /* ---- buffers */
 
+static bool is_v(const struct side *s)
+{
+    return s->count == NULL;
+}
+
+/* Without an address MPI_BOTTOM is meant: of a type with absolute addresses, or of blocks that are
+ * not at 0. */
+static bool is_somewhere(const struct arguments *a, const struct side *s, int members)
+{
+    const struct type_facts f = type_facts(argument_type(a, s->type, 0));
+
+    if (f.size == 0 || (!f.named && f.true_lower != 0))
+        return true;
+    if (!is_v(s) || s->displs == NULL)
+        return false;
+    for (size_t i = 0; i < (size_t)members; i++)
+        if (argument_count(a, s->counts, i) > 0 && argument_displacement(a, s->displs, i) == 0)
+            return false;
+    return true;
+}
+
 static bool side_valid(const struct arguments *a, const struct side *s, const void *buffer,
                        int members)
 {
-    int64_t elements = s->count != NULL ? argument_count(a, s->count, 0) : 0;
-
-    if (elements < 0 || (s->type != NULL && !type_valid(argument_type(a, s->type, 0))))
+    if (s->type == NULL) /* a barrier's */
+        return true;
+    if ((is_v(s) && s->counts == NULL) || !type_valid(argument_type(a, s->type, 0)))
         return false;
-    for (int i = 0; s->counts != NULL && i < members; i++) {
-        const int64_t count = argument_count(a, s->counts, (size_t)i);
+    int64_t elements = is_v(s) ? 0 : argument_count(a, s->count, 0);
+
+    if (elements < 0)
+        return false;
+    for (size_t i = 0; is_v(s) && i < (size_t)members; i++) {
+        const int64_t count = argument_count(a, s->counts, i);
 
         if (count < 0)
             return false;
         elements += count;
     }
-    if (s->type == NULL || elements == 0)
-        return true;
-    const struct type_facts f = type_facts(argument_type(a, s->type, 0));
+    return elements == 0 || buffer != NULL || is_somewhere(a, s, members);
+}
 
-    /* A derived type may have absolute addresses, with MPI_BOTTOM as buffer, which is NULL. */
-    return buffer != NULL || !f.named || f.size == 0;
+/* ---- both sides against each other */
+
+static struct own_block block_of(const struct arguments *a, const struct side *s,
+                                 const void *buffer, int i)
+{
+    struct own_block b = {.type = argument_type(a, s->type, 0)};
+    const struct type_facts f = type_facts(b.type);
+
+    b.count = is_v(s) ? argument_count(a, s->counts, (size_t)i) : argument_count(a, s->count, 0);
+    b.before = is_v(s) ? argument_displacement(a, s->displs, (size_t)i) : i * b.count;
+    b.at = (char *)(uintptr_t)buffer + b.before * f.extent;
+    b.bytes = b.count * f.size;
+    return b;
+}
+
+/* False: this rank has not both sides. */
+bool own_sides(const struct call *c, const struct arguments *a, struct own_sides *own)
+{
+    const struct communicator *const k = c->comm;
+    const int operation = c->operation;
+    const bool gathers = operation == OP_gather || operation == OP_gatherv;
+    const bool scatters = operation == OP_scatter || operation == OP_scatterv;
+    const bool all = operation == OP_alltoall || operation == OP_alltoallv;
+
+    if (k->inter || argument_in_place(a, a->sendbuf) || argument_in_place(a, a->recvbuf) ||
+        !(all || ((gathers || scatters) && c->root == k->rank) || operation == OP_allgather ||
+          operation == OP_allgatherv))
+        return false;
+    own->sent = block_of(a, &a->send, a->sendbuf, all || scatters ? k->rank : 0);
+    own->received = block_of(a, &a->recv, a->recvbuf, scatters ? 0 : k->rank);
+    return true;
+}
+
+/* As MPICH sees it: the same type, as many elements, and the same place, the own block's as of a
+ * type without gaps. */
+static bool blocks_aliased(const struct call *c, const struct arguments *a)
+{
+    struct own_sides own;
+
+    if (!own_sides(c, a, &own) || own.sent.type != own.received.type)
+        return false;
+    if (c->operation == OP_alltoallv)
+        return a->sendbuf == a->recvbuf && a->send.counts == a->recv.counts;
+    if (own.sent.count == 0 || own.received.count == 0 ||
+        (!is_v(&a->send) && !is_v(&a->recv) && own.sent.count != own.received.count))
+        return false;
+    if (c->operation == OP_alltoall)
+        return a->sendbuf == a->recvbuf;
+    const int64_t gap = type_facts(own.sent.type).extent - type_facts(own.sent.type).size;
+
+    return own.sent.at - own.sent.before * gap == own.received.at - own.received.before * gap;
+}
+
+static bool operands_aliased(const struct call *c, const struct arguments *a)
+{
+    if (a->sendbuf != a->recvbuf || (c->operation == OP_reduce && c->root != c->comm->rank))
+        return false;
+    if (a->recv.counts != NULL) { /* reduce_scatter */
+        int64_t elements = 0;
+
+        for (size_t i = 0; i < (size_t)c->comm->size; i++)
+            elements += argument_count(a, a->recv.counts, i);
+        return refuses.aliases && elements > 0;
+    }
+    const int64_t elements =
+        argument_count(a, a->recv.count != NULL ? a->recv.count : a->send.count, 0);
+
+    if (refuses.aliases)
+        return elements > 0;
+    /* Open MPI */
+    return refuses.operands &&
+           ((c->operation == OP_reduce && elements > 0) ||
+            (c->operation == OP_allreduce && elements > 1 && a->sendbuf != NULL));
+}
+
+static bool sizes_differ_at_once(const struct call *c, const struct arguments *a)
+{
+    return refuses.own_sizes && (c->operation == OP_alltoall || c->operation == OP_alltoallv) &&
+           own_sizes_differ(c, a);
+}
+
+bool own_sizes_differ(const struct call *c, const struct arguments *a)
+{
+    struct own_sides own;
+
+    return own_sides(c, a, &own) && own.sent.bytes != own.received.bytes;
+}
+
+/* A root's block for itself, where the sizes differ: what is passed, and whether that is an error,
+ * is the library's affair. */
+int own_block_pass(int operation, const struct own_sides *own)
+{
+    const struct own_block *const s = &own->sent, *const r = &own->received;
+
+    if (alone == MPI_COMM_NULL || s->count > INT_MAX || r->count > INT_MAX)
+        return s->bytes > r->bytes ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;
+    int (*const pass)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm) =
+        operation == OP_gather || operation == OP_gatherv ? pmpi.Gather : pmpi.Scatter;
+
+    pthread_mutex_lock(&asking);
+    const int error = pass(s->at, (int)s->count, s->type, r->at, (int)r->count, r->type, 0, alone);
+
+    pthread_mutex_unlock(&asking);
+    return error;
 }
 
 bool arguments_valid(const struct call *c, const struct arguments *a)
@@ -146,10 +293,19 @@ bool arguments_valid(const struct call *c, const struct arguments *a)
 
         vector.count = a->recv.count != NULL ? a->recv.count : a->send.count;
         vector.type = a->send.type;
+        const bool no_share = operation == OP_reduce_scatter && a->recv.counts != NULL &&
+                              argument_count(a, a->recv.counts, (size_t)k->rank) == 0;
+
         return (in || side_valid(a, &vector, a->sendbuf, members)) &&
-               (!gets || side_valid(a, &vector, a->recvbuf, members)) &&
-               operation_valid(argument_op(a), argument_type(a, vector.type, 0));
+               (!gets || no_share || side_valid(a, &vector, a->recvbuf, members)) &&
+               operation_valid(argument_op(a), argument_type(a, vector.type, 0)) &&
+               !operands_aliased(c, a);
     }
+    if ((sends && !in && a->send.counts != NULL && a->send.displs == NULL) ||
+        (gets && a->recv.counts != NULL && a->recv.displs == NULL))
+        return false;
     return (!sends || in || side_valid(a, &a->send, a->sendbuf, members)) &&
-           (!gets || out || operation == OP_bcast || side_valid(a, &a->recv, a->recvbuf, members));
+           (!gets || out || operation == OP_bcast ||
+            side_valid(a, &a->recv, a->recvbuf, members)) &&
+           !(refuses.aliases && blocks_aliased(c, a)) && !sizes_differ_at_once(c, a);
 }

@@ -53,6 +53,7 @@ const struct algorithm algorithm_alltoall_simple = {
     .name = "simple",
     .cost = "(p-1)(alpha + m beta), one round",
     .source = "Faraj et al. 2008, Section 6",
+    .direct = true,
     .rounds = one,
     .round = simple_round,
 };
@@ -90,6 +91,7 @@ const struct algorithm algorithm_alltoall_ring = {
     .name = "ring",
     .cost = "(p-1)(alpha + m beta)",
     .source = "Faraj et al. 2008, Section 6",
+    .direct = true,
     .rounds = size_rounds,
     .round = ring_round,
 };
@@ -101,6 +103,7 @@ const struct algorithm algorithm_alltoall_pair = {
     .cost = "(p-1)(alpha + m beta)",
     .source = "Faraj et al. 2008, Section 6",
     .applies = power_of_two,
+    .direct = true,
     .rounds = size_rounds,
     .round = pair_round,
 };
@@ -126,6 +129,7 @@ const struct algorithm algorithm_alltoall_ring_one_barrier = {
     .name = "ring_one_barrier",
     .cost = "barrier + (p-1)(alpha + m beta)",
     .source = "Faraj et al. 2008, Section 7.1",
+    .direct = true,
     .rounds = size_rounds,
     .round = ring_one_barrier_round,
 };
@@ -137,6 +141,7 @@ const struct algorithm algorithm_alltoall_pair_one_barrier = {
     .cost = "barrier + (p-1)(alpha + m beta)",
     .source = "Faraj et al. 2008, Section 7.1",
     .applies = power_of_two,
+    .direct = true,
     .rounds = size_rounds,
     .round = pair_one_barrier_round,
 };
@@ -176,6 +181,7 @@ const struct algorithm algorithm_alltoall_ring_light_barrier = {
     .name = "ring_light_barrier",
     .cost = "(p-1)(2 alpha + m beta)",
     .source = "Faraj et al. 2008, Section 7.1",
+    .direct = true,
     .rounds = light_rounds,
     .round = ring_light_barrier_round,
 };
@@ -187,6 +193,7 @@ const struct algorithm algorithm_alltoall_pair_light_barrier = {
     .cost = "(p-1)(2 alpha + m beta)",
     .source = "Faraj et al. 2008, Section 7.1",
     .applies = power_of_two,
+    .direct = true,
     .rounds = light_rounds,
     .round = pair_light_barrier_round,
 };

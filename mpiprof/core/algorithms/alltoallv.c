@@ -41,8 +41,11 @@ static void own_block(const struct context *c, struct round *out)
 {
     const int64_t *const sends = c->table, *const receives = c->table + c->size + 1;
 
+    const int64_t sent = sends[c->rank + 1] - sends[c->rank];
+    const int64_t room = receives[c->rank + 1] - receives[c->rank]; /* less in a wrong program */
+
     emit_copy(out, BUFFER_OUT, receives[c->rank], BUFFER_IN, sends[c->rank],
-              sends[c->rank + 1] - sends[c->rank]);
+              sent < room ? sent : room);
 }
 
 /* ---- simple */
@@ -67,6 +70,7 @@ const struct algorithm algorithm_alltoallv_simple = {
     .cost = "(p-1)(alpha + m beta), one round",
     .source = "Faraj et al. 2008, Section 6",
     .prepare = blocks_prepare,
+    .direct = true,
     .rounds = one,
     .round = simple_round,
 };
@@ -99,6 +103,7 @@ const struct algorithm algorithm_alltoallv_ring = {
     .cost = "(p-1)(alpha + m beta)",
     .source = "Faraj et al. 2008, Section 6",
     .prepare = blocks_prepare,
+    .direct = true,
     .rounds = size_rounds,
     .round = ring_round,
 };
@@ -109,6 +114,7 @@ const struct algorithm algorithm_alltoallv_ring_one_barrier = {
     .cost = "barrier + (p-1)(alpha + m beta)",
     .source = "Faraj et al. 2008, Section 7.1",
     .prepare = blocks_prepare,
+    .direct = true,
     .rounds = size_rounds,
     .round = ring_one_barrier_round,
 };
@@ -139,6 +145,7 @@ const struct algorithm algorithm_alltoallv_ring_light_barrier = {
     .cost = "(p-1)(2 alpha + m beta)",
     .source = "Faraj et al. 2008, Section 7.1",
     .prepare = blocks_prepare,
+    .direct = true,
     .rounds = light_rounds,
     .round = ring_light_barrier_round,
 };

@@ -47,6 +47,7 @@ const struct algorithm algorithm_scatter_linear = {
     .name = "linear",
     .cost = "(p-1)(alpha + m beta), one round",
     .source = "folklore",
+    .direct = true,
     .rounds = one,
     .round = linear_round,
 };
@@ -56,6 +57,7 @@ const struct algorithm algorithm_scatterv_linear = {
     .name = "linear",
     .cost = "(p-1) alpha + (m - m_root) beta, one round",
     .source = "folklore",
+    .direct = true,
     .rounds = one,
     .round = linear_round,
 };

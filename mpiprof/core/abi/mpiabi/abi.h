@@ -15,7 +15,9 @@ typedef struct MPI_ABI_Session *MPI_Session;
 typedef int MPI_Fint;
 typedef intptr_t MPI_Aint;
 typedef int64_t MPI_Count;
-typedef struct MPI_Status MPI_Status;
+typedef struct MPI_Status {
+    int64_t opaque[4]; /* as large as any library's */
+} MPI_Status;
 
 #define ABI_NAME "mpiabi"
 #define MPI_COMM_NULL ((MPI_Comm)0x100)
@@ -58,6 +60,8 @@ enum {
     MPI_ERR_OP = 10,
     MPI_ERR_TOPOLOGY = 11,
     MPI_ERR_ARG = 13,
+    MPI_ERR_TRUNCATE = 15,
+    MPI_ERR_OTHER = 16,
     MPI_ERR_INFO = 34,
     MPI_ERR_UNSUPPORTED_OPERATION = 55
 };

@@ -15,7 +15,9 @@ typedef int MPI_Session;
 typedef int MPI_Fint;
 typedef long MPI_Aint;
 typedef long long MPI_Count;
-typedef struct MPI_Status MPI_Status;
+typedef struct MPI_Status {
+    int64_t opaque[4]; /* as large as any library's */
+} MPI_Status;
 
 #define ABI_NAME "mpich"
 #define MPI_COMM_NULL ((MPI_Comm)0x04000000)
@@ -58,6 +60,8 @@ enum {
     MPI_ERR_OP = 9,
     MPI_ERR_TOPOLOGY = 10,
     MPI_ERR_ARG = 12,
+    MPI_ERR_TRUNCATE = 14,
+    MPI_ERR_OTHER = 15,
     MPI_ERR_INFO = 28,
     MPI_ERR_UNSUPPORTED_OPERATION = 44
 };

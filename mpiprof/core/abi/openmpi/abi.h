@@ -19,7 +19,9 @@ typedef struct ompi_instance_t *MPI_Session;
 typedef int MPI_Fint;
 typedef ptrdiff_t MPI_Aint;
 typedef long long MPI_Count;
-typedef struct MPI_Status MPI_Status;
+typedef struct MPI_Status {
+    int64_t opaque[4]; /* as large as any library's */
+} MPI_Status;
 
 #define ABI_NAME "openmpi"
 #define PREDEFINED_HANDLES(X)                                                                      \
@@ -86,6 +88,8 @@ enum {
     MPI_ERR_OP = 10,
     MPI_ERR_TOPOLOGY = 11,
     MPI_ERR_ARG = 13,
+    MPI_ERR_TRUNCATE = 15,
+    MPI_ERR_OTHER = 16,
     MPI_ERR_INFO = 34,
     MPI_ERR_UNSUPPORTED_OPERATION = 52
 };

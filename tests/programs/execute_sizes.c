@@ -1,0 +1,179 @@
+/* Calls collectives whose members disagree on sizes: prints what each case returned and received.
+ *
+ *   execute_sizes [forward]     for 3 ranks; forward: no operation that cuts a vector in blocks
+ *
+ * The side that is wrong has twice or half of what the other one has, on all ranks or on rank 2
+ * alone. Every case has a communicator of its own: what libraries leave behind after an error is no
+ * other's. Left out is what the library itself does not survive: where a rank is refused alone the
+ * others wait for it, and Open MPI's reductions wait for what doesn't come.
+ */
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+enum { COUNT = 10, RANKS = 3, ROOM = 4 * COUNT * RANKS };
+enum { ALL_MORE, ALL_LESS, ONE_MORE, ONE_LESS, KINDS };
+static const char *const kinds[] = {"all more", "all less", "one more", "one less"};
+static int rank, in[ROOM], out[ROOM];
+static int wrong_counts[RANKS], counts[RANKS], places[RANKS], close_places[RANKS];
+static MPI_Comm comm;
+
+static int alltoall(int n)
+{
+    return MPI_Alltoall(in, n, MPI_INT, out, COUNT, MPI_INT, comm);
+}
+static int alltoall_of_pairs(int n)
+{
+    static MPI_Datatype pairs; /* with a gap: packed by the switcher */
+
+    if (pairs == 0) {
+        MPI_Datatype two;
+
+        MPI_Type_contiguous(2, MPI_INT, &two);
+        MPI_Type_create_resized(two, 0, 3 * sizeof(int), &pairs);
+        MPI_Type_commit(&pairs);
+        MPI_Type_free(&two);
+    }
+    return MPI_Alltoall(in, n, MPI_INT, out, COUNT / 2, pairs, comm);
+}
+static int alltoallv(int n)
+{
+    (void)n;
+    return MPI_Alltoallv(in, wrong_counts, places, MPI_INT, out, counts, places, MPI_INT, comm);
+}
+static int alltoallv_closely(int n)
+{
+    (void)n;
+    return MPI_Alltoallv(in, wrong_counts, places, MPI_INT, out, counts, close_places, MPI_INT,
+                         comm);
+}
+static int allgather(int n)
+{
+    return MPI_Allgather(in, n, MPI_INT, out, COUNT, MPI_INT, comm);
+}
+static int allgather_partly_in_place(int n)
+{
+    return MPI_Allgather(rank == 1 ? MPI_IN_PLACE : in, n, MPI_INT, out, COUNT, MPI_INT, comm);
+}
+static int allgatherv(int n)
+{
+    return MPI_Allgatherv(in, n, MPI_INT, out, counts, places, MPI_INT, comm);
+}
+static int gather(int n)
+{
+    return MPI_Gather(in, n, MPI_INT, out, COUNT, MPI_INT, 0, comm);
+}
+static int gatherv(int n)
+{
+    return MPI_Gatherv(in, n, MPI_INT, out, counts, places, MPI_INT, 0, comm);
+}
+static int scatter(int n)
+{
+    return MPI_Scatter(in, COUNT, MPI_INT, out, n, MPI_INT, 0, comm);
+}
+static int scatterv(int n)
+{
+    return MPI_Scatterv(in, counts, places, MPI_INT, out, n, MPI_INT, 0, comm);
+}
+static int bcast(int n)
+{
+    return MPI_Bcast(out, n, MPI_INT, 0, comm);
+}
+static int reduce(int n)
+{
+    return MPI_Reduce(in, out, n, MPI_INT, MPI_SUM, 0, comm);
+}
+
+#define KIND(k) (1 << (k))
+static const struct {
+    const char *name;
+    int (*call)(int n);
+    int mpich, openmpi; /* which kinds end there */
+} cases[] = {
+    {"alltoall", alltoall, 15, KIND(ALL_MORE) | KIND(ALL_LESS)},
+    {"alltoall of pairs", alltoall_of_pairs, 15, KIND(ALL_MORE) | KIND(ALL_LESS)},
+    {"alltoallv", alltoallv, 15, KIND(ALL_MORE) | KIND(ALL_LESS)},
+    {"alltoallv, closely", alltoallv_closely, 15, KIND(ALL_MORE) | KIND(ALL_LESS)},
+    {"allgather", allgather, KIND(ALL_MORE) | KIND(ALL_LESS) | KIND(ONE_LESS),
+     KIND(ALL_LESS) | KIND(ONE_LESS)},
+    {"allgather, one in place", allgather_partly_in_place, KIND(ONE_LESS), KIND(ONE_LESS)},
+    {"allgatherv", allgatherv, KIND(ALL_MORE) | KIND(ALL_LESS) | KIND(ONE_LESS),
+     KIND(ALL_LESS) | KIND(ONE_LESS)},
+    {"gather", gather, 15, 15},
+    {"gatherv", gatherv, 15, 15},
+    {"scatter", scatter, 15, KIND(ALL_MORE) | KIND(ONE_MORE) | KIND(ONE_LESS)},
+    {"scatterv", scatterv, 15, KIND(ALL_MORE) | KIND(ONE_MORE) | KIND(ONE_LESS)},
+    {"bcast", bcast, KIND(ONE_MORE) | KIND(ONE_LESS), 0},
+    {"reduce", reduce, KIND(ONE_MORE), KIND(ONE_MORE)},
+};
+
+static bool is_cut(int number)
+{
+    return cases[number].call == bcast || cases[number].call == reduce;
+}
+
+static bool is_wrong(int kind, int who)
+{
+    return kind == ALL_MORE || kind == ALL_LESS || who == 2;
+}
+
+/* Where less has come than there is room for, libraries leave what they passed through there. */
+static void forget_room(int number, int kind)
+{
+    const bool close = cases[number].call != allgatherv;
+
+    if (!close || cases[number].call == allgather ||
+        cases[number].call == allgather_partly_in_place)
+        for (int i = 0; i < RANKS; i++)
+            for (int j = COUNT / 2; j < COUNT && is_wrong(kind, i); j++)
+                out[(close ? close_places : places)[i] + j] = 0;
+}
+
+static void run(int number, int kind)
+{
+    const bool wrong = is_wrong(kind, rank);
+    const int n = !wrong ? COUNT : kind == ALL_MORE || kind == ONE_MORE ? 2 * COUNT : COUNT / 2;
+    int class = 0;
+    long sum = 0;
+
+    for (int i = 0; i < RANKS; i++) {
+        wrong_counts[i] = n;
+        counts[i] = COUNT;
+        places[i] = 2 * COUNT * i;
+        close_places[i] = COUNT * i;
+    }
+    for (int i = 0; i < ROOM; i++)
+        in[i] = 1000 * rank + i, out[i] = -i;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Error_class(cases[number].call(n), &class);
+    if (kind == ALL_LESS || kind == ONE_LESS)
+        forget_room(number, kind);
+    for (int i = 0; i < ROOM; i++)
+        sum = 31 * sum % 1000003 + out[i];
+    printf("%d|%s, %s|%d|%ld\n", rank, cases[number].name, kinds[kind], class, sum);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+int main(int argc, char **argv)
+{
+    char name[20];
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    snprintf(name, sizeof name, "said-%d.txt", rank);
+    if (freopen(name, "w", stdout) == NULL)
+        return 2;
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
+        for (int kind = 0; kind < KINDS; kind++) {
+#ifdef OPEN_MPI
+            const int kinds_here = cases[i].openmpi;
+#else
+            const int kinds_here = cases[i].mpich;
+#endif
+            if ((kinds_here & KIND(kind)) && !(argc > 1 && is_cut(i)))
+                run(i, kind);
+        }
+    MPI_Finalize();
+    return 0;
+}
