@@ -5,6 +5,7 @@
  * behind us is called; else the library that is loaded already.
  * Any thread may come here; finding the same pointer twice does no harm.
  */
+#include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -104,6 +105,26 @@ static bool predefined_load(void)
 }
 #endif
 
+#ifdef PREDEFINED_HANDLES
+/* Of Fortran's constants that are addresses only two are looked at here; all others (statuses that
+ * are ignored, error codes, weights, arguments of spawned programs) reach the library as they came.
+ * MPICH's Fortran layers hand C's own constants to the C names that are wrapped. */
+static void find_spellings(const char *constant, void *found[4])
+{
+    static const char *const spellings[] = {"mpi_fortran_%s_", "mpi_fortran_%s", "mpi_fortran_%s__",
+                                            "MPI_FORTRAN_%s"};
+    char name[40];
+
+    for (int i = 0; i < 4; i++) {
+        const int stem = snprintf(name, sizeof name, spellings[i], constant);
+
+        for (int j = 0; i == 3 && j < stem; j++)
+            name[j] = (char)toupper((unsigned char)name[j]);
+        found[i] = data_symbol(name);
+    }
+}
+#endif
+
 bool pmpi_load(void)
 {
     bool complete = true;
@@ -129,10 +150,8 @@ bool pmpi_load(void)
     *(void **)&pmpi.Request_f2c = symbol("PMPI_Request_f2c");
     *(void **)&pmpi.Op_f2c = symbol("PMPI_Op_f2c");
     *(void **)&pmpi.Session_f2c = symbol("PMPI_Session_f2c");
-    static const char *const spelled[] = {"mpi_fortran_in_place_", "mpi_fortran_in_place",
-                                          "mpi_fortran_in_place__", "MPI_FORTRAN_IN_PLACE"};
-    for (size_t i = 0; i < 4; i++)
-        pmpi.fortran_in_place[i] = data_symbol(spelled[i]);
+    find_spellings("in_place", pmpi.fortran_in_place);
+    find_spellings("bottom", pmpi.fortran_bottom);
 #endif
     return complete;
 }

@@ -91,7 +91,7 @@ struct pmpi {
     MPI_Session (*Session_f2c)(MPI_Fint);
     MPI_Op (*Op_f2c)(MPI_Fint);
     bool can_switch;
-    void *fortran_in_place[4];
+    void *fortran_in_place[4], *fortran_bottom[4]; /* Open MPI: by the compiler's spelling */
 };
 extern struct pmpi pmpi;
 bool pmpi_load(void); /* false: this process has no MPI library that fits */

@@ -51,6 +51,15 @@ MPI_Op argument_op(const struct arguments *a)
     return *(const MPI_Op *)a->op;
 }
 
+/* As C gives it: Open MPI's Fortran has an address of its own for MPI_BOTTOM. */
+static const void *argument_buffer(const struct arguments *a, const void *buffer)
+{
+    for (size_t i = 0; a->fortran && buffer != NULL && i < 4; i++)
+        if (buffer == pmpi.fortran_bottom[i])
+            return NULL;
+    return buffer;
+}
+
 /* ---- start and end */
 
 static void switching_start(void)
@@ -423,8 +432,10 @@ static void watch(struct call *c)
 }
 
 /* True: the call has run on one of our algorithms, with this result. */
-bool switch_run(struct call *c, const struct arguments *a, int *error)
+bool switch_run(struct call *c, const struct arguments *given, int *error)
 {
+    struct arguments as_in_c;
+    const struct arguments *const a = &as_in_c;
     struct execution e = {
         .call = c, .arguments = a, .type = MPI_BYTE, .unit = 1, .extent = 1, .solid = true};
     struct communicator *const k = c->comm;
@@ -442,6 +453,9 @@ bool switch_run(struct call *c, const struct arguments *a, int *error)
             room_enter(k);
         return false;
     }
+    as_in_c = *given;
+    as_in_c.sendbuf = argument_buffer(given, given->sendbuf);
+    as_in_c.recvbuf = argument_buffer(given, given->recvbuf);
     if ((k->inter && c->root != ROOT_NONE) || !arguments_valid(c, a))
         return false;
     e.reduces = is_reduction(c->operation);

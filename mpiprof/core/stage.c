@@ -126,6 +126,23 @@ static bool direct(const struct arguments *a, const struct blocks *b, const stru
     return true;
 }
 
+/* Elements into bytes, or back. MPI_Pack of older MPICHs refuses MPI_BOTTOM, which is no address to
+ * it: a message to oneself does the same. */
+static int pass_elements(const struct execution *e, char *at, int count, MPI_Datatype type,
+                         char *packed, int bytes, bool pack)
+{
+    int position = 0, rank = 0;
+
+    if (at != NULL)
+        return pack ? pmpi.Pack(at, count, type, packed, bytes, &position, e->comm)
+                    : pmpi.Unpack(packed, bytes, &position, at, count, type, e->comm);
+    pmpi.Comm_rank(e->comm, &rank);
+    return pack ? pmpi.Sendrecv(at, count, type, rank, e->tag, packed, bytes, MPI_BYTE, rank,
+                                e->tag, e->comm, MPI_STATUS_IGNORE)
+                : pmpi.Sendrecv(packed, bytes, MPI_BYTE, rank, e->tag, at, count, type, rank,
+                                e->tag, e->comm, MPI_STATUS_IGNORE);
+}
+
 /* Packs (or unpacks) block i; in parts, as PMPI_Pack counts in int. Returns its bytes. */
 static int64_t move_block(struct execution *e, const struct blocks *b, int i, char *packed,
                           bool pack)
@@ -139,11 +156,8 @@ static int64_t move_block(struct execution *e, const struct blocks *b, int i, ch
     for (int64_t done = 0, part; f.size > 0 && done < count; done += part) {
         part = count - done < most ? count - done : most;
         const int bytes = (int)(part * f.size);
-        int position = 0;
 
-        execution_note(e,
-                       pack ? pmpi.Pack(at, (int)part, type, packed, bytes, &position, e->comm)
-                            : pmpi.Unpack(packed, bytes, &position, at, (int)part, type, e->comm));
+        execution_note(e, pass_elements(e, at, (int)part, type, packed, bytes, pack));
         packed += bytes;
         at += part * f.extent;
     }
