@@ -116,6 +116,11 @@ LIFECYCLE: dict[str, str] = {
     "Session_finalize@4": "session_pointer",
 }  # and MPI_Pcontrol, which is variadic and written by hand
 
+# What makes error handlers: a function of ours is asked before the program's (handler.c).
+HANDLERS: dict[str, str] = {
+    "Comm_create_errhandler": "comm_errhandler_fn out_errhandler",
+}
+
 # kind -> (C type, C type of the large-count form, Fortran type); {} is the parameter's name.
 _HANDLE = "MPI_Fint *{}"
 _TYPES: dict[str, tuple[str, str, str]] = {
@@ -134,6 +139,12 @@ _TYPES: dict[str, tuple[str, str, str]] = {
     "info": ("MPI_Info {}", "MPI_Info {}", _HANDLE),
     "infos": ("const MPI_Info {}[]", "const MPI_Info {}[]", _HANDLE),
     "errhandler": ("MPI_Errhandler {}", "MPI_Errhandler {}", _HANDLE),
+    "errhandler*": ("MPI_Errhandler *{}", "MPI_Errhandler *{}", _HANDLE),
+    "handler_function": (
+        "MPI_Comm_errhandler_function *{}",
+        "MPI_Comm_errhandler_function *{}",
+        "MPI_Comm_errhandler_function *{}",
+    ),
     "session*": ("MPI_Session *{}", "MPI_Session *{}", _HANDLE),
     "request": ("MPI_Request *{}", "MPI_Request *{}", _HANDLE),
     "request_value": ("MPI_Request {}", "MPI_Request {}", _HANDLE),
@@ -173,6 +184,8 @@ _NAMES: dict[str, tuple[str, str]] = {
     "info": ("info", "info"),
     "infos": ("array_of_info", "infos"),
     "errhandler": ("errhandler", "errhandler"),
+    "out_errhandler": ("errhandler", "errhandler*"),
+    "comm_errhandler_fn": ("comm_errhandler_fn", "handler_function"),
     "session": ("session", "session*"),
     "session_pointer": ("session", "session*"),
     "request": ("request", "request"),
@@ -309,6 +322,7 @@ def other_functions() -> list[Function]:
         ("completion", COMPLETION),
         ("communicator", COMMUNICATORS),
         ("lifecycle", LIFECYCLE),
+        ("handler", HANDLERS),
     ):
         for key, words in table.items():
             stem, _, level = key.partition("@")

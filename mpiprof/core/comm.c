@@ -48,7 +48,8 @@ bool error_is_local(int error)
     static const int classes[] = {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE,
                                   MPI_ERR_TAG,    MPI_ERR_COMM,  MPI_ERR_RANK,
                                   MPI_ERR_ROOT,   MPI_ERR_OP,    MPI_ERR_TOPOLOGY,
-                                  MPI_ERR_ARG,    MPI_ERR_INFO,  MPI_ERR_UNSUPPORTED_OPERATION};
+                                  MPI_ERR_ARG,    MPI_ERR_INFO,  MPI_ERR_UNSUPPORTED_OPERATION,
+                                  MPI_ERR_GROUP,  MPI_ERR_DIMS};
     int class = error;
 
     pmpi.Error_class(error, &class);
@@ -392,15 +393,22 @@ void comm_making(struct creation *c, MPI_Comm parent, bool counted)
         c->sequence = c->parent->next++;
         c->parent->history = c->parent->history << 8 | HISTORY_CREATION;
     }
+    c->outer = self.creation;
+    self.creation = c;
 }
 
+/* Also before an error handler is asked that may never return. */
 bool comm_made(struct creation *c, int error)
 {
-    if (error == MPI_SUCCESS)
-        return true;
+    if (self.creation == c)
+        self.creation = c->outer;
+    if (error == MPI_SUCCESS) /* or what is said of it when a handler was asked */
+        return !c->failed;
+    c->failed = true;
     if (c->counted && error_is_local(error) && c->parent->next == c->sequence + 1) {
         c->parent->next = c->sequence;
         c->parent->history >>= 8;
+        c->counted = false;
     }
     return false;
 }
@@ -414,23 +422,28 @@ void comm_register(struct creation *c, MPI_Comm made)
 }
 
 /* Takes an entry out of the table before the library may give its handle to another thread. */
-struct communicator *comm_unlink(MPI_Comm comm)
+void comm_freeing(struct freeing *f, MPI_Comm comm)
 {
-    struct communicator *const c = atomic_load(&recorder.active) ? comm_find(comm) : NULL;
-
-    if (c != NULL) {
-        recorder_lock();
-        map_put(&by_handle, handle_key(comm), NULL);
-        living--;
-        recorder_unlock();
-    }
-    return c;
+    *f = (struct freeing){.outer = self.freeing};
+    f->comm = atomic_load(&recorder.active) ? comm_find(comm) : NULL;
+    if (f->comm == NULL)
+        return;
+    self.freeing = f;
+    recorder_lock();
+    map_put(&by_handle, handle_key(comm), NULL);
+    living--;
+    recorder_unlock();
 }
 
-void comm_freed(struct communicator *c, int error)
+/* Also before an error handler is asked that may never return. */
+void comm_freed(struct freeing *f, int error)
 {
+    struct communicator *const c = f->comm;
+
     if (c == NULL)
         return;
+    f->comm = NULL;
+    self.freeing = f->outer;
     if (error == MPI_SUCCESS) {
         select_forget(c);
         return;

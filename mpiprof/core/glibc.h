@@ -11,6 +11,7 @@ OLD(dlsym)
 OLD(dlopen)
 OLD(dladdr)
 OLD(pthread_key_create)
+OLD(pthread_once)
 OLD(pthread_setspecific)
 #undef OLD
 #endif

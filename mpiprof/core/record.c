@@ -257,8 +257,7 @@ bool call_begin_slow(struct call *c, int operation, MPI_Comm handle, int root, c
 {
     struct thread *const t = &self;
 
-    t->depth = 1;
-    t->outer = (uintptr_t)c;
+    t->call = c;
     *c = (struct call){.operation = operation, .handle = handle, .root = root, .address = address};
     if (++t->calls % OVERHEAD_EVERY == 0)
         c->begin_ns = now_ns();
@@ -287,6 +286,18 @@ bool call_begin_slow(struct call *c, int operation, MPI_Comm handle, int root, c
     return true;
 }
 
+/* Whether a call is made within the one that this thread is in: by a callback of it, or a layer of
+ * the library. One that has been left is forgotten. */
+bool call_within(const void *here)
+{
+    struct thread *const t = &self;
+
+    if ((const void *)t->call > here && stack_holds(t->call))
+        return true;
+    t->call = NULL;
+    return false;
+}
+
 /* A call that failed its local argument check has taken part in nothing. */
 static void call_retract(struct call *c)
 {
@@ -307,10 +318,13 @@ static void call_retract(struct call *c)
 /* After the native routine; true: it succeeded and its arguments may be read. */
 bool call_end(struct call *c, int error)
 {
+    if (c->settled)
+        return false;
     if (c->site != NULL || c->key != NULL || c->watched)
         c->exit_ns = now_ns();
     if (error != MPI_SUCCESS) {
-        c->refused = c->comm != NULL && error_is_local(error);
+        /* On an algorithm of ours it has taken part, whatever came of it. */
+        c->refused = c->comm != NULL && c->algorithm == NULL && error_is_local(error);
         if (c->comm != NULL && !c->refused)
             c->comm->failed = true;
         if (c->refused) {
@@ -339,6 +353,18 @@ bool call_end(struct call *c, int error)
         }
     }
     return c->family != NULL;
+}
+
+/* The program's error handler will be asked, which may never return: all is done that is to be done
+ * of this call. */
+void call_failed(struct call *c, int error)
+{
+    if (c->settled)
+        return;
+    call_end(c, error);
+    if (c->inside)
+        switch_end(c);
+    c->settled = true;
 }
 
 /* Bytes, root and flags of an accepted call. */
@@ -376,9 +402,11 @@ void call_leave(struct call *c)
 {
     struct thread *const t = &self;
 
-    if (c->inside)
+    if (!c->settled && c->inside) {
+        c->settled = true;
         switch_end(c);
-    t->depth = 0;
+    }
+    t->call = NULL;
     if (c->begin_ns != 0 && c->exit_ns != 0)
         t->recorder_ns += OVERHEAD_EVERY * (c->enter_ns - c->begin_ns + now_ns() - c->exit_ns);
 }
@@ -434,7 +462,7 @@ void record_flush(void)
     struct thread *const t = &self;
 
     /* Not from a callback within a call: that call's record is open in this window. */
-    if (t->depth == 0 && t->window != NULL && t->used > 0 && !atomic_load(&recorder.stopped))
+    if (t->call == NULL && t->window != NULL && t->used > 0 && !atomic_load(&recorder.stopped))
         window_turn(t);
 }
 

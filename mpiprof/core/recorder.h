@@ -166,8 +166,13 @@ struct creation {
     struct communicator *parent;
     MPI_Comm parent_handle;
     uint32_t sequence;
-    bool counted;
+    bool counted, failed;
     bool agreed; /* under Sessions: its members have told each other that they switch alike */
+    struct creation *outer; /* that a callback of it makes this one */
+};
+struct freeing {
+    struct communicator *comm;
+    struct freeing *outer;
 };
 struct communicator *comm_find(MPI_Comm comm);
 struct communicator *comm_adopt(MPI_Comm comm); /* a handle that no wrapper has seen made */
@@ -175,8 +180,8 @@ void comm_start(bool sessions);
 void comm_making(struct creation *c, MPI_Comm parent, bool counted);
 bool comm_made(struct creation *c, int error);
 void comm_register(struct creation *c, MPI_Comm made);
-struct communicator *comm_unlink(MPI_Comm comm);
-void comm_freed(struct communicator *c, int error);
+void comm_freeing(struct freeing *f, MPI_Comm comm);
+void comm_freed(struct freeing *f, int error);
 void comm_named(MPI_Comm comm, int error);
 bool error_is_local(int error);
 int comm_living(void);
@@ -245,11 +250,25 @@ struct thread {
     struct chunk *window;
     int64_t outside_ns, recorder_ns;
     const void *caller;
-    uintptr_t outer; /* where on the stack the call is that this thread is in */
-    uint32_t used, number, depth, calls;
+    /* What this thread is in; no more to be looked at than stack_holds() says: it may have left. */
+    struct call *call;
+    struct creation *creation;
+    struct freeing *freeing;
+    struct watch *watch;
+    uint32_t used, number, calls;
     bool refused;
 };
 extern _Thread_local struct thread self;
+
+/* ---- stack.c, handler.c: calls that never come back */
+
+typedef void MPI_Comm_errhandler_function(MPI_Comm *, int *, ...);
+struct span {
+    uintptr_t low, high;
+};
+bool stack_holds(const void *address);
+struct span stack_caller(void);
+MPI_Comm_errhandler_function *handler_stand_in(MPI_Comm_errhandler_function *function);
 
 struct call {
     struct communicator *comm;
@@ -264,6 +283,8 @@ struct call {
     int64_t begin_ns, enter_ns, exit_ns;
     bool counted, wide;
     bool refused;    /* by the library's check of its arguments: it has taken part in nothing */
+    bool settled;    /* an error handler has been asked: what follows from the error is done */
+    bool running;    /* an algorithm of ours */
     struct key *key; /* auto.c: its statistics are wanted */
     bool inside;     /* select.c: the call may use the private communicator */
     bool watched;    /* of these: not switched, but looked at */
@@ -279,6 +300,8 @@ struct arguments {
 };
 bool call_begin_slow(struct call *c, int operation, MPI_Comm comm, int root, const void *address);
 bool call_end(struct call *c, int error);
+void call_failed(struct call *c, int error);
+bool call_within(const void *here);
 void call_traffic(struct call *c, const struct arguments *a);
 void call_leave(struct call *c);
 void traffic(const struct call *c, const struct arguments *a, int64_t *sent, int64_t *received,
@@ -307,6 +330,7 @@ struct watch {
     struct request *few[8];
     int64_t since;
     const void *handles;
+    struct watch *outer;
     int count;
     bool fortran, outside;
 };
@@ -318,6 +342,7 @@ void watch_some(struct watch *w, int error, const int *count, const int *indices
 void watch_seen(struct watch *w, int error, bool done);
 void watch_start(struct watch *w, int error);
 void watch_free(struct watch *w, int error);
+void watch_failed(struct watch *w);
 
 /* ---- select.c: running another algorithm than the library's */
 
@@ -392,25 +417,19 @@ void recorder_say(const char *format, ...) __attribute__((format(printf, 1, 2)))
 
 /* ---- the first steps of every wrapper */
 
-/* Whether the call that this thread is in was left by longjmp or an exception of an error handler:
- * stacks grow down, so a call within it would lie below it. */
-static inline bool call_abandoned(const struct call *c)
-{
-    return (uintptr_t)c >= self.outer;
-}
-
 static inline bool call_begin(struct call *c, int operation, MPI_Comm comm, int root,
                               const void *address)
 {
     if (!atomic_load_explicit(&recorder.active, memory_order_relaxed) ||
-        (self.depth != 0 && !call_abandoned(c)))
+        (self.call != NULL && call_within(c)))
         return false;
     return call_begin_slow(c, operation, comm, root, address);
 }
 
 static inline int64_t outside_begin(void)
 {
-    if (!atomic_load_explicit(&recorder.active, memory_order_relaxed) || self.depth != 0)
+    if (!atomic_load_explicit(&recorder.active, memory_order_relaxed) ||
+        (self.call != NULL && call_within(__builtin_frame_address(0))))
         return 0;
     return now_ns();
 }

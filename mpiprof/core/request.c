@@ -87,7 +87,8 @@ static struct request *request_take(MPI_Request handle)
 void watch_begin(struct watch *w, int count, const void *handles, bool fortran)
 {
     *w = (struct watch){.handles = handles, .fortran = fortran};
-    w->outside = atomic_load_explicit(&recorder.active, memory_order_relaxed) && self.depth == 0;
+    w->outside = atomic_load_explicit(&recorder.active, memory_order_relaxed) &&
+                 (self.call == NULL || !call_within(w));
     if (!w->outside)
         return;
     if (atomic_load_explicit(&recorder.pending, memory_order_relaxed) > 0 && count > 0 &&
@@ -98,6 +99,9 @@ void watch_begin(struct watch *w, int count, const void *handles, bool fortran)
         for (int i = 0; i < w->count; i++)
             w->entries[i] = request_take(handle_at(w, i));
         recorder_unlock();
+        w->outer = self.watch;
+        if (w->count > 0)
+            self.watch = w;
     }
     w->since = now_ns();
 }
@@ -122,6 +126,7 @@ static int64_t watch_time(struct watch *w)
 
 static void watch_end(struct watch *w)
 {
+    self.watch = w->outer;
     recorder_lock();
     for (int i = 0; i < w->count; i++)
         if (w->entries[i] != NULL)
@@ -174,6 +179,14 @@ void watch_all(struct watch *w, int error, bool done)
             finish(w, i, now);
     if (w->count > 0)
         watch_end(w);
+}
+
+/* An error handler will be asked, which may never return: no entry may stay held. */
+void watch_failed(struct watch *w)
+{
+    watch_all(w, !MPI_SUCCESS, false);
+    w->count = 0;
+    w->outside = false;
 }
 
 /* Waitany, Testany: `base` is 1 in Fortran. */

@@ -482,7 +482,11 @@ bool switch_run(struct call *c, const struct arguments *given, int *error)
     if (e.algorithm == NULL || !private_ready(k, c->handle) || (e.reduces && !may_reduce(k)))
         return false;
     e.own_differs = own_sizes_differ(c, a);
-    if (!run(&e))
+    c->running = true;
+    const bool ran = run(&e);
+
+    c->running = false;
+    if (!ran)
         return false;
     c->algorithm = label;
     atomic_fetch_add(&switched_calls, 1);

@@ -197,9 +197,10 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
     if stem in ("Comm_free", "Comm_disconnect"):
         comm = "comm_f2c(*comm)" if fortran else "comm != NULL ? *comm : COMM_NONE"
         return [
-            f"struct communicator *const freed = comm_unlink({comm});",
+            "struct freeing freeing;",
+            f"comm_freeing(&freeing, {comm});",
             call,
-            f"comm_freed(freed, {error});",
+            f"comm_freed(&freeing, {error});",
         ]
     comm = "comm_f2c(*comm)" if fortran else "comm"
     if stem == "Comm_set_name":
@@ -259,6 +260,8 @@ def body_lines(function: Function, fortran: bool, call: str) -> list[str]:
         return completion_lines(function, fortran, call)
     if function.family == "communicator":
         return communicator_lines(function, fortran, call)
+    if function.family == "handler":
+        return ["comm_errhandler_fn = handler_stand_in(comm_errhandler_fn);", call]
     session = "session_f2c(*session)" if fortran else "*session"
     return [
         line.format(call=call, error=error, session=session)

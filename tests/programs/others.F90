@@ -3,6 +3,7 @@
 ! INDICES: 0 where the library's own are wrong (MPICH 4.0).
 #if BINDING == 2
 #define COMM type(MPI_Comm)
+#define HANDLER type(MPI_Errhandler)
 #define GROUP type(MPI_Group)
 #define REQUEST type(MPI_Request)
 #define TYPE_OF_DATA type(MPI_Datatype)
@@ -14,6 +15,7 @@
 #define SOURCE_AT(name, i) name(i)%MPI_SOURCE
 #else
 #define COMM integer
+#define HANDLER integer
 #define GROUP integer
 #define REQUEST integer
 #define TYPE_OF_DATA integer
@@ -40,10 +42,14 @@ program others
   logical :: flag, periods(1), keep(1)
   character(MPI_MAX_OBJECT_NAME) :: name
   COMM :: work, made, half, bridge, merged, parent
+  HANDLER :: handler
   GROUP :: everyone
   REQUEST :: one, many(4)
   TYPE_OF_DATA :: absolute
   MESSAGE :: matched
+  integer :: asked
+  common /asking/ asked
+  external :: handle
   STATUS(state)
   STATUSES(states, 4)
 
@@ -69,6 +75,15 @@ program others
   call look(number)
   call expect(number == 4711, 'MPI_BOTTOM')
   call MPI_Type_free(absolute, ierror)
+
+  ! An error handler: asked, and of a call that has taken part in nothing
+  asked = 0
+  call MPI_Comm_create_errhandler(handle, handler, ierror)
+  call MPI_Comm_set_errhandler(work, handler, ierror)
+  call MPI_Bcast(number, 1, MPI_INTEGER, 1000, work, ierror)
+  call expect(asked == 1, 'the error handler')
+  call MPI_Comm_set_errhandler(work, MPI_ERRORS_ARE_FATAL, ierror)
+  call MPI_Errhandler_free(handler, ierror)
 
   call communicators()
   call completion()
@@ -255,3 +270,15 @@ contains
     call expect(got == other, 'Sendrecv_replace')
   end subroutine
 end program
+
+subroutine handle(comm, code)
+#if BINDING == 2
+  use mpi_f08
+#endif
+  implicit none
+  COMM :: comm
+  integer :: code, asked
+  common /asking/ asked
+
+  if (code /= 0) asked = asked + 1
+end subroutine
