@@ -46,6 +46,7 @@ class Options:
     record: str = "events"
     sample: int = 1
     stack: int = 1
+    limit: int = 1 << 30
     skip_packages: tuple[str, ...] = ()
     machine: Path | None = None
     partial: bool = False
@@ -262,6 +263,7 @@ def recorder_environment(
         "MPIPROF_RECORD": options.record,
         "MPIPROF_SAMPLE": str(options.sample),
         "MPIPROF_STACK": str(options.stack),
+        "MPIPROF_LIMIT": str(options.limit),
         "MPIPROF_SKIP_PACKAGES": ":".join(options.skip_packages),
         "MPIPROF_PYTHON_SITES": options.python_sites,
         "MPIPROF_VERSION": __version__,

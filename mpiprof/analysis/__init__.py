@@ -15,7 +15,7 @@ from mpiprof.analysis.sample import hot, samples
 from mpiprof.analysis.selection import selection
 from mpiprof.analysis.series import series
 from mpiprof.analysis.statistics import statistics
-from mpiprof.analysis.summary import summary
+from mpiprof.analysis.summary import summary, summed_up
 
 # What a Trace derives on demand. Trace knows these by name only: imports go one way.
 DERIVED: dict[str, Callable[..., Any]] = {
@@ -37,4 +37,5 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "series": series,
     "statistics": statistics,
     "summary": summary,
+    "summed_up": summed_up,
 }

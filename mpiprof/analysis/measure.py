@@ -299,7 +299,8 @@ class Measure:
         peers = np.where(present, peers, 0.0)
         found = self._volume(base, WAITS.get(base), group, sent, received, peers)
         time = self._time(communicator, np.asarray(found.message, np.float64))
-        key = CallsiteKey(operation, frozenset(s.site for s in there), started)
+        persistent = operation.endswith("_init")  # else the number is of the communicator's kin
+        key = CallsiteKey(operation, frozenset(s.site for s in there), started and persistent)
         return Signature(
             self.callsites.setdefault(key, len(self.callsites)),
             self.algorithms.setdefault(_algorithm(there), len(self.algorithms)),

@@ -1,4 +1,7 @@
-"""Traces recorded as summary: counts, times and sizes of each rank, per call site."""
+"""What was summed up while it was recorded: counts, times and sizes of each rank, per call site.
+
+All of a trace recorded as summary; of others the calls after a log had reached its limit.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +73,32 @@ def summary(trace: Trace) -> pd.DataFrame:
     return frame
 
 
+def summed_up(trace: Trace) -> pd.DataFrame:
+    """One row a call site of calls past a log's limit, by time; none of other traces.
+
+    operation, sites (described), calls, bytes (sent and received), total_ns and longest_ns, over
+    all ranks that have reached their limit.
+    """
+    names = ["operation", "sites", "calls", "bytes", "total_ns", "longest_ns"]
+    if trace.record == "summary" or not trace.tables.limits:
+        return pd.DataFrame(columns=names)
+    rows = []
+    for _, part in trace.derive("summary").groupby("callsite"):
+        sites = describe_sites(trace.tables.sites, [sorted(set(part["site_id"].tolist()))])
+        rows.append(
+            {
+                "operation": part["operation"].iloc[0],
+                "sites": sites[0],
+                "calls": int(part["calls"].sum()),
+                "bytes": int(part["sent"].sum() + part["received"].sum()),
+                "total_ns": int(part["total_ns"].sum()),
+                "longest_ns": int(part["longest_ns"].max()),
+            }
+        )
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=names)
+    return frame.sort_values("total_ns", ascending=False, ignore_index=True)
+
+
 def site_keys(table: pd.DataFrame) -> dict[tuple[str, int, int], tuple[str, frozenset[int]]]:
     """Return the call site (operation and sites) of an operation, communicator and site of a rank.
 
@@ -92,6 +121,10 @@ def site_keys(table: pd.DataFrame) -> dict[tuple[str, int, int], tuple[str, froz
 
 def _blocks(trace: Trace, rank: int) -> Iterator[Block]:
     """Yield chunk by chunk: a summary and its extensions never span two."""
+    if trace.record != "summary" and rank not in trace.tables.limits:
+        return
     for thread in trace.stream(rank).threads:
+        if not thread.is_summed():
+            continue
         while thread.chunks and (block := thread.read(thread.chunks[0].log.layout.records)):
             yield block

@@ -144,6 +144,11 @@ def by_callsite(
             told = [wording.finding(trace, one) for one in found[:MOST_FINDINGS]]
             lines = [paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(told, 1)]
             parts.append("What costs most\n" + "\n".join(lines))
+        beyond = text.summed_table(trace)
+        if beyond:
+            parts.append(
+                f"Summed up after the logs had reached their limit; time of all ranks\n{beyond}"
+            )
         keys = selection.keys(trace)
         if keys:
             chosen = selection.text(keys, min(top, MOST_KEYS))

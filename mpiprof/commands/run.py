@@ -61,6 +61,14 @@ def positive(text: str) -> int:
     return value
 
 
+def size(text: str) -> int:
+    """Convert an option's value to bytes, such as 64K, 100M or 1G."""
+    number, power = text[:-1], "KMG".find(text[-1:].upper()) + 1
+    if not (text if power == 0 else number).isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 100M")
+    return int(number) << 10 * power if power else int(text)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
@@ -79,6 +87,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         metavar="K",
         help="record one instance in K, the same ones on all ranks",
+    )
+    add(
+        "--limit",
+        type=size,
+        default=1 << 30,
+        metavar="SIZE",
+        help="of a rank's log (1G): past it calls are summed up, without single instances",
     )
     add("--stack", type=positive, default=1, metavar="N", help="record N frames a call site")
     add(
@@ -157,6 +172,7 @@ def options_of(args: argparse.Namespace) -> Options:
         record=args.record,
         sample=args.sample,
         stack=args.stack,
+        limit=args.limit,
         skip_packages=tuple(args.skip_package),
         machine=args.machine,
         partial=args.partial,
@@ -221,7 +237,7 @@ def start_ranks(
     words = [*launcher.words(args.ranks, environment), sys.executable, *launch.python_flags()]
     words += ["-m", "mpiprof", "run", "--named", "-o", str(folder.absolute())]
     words += ["--record", args.record, "--sample", str(args.sample), "--stack", str(args.stack)]
-    words += ["--python-sites", args.python_sites]
+    words += ["--python-sites", args.python_sites, "--limit", str(args.limit)]
     for package in args.skip_package:
         words += ["--skip-package", package]
     if args.machine is not None:

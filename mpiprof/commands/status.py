@@ -36,6 +36,10 @@ def run(args: argparse.Namespace) -> int:
     print(status.text(trace, found, pending))
     if trace.record == "summary":
         print("Recorded as summary: calls are not logged, only who has ended.\n")
+    if trace.tables.limits:
+        print(
+            "Logs have reached their limit (--limit): what ranks have called since is not known.\n"
+        )
     stuck = any(one.missing for one in pending) and status.is_running(trace, found)
     verb = "status" if stuck else "report"
     hint = "   (again: do the same ranks still lack?)" if stuck else ""

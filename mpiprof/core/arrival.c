@@ -12,7 +12,9 @@
  * unless it is a whole window ahead of another. (Taken two instances after the window's end, the
  * results made members that leave an all-to-all first wait 2 to 24 ms for the last.) All points are
  * counted in instances, which all members count alike. Times are those of the first node's clock
- * (clock.c), since a common origin, so that sums over 10^5 members fit.
+ * (clock.c), since a common origin. No sum can leave its 64 bits, however many members and however
+ * long they run: what a member adds to one is at most LONGEST by their number, and the sum of the
+ * arrivals, which wraps around, is only used as the distance from the first one.
  *
  * Belongs to its communicator, on which no two threads call at once; `dropped` is under
  * recorder.lock: what is under way when a communicator is freed is finished later.
@@ -24,7 +26,7 @@
 
 /* The pairs of each instance, in the first reduction and in the second; and those of all together
  * that follow in the first. */
-enum { ARRIVAL, EXIT, ROOT, DEVIATION = 0, SCORE, WAIT, EACH };
+enum { ARRIVAL, ELAPSED, ROOT, DEVIATION = 0, SCORE, WAIT, EACH };
 enum { MORE = MOST_LIST + EXTRAS };
 
 /* ---- memory */
@@ -120,7 +122,15 @@ static void finish(struct arrivals *w)
         pmpi.Wait(&w->request, MPI_STATUS_IGNORE);
 }
 
-/* Arrivals, exits and the root's arrival of the window that has just ended. */
+/* What this member may add to a sum over all: 2.5 hours where there are a million of them. */
+static int64_t share_of(const struct arrivals *w, int64_t value)
+{
+    const int64_t most = INT64_MAX / w->members;
+
+    return value > most ? most : value < -most ? -most : value;
+}
+
+/* Arrivals, times inside and the root's arrival of the window that has just ended. */
 static void start_first(struct arrivals *w, MPI_Comm comm)
 {
     struct pair *const more = w->mine + EACH * w->count;
@@ -130,11 +140,11 @@ static void start_first(struct arrivals *w, MPI_Comm comm)
         struct pair *const p = w->mine + EACH * i;
 
         p[ARRIVAL] = (struct pair){m->arrival, m->arrival};
-        p[EXIT] = (struct pair){m->exit, -m->arrival};
+        p[ELAPSED] = (struct pair){share_of(w, m->exit - m->arrival), -m->arrival};
         p[ROOT] = (struct pair){w->root ? m->arrival : 0, 0};
     }
     for (int i = 0; i < MOST_LIST; i++)
-        more[i] = (struct pair){w->predicted[i], w->late ? 0 : w->predicted[i]};
+        more[i] = (struct pair){share_of(w, w->predicted[i]), w->late ? 0 : w->predicted[i]};
     for (int i = 0; i < EXTRAS; i++)
         more[MOST_LIST + i] = (struct pair){0, w->extras[i]};
     pairs_reduce(w->mine, w->all, EACH * w->count + MORE, comm, &w->request);
@@ -163,18 +173,29 @@ static int64_t earliest_exit(const struct arrivals *w, int64_t arrival, int64_t 
     }
 }
 
+/* From the sum of all arrivals, which may have wrapped around; the same on all members. */
+static int64_t mean_arrival(const struct arrivals *w, int64_t sum, int64_t first, int64_t last)
+{
+    const uint64_t members = (uint64_t)w->members;
+    const uint64_t beyond = (uint64_t)sum - members * (uint64_t)first; /* of all, together */
+
+    if ((uint64_t)(last - first) > INT64_MAX / members)
+        return first + (last - first) / 2;
+    return first + (int64_t)(beyond / members);
+}
+
 static void take_first(struct arrivals *w)
 {
     const struct pair *const more = w->all + EACH * w->count;
 
     for (int i = 0; i < w->count; i++) {
         const struct pair *const p = w->all + EACH * i;
-        const int64_t last = p[ARRIVAL].most, first = -p[EXIT].most;
+        const int64_t last = p[ARRIVAL].most, first = -p[ELAPSED].most;
 
         w->results[i] = (struct sample){.first = first,
                                         .last = last,
                                         .worst = last - first,
-                                        .elapsed = (p[EXIT].sum - p[ARRIVAL].sum) / w->members,
+                                        .elapsed = p[ELAPSED].sum / w->members,
                                         .candidate = w->before[i].candidate,
                                         .planned = w->before[i].planned};
     }
@@ -193,13 +214,14 @@ static void start_second(struct arrivals *w, MPI_Comm comm)
         const struct moment *const m = &w->before[i];
         const struct pair *const all = w->all + EACH * i;
         struct pair *const p = w->mine + EACH * i;
-        const int64_t last = w->results[i].last, mean = all[ARRIVAL].sum / w->members;
+        const int64_t first = w->results[i].first, last = w->results[i].last;
+        const int64_t mean = mean_arrival(w, all[ARRIVAL].sum, first, last);
         const int64_t earliest = sooner(earliest_exit(w, m->arrival, all[ROOT].sum, last), m->exit);
 
-        p[DEVIATION].sum = m->arrival > mean ? m->arrival - mean : mean - m->arrival;
+        p[DEVIATION].sum = share_of(w, m->arrival > mean ? m->arrival - mean : mean - m->arrival);
         p[DEVIATION].most = m->arrival == last ? w->members - w->member : 0; /* lowest of equals */
-        p[SCORE] = (struct pair){m->exit - earliest, 0};
-        p[WAIT] = (struct pair){earliest - m->arrival, 0};
+        p[SCORE] = (struct pair){share_of(w, m->exit - earliest), 0};
+        p[WAIT] = (struct pair){share_of(w, earliest - m->arrival), 0};
     }
     pairs_reduce(w->mine, w->all, EACH * w->count, comm, &w->request);
     w->stage = 2;

@@ -26,8 +26,7 @@ PUBLIC int mpiprof_calibrate(const char *path)
         const int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 
         text_add(&machine, "\n");
-        written = descriptor >= 0 &&
-                  write(descriptor, machine.bytes, machine.length) == (ssize_t)machine.length;
+        written = descriptor >= 0 && file_write(descriptor, &machine);
         if (descriptor >= 0)
             close(descriptor);
     }

@@ -10,6 +10,7 @@
  * the other's clock was read somewhere within it, so half of it bounds the error. The answers stay
  * in the leaders' tables; the analysis composes them, nothing is gathered.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,10 @@ static int *leaders, nodes, my_node = -1;
 static size_t read_file(const char *path, char *bytes, size_t room)
 {
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t length = descriptor >= 0 ? read(descriptor, bytes, room - 1) : 0;
+    ssize_t length = 0;
+
+    while (descriptor >= 0 && (length = read(descriptor, bytes, room - 1)) < 0 && errno == EINTR)
+        ;
 
     if (descriptor >= 0)
         close(descriptor);

@@ -8,7 +8,8 @@
  * MPI_COMM_WORLD, and a handle that no wrapper has seen made, get an identity of this process's
  * own: recorded, never matched.
  *
- * Entries live as long as the process (shapes refer to them); the table from handles to entries is
+ * An entry lives as long as the process, as rows of the tables refer to it; those of many that are
+ * alike are used again (kin_of). The table from handles to entries is
  * changed under recorder.lock. MPI lets no two threads call collectives on one communicator at
  * once, so `next` needs no lock.
  */
@@ -18,10 +19,10 @@
 
 #include "recorder.h"
 
-/* Entries stay: some 500 bytes each, and as much in the tables. */
-enum { MOST_COMMUNICATORS = 1 << 17 };
+/* Some 500 bytes each, and as much in the tables. */
+enum { MOST_COMMUNICATORS = 1 << 17, MOST_KIN = 1 << 30 };
 
-static struct map by_handle, occurrences;
+static struct map by_handle, occurrences, spares;
 static uint32_t made_so_far; /* under recorder.lock, as is: */
 static int living;
 
@@ -131,20 +132,42 @@ static int lowest(const struct members *m)
     return rank;
 }
 
-/* Runs of equal steps: [[first, last, step], ...]. */
+static int run_end(const struct members *m, int from, int *step)
+{
+    int last = from;
+
+    *step = from + 1 < m->count ? m->ranks[from + 1] - m->ranks[from] : 1;
+    while (last + 1 < m->count && m->ranks[last + 1] - m->ranks[last] == *step)
+        last++;
+    return last;
+}
+
+static bool are_few_runs(const struct members *m)
+{
+    int runs = 0, step = 0;
+
+    for (int i = 0; i < m->count && runs <= recorder.options.runs; runs++)
+        i = run_end(m, i, &step) + 1;
+    return runs <= recorder.options.runs;
+}
+
+/* Runs of equal steps: [[first, last, step], ...]. Of the many runs of irregular members only the
+ * first member writes all; the others name it: "as rank 5 has it". */
 static void members_add(struct text *t, const struct members *m)
 {
     if (m->foreign) {
         text_add(t, "null");
         return;
     }
+    if (m->ranks[0] != recorder.rank && !are_few_runs(m)) {
+        text_add(t, "%d", m->ranks[0]);
+        return;
+    }
     text_add(t, "[");
     for (int i = 0; i < m->count;) {
-        const int step = i + 1 < m->count ? m->ranks[i + 1] - m->ranks[i] : 1;
-        int last = i;
+        int step = 1;
+        const int last = run_end(m, i, &step);
 
-        while (last + 1 < m->count && m->ranks[last + 1] - m->ranks[last] == step)
-            last++;
         text_add(t, "%s[%d, %d, %d]", i > 0 ? ", " : "", m->ranks[i], m->ranks[last], step);
         i = last + 1;
     }
@@ -252,7 +275,7 @@ static void comm_write(const struct creation *how, MPI_Comm comm, struct communi
     struct text t = {0};
 
     text_add(&t, "{\"rank\": %d, \"communicator\": %u, \"identity\": \"%016llx\", \"parent\": ",
-             recorder.rank, c->id, (unsigned long long)c->identity);
+             recorder.rank, c->id, (unsigned long long)(c->kin > 0 ? c->kind : c->identity));
     if (how->parent != NULL)
         text_add(&t, "\"%016llx\"", (unsigned long long)how->parent->identity);
     else
@@ -289,13 +312,12 @@ static bool knows_all(const struct creation *how, const struct communicator *c)
     return known && !c->inter && c->size == recorder.size;
 }
 
-/* Where calls are switched all members must know a communicator, so there all have an entry. */
-static bool room_for_one(void)
+static bool is_room_for_one(void)
 {
     static atomic_bool said;
 
     recorder_lock();
-    const bool room = recorder.switching || made_so_far < MOST_COMMUNICATORS;
+    const bool room = made_so_far < MOST_COMMUNICATORS;
 
     recorder_unlock();
     if (!room && !atomic_exchange(&said, true) && recorder.rank == 0)
@@ -316,10 +338,58 @@ static bool takes_part(const struct creation *how, const struct communicator *c)
     return !c->inter && how->parent != NULL && !how->parent->inter && how->parent->agreed;
 }
 
+/* ---- many that are alike
+ *
+ * A program that makes a communicator, uses it and frees it, again and again, would leave rows and
+ * memory behind for each. Beyond the first `alike` of a kind (made in the same way, of the same
+ * members, from one parent) they share an entry, one at a time, and with it the rows of families
+ * and shapes; each of their records says which of its kind it was on. The number is the same on all
+ * members, as all make them in the order of their parent. The children of such a parent have no
+ * common order: their number is of their identity. */
+
+static uint32_t kin_of(const struct creation *how, struct communicator *c, MPI_Comm comm,
+                       const struct members *mine)
+{
+    const struct communicator *const parent = how->parent;
+    int topology = MPI_UNDEFINED;
+
+    if (c->local || c->inter || !how->counted || parent->size < 1 || parent->id == 0 ||
+        pmpi.Topo_test(comm, &topology) != MPI_SUCCESS || topology != MPI_UNDEFINED)
+        return 0;
+    c->kind = hash_mix(hash_text(members_hash(mine), how->how, -1),
+                       parent->kin > 0 ? parent->kind : parent->identity);
+    if (parent->kin > 0)
+        return MOST_KIN + (uint32_t)(c->identity % MOST_KIN);
+    const uint64_t earlier = occurrence(hash_mix(c->kind, 1));
+
+    return earlier >= (uint64_t)recorder.options.alike && earlier < MOST_KIN ? (uint32_t)earlier
+                                                                             : 0;
+}
+
+/* An entry of the same kind that is free, with its number in the tables; NULL: none. */
+static struct communicator *spare_take(uint64_t kind)
+{
+    recorder_lock();
+    struct communicator *const found = map_get(&spares, kind);
+
+    if (found != NULL)
+        map_put(&spares, kind, found->spare);
+    recorder_unlock();
+    return found;
+}
+
+static void spare_give(struct communicator *c)
+{
+    recorder_lock();
+    c->spare = map_get(&spares, c->kind);
+    map_put(&spares, c->kind, c);
+    recorder_unlock();
+}
+
 /* Makes the entry of a communicator; `how->parent` may be NULL. NULL: none to be had. */
 static struct communicator *entry_make(const struct creation *how, MPI_Comm comm, bool local)
 {
-    struct communicator *const c = room_for_one() ? calloc(1, sizeof *c) : NULL;
+    struct communicator *c = calloc(1, sizeof *c);
     struct members mine, others = {0};
     int inter = 0;
 
@@ -344,10 +414,24 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
                (how->parent == NULL && how->text == NULL) || is_met(how) ||
                (how->parent != NULL && how->parent->local);
     c->identity = c->local ? local_identity() : identity_of(how, &mine, &others, c->inter);
-    recorder_lock();
-    c->id = ++made_so_far;
-    recorder_unlock();
-    comm_write(how, comm, c, &mine, &others);
+    c->kin = kin_of(how, c, comm, &mine);
+    struct communicator *const again = c->kin > 0 ? spare_take(c->kind) : NULL;
+
+    if (again != NULL) {
+        const uint32_t id = again->id;
+
+        *again = *c;
+        again->id = id;
+        free(c);
+        c = again;
+    } else if (is_room_for_one()) {
+        recorder_lock();
+        c->id = ++made_so_far;
+        recorder_unlock();
+        comm_write(how, comm, c, &mine, &others);
+    } else {
+        c->unrecorded = true;
+    }
     free(mine.ranks);
     free(others.ranks);
     c->agreed = !c->local && takes_part(how, c);
@@ -446,6 +530,10 @@ void comm_freed(struct freeing *f, int error)
     self.freeing = f->outer;
     if (error == MPI_SUCCESS) {
         select_forget(c);
+        if (c->unrecorded) /* no row refers to it */
+            free(c);
+        else if (c->kin > 0)
+            spare_give(c);
         return;
     }
     recorder_lock();
@@ -472,7 +560,8 @@ void comm_named(MPI_Comm comm, int error)
     const struct communicator *const c =
         error == MPI_SUCCESS && atomic_load(&recorder.active) ? comm_find(comm) : NULL;
 
-    if (c == NULL || pmpi.Comm_get_name(comm, name, &length) != MPI_SUCCESS)
+    if (c == NULL || c->unrecorded || c->kin > 0 ||
+        pmpi.Comm_get_name(comm, name, &length) != MPI_SUCCESS)
         return;
     text_add(&t, "{\"rank\": %d, \"communicator\": %u, \"name\": ", recorder.rank, c->id);
     text_json(&t, name, length);

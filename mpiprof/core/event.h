@@ -44,7 +44,7 @@ enum kind { KINDS(KIND) };
 
 enum extension {
     EXT_OUTSIDE = 1,
-    EXT_START,
+    EXT_START, /* the n-th start of a persistent operation, or communicator of its kin (comm.c) */
     EXT_SENT,
     EXT_RECEIVED,
     EXT_LONGEST,

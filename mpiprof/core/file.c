@@ -41,6 +41,7 @@ static struct owned log_file = {.descriptor = -1}, tables_file = {.descriptor = 
 static struct owned selection_file = {.descriptor = -1}; /* under recorder.lock */
 static struct log_head *head;
 static bool line_cut;
+static _Atomic int64_t log_bytes; /* of this rank, its windows among them */
 
 static void say_stopped(const char *what, int reason)
 {
@@ -70,15 +71,43 @@ static int reserve(int descriptor, off_t offset)
     return failed;
 }
 
+/* Writes all of at most two parts, at an offset or (-1) where the file ends: a signal or a nearly
+ * full disk may let less through at a time. Returns how much was written; less: errno says why. */
 static ssize_t write_guarded(int descriptor, const struct iovec *parts, int count, off_t offset)
 {
+    struct iovec left[2] = {parts[0], count > 1 ? parts[1] : (struct iovec){0}};
+    const size_t all = left[0].iov_len + left[1].iov_len;
+    size_t done = 0;
     struct guard g;
 
     guard_begin(&g);
-    const ssize_t written =
-        offset < 0 ? writev(descriptor, parts, count) : pwritev(descriptor, parts, count, offset);
+    while (done < all) {
+        const ssize_t written = offset < 0 ? writev(descriptor, left, count)
+                                           : pwritev(descriptor, left, count, offset + (off_t)done);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            break;
+        done += (size_t)written;
+        for (size_t i = 0, taken = (size_t)written; i < 2; i++) {
+            const size_t part = taken < left[i].iov_len ? taken : left[i].iov_len;
+
+            left[i].iov_base = (char *)left[i].iov_base + part;
+            left[i].iov_len -= part;
+            taken -= part;
+        }
+    }
     guard_end(&g);
-    return written;
+    return done > 0 || all == 0 ? (ssize_t)done : -1;
+}
+
+/* Writes a text to a file that is not one of the trace's logs. */
+bool file_write(int descriptor, const struct text *t)
+{
+    const struct iovec part = {t->bytes, t->length};
+
+    return t->bytes != NULL && write_guarded(descriptor, &part, 1, -1) == (ssize_t)t->length;
 }
 
 /* Keep off the low numbers, which programs expect to be theirs; as far as the limit lets us. */
@@ -291,9 +320,32 @@ struct chunk *file_window(uint32_t thread)
         say_stopped(recorder.folder, errno);
         return NULL;
     }
+    atomic_fetch_add(&log_bytes, CHUNK_BYTES);
     c->head = (struct chunk_head){
         .rank = (uint32_t)recorder.rank, .thread = thread, .window = 1, .magic = CHUNK_MAGIC};
     return c;
+}
+
+/* Whether this rank's log may not grow by a chunk any more (--limit): said once, in the tables and
+ * by rank 0. From then on calls are summed up (record.c). */
+bool file_full(void)
+{
+    const int64_t limit = recorder.options.limit;
+    struct text t = {0};
+
+    if (atomic_load(&log_bytes) + CHUNK_BYTES <= limit)
+        return false;
+    if (atomic_exchange(&recorder.limited, true))
+        return true;
+    text_add(&t, "{\"rank\": %d, \"limit\": {\"at_ns\": %lld, \"bytes\": %lld}}\n", recorder.rank,
+             (long long)now_ns(), (long long)limit);
+    file_line(&t);
+    text_free(&t);
+    if (recorder.rank == 0)
+        recorder_say("the log has reached its limit of %lld bytes a rank: later calls are only "
+                     "summed up; --limit sets it",
+                     (long long)limit);
+    return true;
 }
 
 /* Appends a full window to the log. */
@@ -311,8 +363,10 @@ bool file_append(const struct chunk *chunk)
     }
     const off_t offset = (off_t)atomic_fetch_add(&head->end, CHUNK_BYTES);
     const ssize_t written = write_guarded(log_file.descriptor, parts, 2, offset);
-    if (written == CHUNK_BYTES)
+    if (written == CHUNK_BYTES) {
+        atomic_fetch_add(&log_bytes, CHUNK_BYTES);
         return true;
+    }
     int reason = errno;
     uint32_t unused = 0; /* half a chunk is none */
     const struct iovec magic = {&unused, sizeof unused};

@@ -17,9 +17,9 @@
 
 /* Where and how calls are recorded; who started the program, by which words, and beside whom. */
 static const char *const harmless[] = {
-    "ALONE",        "BASE", "COMMAND",          "INVOCATION",    "LIBRARY", "MACHINE",
-    "MARKS",        "NODE", "NODE_FILES_ABOVE", "PARTS",         "PROGRAM", "QUIET",
-    "PYTHON_SITES", "RANK", "SAMPLE",           "SKIP_PACKAGES", "STACK",   "TOGETHER",
+    "ALIKE",   "ALONE", "BASE", "COMMAND",          "INVOCATION",    "LIBRARY", "LIMIT",
+    "MACHINE", "MARKS", "NODE", "NODE_FILES_ABOVE", "PARTS",         "PROGRAM", "PYTHON_SITES",
+    "QUIET",   "RANK",  "RUNS", "SAMPLE",           "SKIP_PACKAGES", "STACK",   "TOGETHER",
     "TRACE"};
 
 static uint64_t hash_text(const char *s)

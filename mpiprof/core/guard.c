@@ -65,7 +65,12 @@ void guard_say(const char *line, size_t length)
         s.st_dev != error_at_start.st_dev || s.st_ino != error_at_start.st_ino)
         return;
     guard_begin(&g);
-    const ssize_t written = write(STDERR_FILENO, line, length);
-    (void)written; /* no one listens */
+    for (ssize_t written = 0; length > 0; line += written, length -= (size_t)written) {
+        written = write(STDERR_FILENO, line, length);
+        if (written < 0 && errno == EINTR)
+            written = 0;
+        else if (written <= 0)
+            break; /* no one listens */
+    }
     guard_end(&g);
 }

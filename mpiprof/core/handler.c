@@ -76,18 +76,16 @@ static void leave(const struct thread *before)
 /* Open MPI gives two arguments more; what registers hold behind the last one is passed on too. */
 static void ask(int which, MPI_Comm *comm, int *error, void *a, void *b, void *c, void *d)
 {
+    MPI_Comm_errhandler_function *const function = atomic_load(&functions[which]);
     struct thread before;
 
     enter(&before, *error);
-    atomic_load (&functions[which])(comm, error, a, b, c, d);
+    function(comm, error, a, b, c, d);
     leave(&before);
 }
 
-#define HANDLERS(X)                                                                                \
-    X(0)                                                                                           \
-    X(1)                                                                                           \
-    X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18)  \
-        X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
+#define EIGHT(X, n) X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7)
+#define HANDLERS(X) EIGHT(X, 0) EIGHT(X, 01) EIGHT(X, 02) EIGHT(X, 03) /* octal: 0 to 31 */
 typedef void stand_in(MPI_Comm *, int *, void *, void *, void *, void *);
 #define STAND_IN(n)                                                                                \
     static void stand_in_##n(MPI_Comm *comm, int *error, void *a, void *b, void *c, void *d)       \

@@ -170,13 +170,23 @@ static bool start(MPI_Comm comm, bool sessions_only)
     return true;
 }
 
-void recorder_initialised(int error)
+/* Before MPI_Init or MPI_Session_init: in most programs there is one thread only, the library's own
+ * among those that are yet to come. */
+void recorder_initialising(void)
 {
-    if (error != MPI_SUCCESS || atomic_load(&recorder.active) || !pmpi_load())
+    static atomic_bool begun;
+
+    if (atomic_exchange(&begun, true) || !pmpi_load())
         return;
     recorder_options();
     python_start();
     options_leave_environment();
+}
+
+void recorder_initialised(int error)
+{
+    if (error != MPI_SUCCESS || atomic_load(&recorder.active) || !pmpi_load())
+        return;
     pmpi.Comm_rank(MPI_COMM_WORLD, &recorder.rank);
     pmpi.Comm_size(MPI_COMM_WORLD, &recorder.size);
     if (pmpi.Comm_group(MPI_COMM_WORLD, &recorder.world) == MPI_SUCCESS)
@@ -193,9 +203,6 @@ void recorder_session(int error, MPI_Session session)
     atomic_fetch_add(&sessions, 1);
     if (recorder.rank >= 0)
         return;
-    recorder_options();
-    python_start();
-    options_leave_environment();
     if (pmpi.Group_from_session_pset(session, "mpi://WORLD", &recorder.world) != MPI_SUCCESS)
         return;
     pmpi.Group_rank(recorder.world, &recorder.rank);

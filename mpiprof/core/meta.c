@@ -69,8 +69,8 @@ bool meta_read(const char *path, struct text *t)
 
     if (descriptor < 0)
         return false;
-    while ((length = read(descriptor, part, sizeof part)) > 0)
-        text_add(t, "%.*s", (int)length, part);
+    while ((length = read(descriptor, part, sizeof part)) > 0 || (length < 0 && errno == EINTR))
+        text_add(t, "%.*s", length > 0 ? (int)length : 0, part);
     close(descriptor);
     return t->length > 0;
 }
@@ -93,20 +93,18 @@ bool meta_write(bool with_world, const struct text *machine, const char *skipped
              ABI_NAME, recorder.size, (unsigned long long)recorder.job, stamp);
     text_add(&t, "\"record\": \"%s\", \"sample\": %u, ", o->summary ? "summary" : "events",
              o->sample);
-    text_add(&t, "\"options\": {\"stack\": %d, \"partial\": %s, \"sessions\": %s}, ", o->stack,
-             o->partial ? "true" : "false", with_world ? "false" : "true");
+    text_add(&t,
+             "\"options\": {\"stack\": %d, \"partial\": %s, \"sessions\": %s, \"limit\": %lld}, ",
+             o->stack, o->partial ? "true" : "false", with_world ? "false" : "true",
+             (long long)o->limit);
     text_add(&t, "\"machine\": %s, ", machine->length > 0 ? machine->bytes : "null");
     text_add(&t, "\"skipped\": [%s]}\n", skipped);
     snprintf(path, sizeof path, "%s/meta.json", recorder.folder);
     const int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 
     if (descriptor >= 0) { /* else another process of a partial job has written it */
-        struct guard g;
-
-        guard_begin(&g);
-        if (t.bytes != NULL && write(descriptor, t.bytes, t.length) != (ssize_t)t.length)
+        if (!file_write(descriptor, &t))
             recorder_say("cannot write %s: %s", path, strerror(errno));
-        guard_end(&g);
         close(descriptor);
     }
     text_free(&t);

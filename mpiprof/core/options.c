@@ -3,8 +3,11 @@
  * Read once, before any call is recorded; the texts live as long as the process.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "recorder.h"
 
@@ -31,6 +34,9 @@ void recorder_options(void)
     o->sample = (unsigned)strtoul(text_option("MPIPROF_SAMPLE", "1"), NULL, 10);
     o->stack = atoi(text_option("MPIPROF_STACK", "1"));
     o->stack = o->stack < 1 ? 1 : o->stack;
+    o->limit = strtoll(text_option("MPIPROF_LIMIT", "1073741824"), NULL, 10);
+    o->alike = atoi(text_option("MPIPROF_ALIKE", "64"));
+    o->runs = atoi(text_option("MPIPROF_RUNS", "16"));
     o->summary = strcmp(text_option("MPIPROF_RECORD", "events"), "summary") == 0;
     o->partial = getenv("MPIPROF_PARTIAL") != NULL;
     o->several = getenv("MPIPROF_PARTS") != NULL;
@@ -41,7 +47,24 @@ void recorder_options(void)
                                                : PYTHON_AUTO;
 }
 
-/* Later children of this process run bare; what others have preloaded stays. */
+static bool is_one_thread(void)
+{
+    const int tasks = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat s;
+    const bool one = file_status(tasks, &s) && s.st_nlink == 3; /* itself, "..", a thread */
+
+    if (tasks >= 0)
+        close(tasks);
+    return one;
+}
+
+/* Later children of this process run bare; what others have preloaded stays.
+ *
+ * Another thread may be in getenv: to take a variable out moves all behind it, so that it might
+ * miss one that is there. Giving a new value to one that is there stores one pointer, under the
+ * library's lock, and the old text stays. So the variable is only taken out where there is one
+ * thread, as there is in most programs before MPI_Init; else it stays behind empty, which to the
+ * loader means the same. */
 void options_leave_environment(void)
 {
     const char *const own = getenv("MPIPROF_LIBRARY"), *const all = getenv("LD_PRELOAD");
@@ -56,10 +79,12 @@ void options_leave_environment(void)
             text_add(&kept, "%s%.*s", kept.length > 0 ? ":" : "", (int)length, s);
         s += length + (s[length] != '\0');
     }
-    if (kept.length > 0)
-        setenv("LD_PRELOAD", kept.bytes, 1);
+    const char *const value = kept.length > 0 ? kept.bytes : is_one_thread() ? NULL : "";
+
+    if (value != NULL)
+        setenv("LD_PRELOAD", value, 1);
     else
         unsetenv("LD_PRELOAD");
-    python_forget_preload(kept.bytes);
+    python_forget_preload(value);
     text_free(&kept);
 }

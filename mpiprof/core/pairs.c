@@ -19,7 +19,7 @@ static void reduce(void *in, void *inout, int *count, MPI_Datatype *type)
 
     (void)type;
     for (int i = 0; i < *count; i++) {
-        b[i].sum += a[i].sum;
+        b[i].sum = (int64_t)((uint64_t)a[i].sum + (uint64_t)b[i].sum); /* may wrap: arrival.c */
         b[i].most = a[i].most > b[i].most ? a[i].most : b[i].most;
     }
 }

@@ -99,10 +99,17 @@ static struct record *slots(struct thread *t, uint32_t count)
 {
     if (t->window == NULL && !t->refused)
         thread_begin(t);
-    if (t->refused || atomic_load_explicit(&recorder.stopped, memory_order_relaxed) ||
-        (t->used + count > CHUNK_RECORDS && !window_turn(t))) {
+    if (t->refused || atomic_load_explicit(&recorder.stopped, memory_order_relaxed)) {
         drop(t);
         return NULL;
+    }
+    if (t->used + count > CHUNK_RECORDS) {
+        if (file_full()) /* no loss: a call is summed up instead */
+            return NULL;
+        if (!window_turn(t)) {
+            drop(t);
+            return NULL;
+        }
     }
     struct record *const r = &t->window->records[t->used];
 
@@ -227,10 +234,19 @@ static bool sampled(const struct communicator *comm, uint32_t sequence, int64_t 
 
 static bool wanted(const struct call *c)
 {
+    if (c->comm->unrecorded)
+        return false;
     if (c->operation % 3 == 2) /* an _init: what its starts are said of */
         return true;
     return !atomic_load_explicit(&recorder.paused, memory_order_relaxed) &&
            sampled(c->comm, c->sequence, 0);
+}
+
+/* Not records but totals: from the start, or since the log is as long as it may be. */
+static bool is_summed(void)
+{
+    return recorder.options.summary ||
+           atomic_load_explicit(&recorder.limited, memory_order_relaxed);
 }
 
 static void call_open(struct call *c)
@@ -242,12 +258,18 @@ static void call_open(struct call *c)
         drop(t);
         return;
     }
-    if (recorder.options.summary)
+    if (is_summed())
         return;
     c->wide = c->family->count >= 63;
-    c->record = record_new(t, c->wide ? 2 : 0);
+    if (c->comm->kin > 0 && c->operation % 3 == 2) {
+        drop(t); /* its starts have a number of their own, where that of the kin would stand */
+        return;
+    }
+    c->record = record_new(t, (c->wide ? 2u : 0u) + (c->comm->kin > 0 ? 1u : 0u));
     if (c->record == NULL)
         return;
+    if (c->comm->kin > 0)
+        extend(c->record - (c->wide ? 3 : 1), EXT_START, c->comm->kin);
     c->record->sequence = c->sequence;
     c->record->shape = c->shape = c->family->base.id;
     c->record->exit_ns = 0;
@@ -307,6 +329,8 @@ static void call_retract(struct call *c)
     }
     if (c->record != NULL) {
         c->record->kind = KIND_empty;
+        if (c->comm->kin > 0)
+            c->record[c->wide ? -3 : -1].kind = KIND_empty;
         /* What a wide one had is in an extension, which now extends the next record. */
         if (c->record->outside_ns < UINT32_MAX)
             self.outside_ns += c->record->outside_ns;
@@ -345,6 +369,8 @@ bool call_end(struct call *c, int error)
             return false;
         }
         c->sequence = c->comm->next++;
+        if (c->comm->unrecorded)
+            return false;
         call_open(c);
         if (c->record != NULL) {
             c->record->enter_ns = c->enter_ns;
@@ -376,12 +402,11 @@ void call_traffic(struct call *c, const struct arguments *a)
     traffic(c, a, &sent, &received, &flags);
     if (c->comm->inter) /* the same numbers under every MPI */
         c->root = c->root == MPI_ROOT ? -3 : c->root == MPI_PROC_NULL ? -2 : c->root;
-    if (recorder.options.summary) {
-        summarise(c->family, c->algorithm, c->exit_ns - c->enter_ns, sent, received);
+    if (c->record == NULL) {
+        if (is_summed())
+            summarise(c->family, c->algorithm, c->exit_ns - c->enter_ns, sent, received);
         return;
     }
-    if (c->record == NULL)
-        return;
     const struct shape *s = shape_find(c->family, c->algorithm, c->root, sent, received, flags);
 
     if (s == NULL) {
@@ -416,11 +441,11 @@ void call_leave(struct call *c)
 static void record_of_request(const struct request *r, enum kind kind, int64_t enter_ns,
                               int64_t exit_ns)
 {
-    struct record *const made = record_new(&self, r->persistent ? 1 : 0);
+    struct record *const made = record_new(&self, r->starts > 0 ? 1 : 0);
 
     if (made == NULL)
         return;
-    if (r->persistent)
+    if (r->starts > 0)
         extend(made - 1, EXT_START, r->starts);
     made->sequence = r->sequence;
     made->shape = r->shape;
@@ -433,7 +458,7 @@ static bool request_wanted(const struct request *r)
 {
     const struct communicator c = {.identity = r->identity};
 
-    return !recorder.options.summary && sampled(&c, r->sequence, r->persistent ? r->starts : 0);
+    return !is_summed() && sampled(&c, r->sequence, r->persistent ? r->starts : 0);
 }
 
 void record_start(const struct request *r, int64_t enter_ns, int64_t exit_ns)

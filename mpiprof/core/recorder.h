@@ -106,6 +106,8 @@ bool file_make_folder(char *path, const char *wanted, const char *base);
 bool file_open(const char *folder, int rank, int size, const char *host);
 struct chunk *file_window(uint32_t thread);
 bool file_append(const struct chunk *chunk);
+bool file_full(void);
+bool file_write(int descriptor, const struct text *t);
 bool file_line(const struct text *line);
 bool file_selection(const struct text *line);
 void file_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -144,6 +146,10 @@ struct communicator {
     bool everyone;    /* the ranks of MPI_COMM_WORLD, in their order */
     bool agreed;      /* all members take part in what is agreed on it: it may be switched */
     bool failed;      /* an operation has, on this rank */
+    bool unrecorded;  /* beyond MOST_COMMUNICATORS */
+    uint32_t kin;     /* which of many alike it is, > 0: they share their rows; 0: it has its own */
+    uint64_t kind;    /* what those that are alike have in common */
+    struct communicator *spare; /* the next of its kind that is free to be used again */
     MPI_Comm handle, private;
     /* private.c */
     bool private_tried; /* all members have asked for one */
@@ -365,6 +371,9 @@ struct options {
     const char *alone; /* the trace folder of a process that can't be told any */
     unsigned sample;
     int stack;
+    int64_t limit; /* bytes of a rank's log */
+    int alike;     /* communicators that have rows of their own, of those that are alike */
+    int runs;      /* of members that each of them writes */
     bool summary, partial, quiet;
     bool several, together; /* parts of the launch: there are, and all of them record */
     enum { PYTHON_AUTO, PYTHON_ALWAYS, PYTHON_NEVER } python;
@@ -373,6 +382,7 @@ struct recorder {
     atomic_bool active;  /* calls are recorded */
     atomic_bool paused;  /* MPI_Pcontrol(0): counted, not recorded */
     atomic_bool stopped; /* disk full: counted, dropped */
+    atomic_bool limited; /* the log is as long as it may be: counted, summed up */
     bool switching;      /* calls may run on algorithms of ours */
     bool by_site;        /* some rules name call sites */
     bool names_sites;    /* sites have names, for messages */
@@ -392,6 +402,7 @@ struct recorder {
 extern struct recorder recorder;
 void recorder_lock(void);
 void recorder_unlock(void);
+void recorder_initialising(void);
 void recorder_initialised(int error);
 void recorder_finalising(void);
 void recorder_aborting(void);

@@ -38,6 +38,7 @@ void request_add(const struct call *c, MPI_Request handle)
     r->sequence = c->sequence;
     r->shape = c->shape;
     r->persistent = c->operation % 3 == 2;
+    r->starts = c->comm->kin;
     r->active = !r->persistent;
     recorder_lock();
     struct request *last = map_get(&by_handle, r->handle);

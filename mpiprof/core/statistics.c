@@ -41,7 +41,10 @@ static struct statistics *statistics_of(const struct family *f)
 
 static void add(struct statistics *s, enum extension what, int64_t value)
 {
-    s->records[what - EXT_AVERAGE + 1].exit_ns += value;
+    int64_t *const sum = &s->records[what - EXT_AVERAGE + 1].exit_ns;
+
+    if (__builtin_add_overflow(*sum, value, sum)) /* 10^5 members that wait for 25 hours */
+        *sum = INT64_MAX;
 }
 
 /* Of one instance, as its communicator's leader sees its call site. */

@@ -226,12 +226,22 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
     ]
 
 
+INIT_LINES = [
+    "recorder_initialising();",
+    "parts_mark();",
+    "{call}",
+    "recorder_initialised({error});",
+]
 LIFECYCLE_LINES = {
-    "MPI_Init": ["parts_mark();", "{call}", "recorder_initialised({error});"],
-    "MPI_Init_thread": ["parts_mark();", "{call}", "recorder_initialised({error});"],
+    "MPI_Init": INIT_LINES,
+    "MPI_Init_thread": INIT_LINES,
     "MPI_Finalize": ["recorder_finalising();", "{call}"],
     "MPI_Abort": ["recorder_aborting();", "{call}"],
-    "MPI_Session_init": ["{call}", "recorder_session({error}, {session});"],
+    "MPI_Session_init": [
+        "recorder_initialising();",
+        "{call}",
+        "recorder_session({error}, {session});",
+    ],
     "MPI_Session_finalize": ["recorder_session_ending();", "{call}"],
 }
 

@@ -62,8 +62,18 @@ def report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[str, 
         "dropped": plain(trace.dropped),
         "complete": bool(trace.complete),
         "callsites": [row_of(row) for row in callsites.to_dict("records")],
+        "summed_up": summed_up(trace),
         "findings": [finding(trace, one) for one in found],
     }
+
+
+def summed_up(trace: Trace) -> list[dict[str, Any]]:
+    """Return the calls that were only summed up, as logs had reached their limit, by call site."""
+    return [
+        {"operation": row["operation"], "sites": _sites(row["sites"])}
+        | {name: plain(row[name]) for name in ("calls", "bytes", "total_ns", "longest_ns")}
+        for row in trace.derive("summed_up").to_dict("records")
+    ]
 
 
 def finding(trace: Trace, found: Finding) -> dict[str, Any]:

@@ -83,6 +83,7 @@ class Tail:
         self.unread = [len(thread.chunks) for thread in self.threads]
         self.reached: dict[int, int] = {}
         self.starts: dict[tuple[int, int], int] = {}
+        self.numbered: set[Key] = set()  # calls on communicators that are told apart by number
 
     def older(self, chunks: int) -> list[Block]:
         """Read so many more chunks of each thread; an empty list when there are no more."""
@@ -104,6 +105,9 @@ class Tail:
         for communicator in np.unique(communicators).tolist():
             most = int(block.sequence[communicators == communicator].max())
             self.reached[communicator] = max(most, self.reached.get(communicator, -1))
+        starts = column(block, "start")
+        for i in np.flatnonzero((column(block, "kind") == CALL) & (starts > 0)).tolist():
+            self.numbered.add((int(communicators[i]), int(block.sequence[i]), int(starts[i])))
         started = np.flatnonzero(column(block, "kind") == START)
         for i in started.tolist():
             key = (int(communicators[i]), int(block.sequence[i]))
@@ -113,6 +117,8 @@ class Tail:
         """Return whether the rank has called this instance, or has passed it."""
         communicator, sequence, start = key
         while True:
+            if key in self.numbered:
+                return True
             if start and self.starts.get((communicator, sequence), 0) >= start:
                 return True
             if not start and communicator in self.reached:

@@ -118,6 +118,20 @@ def notes(trace: Trace) -> list[str]:
     return list(dict.fromkeys(said))[:5]
 
 
+def summed_table(trace: Trace) -> str:
+    """Return the table of what was only summed up past the logs' limit; empty where nothing was."""
+    rows = trace.derive("summed_up").to_dict("records")
+    columns = [
+        Column("routine", [row["operation"] for row in rows], left=True),
+        Column("call site", [places(row["sites"]) for row in rows], left=True, shrink=True),
+        Column("calls", [count(row["calls"]) for row in rows]),
+        Column("bytes", [size(row["bytes"]) for row in rows]),
+        Column("time", [duration(row["total_ns"]) for row in rows]),
+        Column("longest", [duration(row["longest_ns"]) for row in rows]),
+    ]
+    return render(columns) if rows else ""
+
+
 def callsite_table(callsites: Any) -> str:
     """Return the table of call sites; times are means over instances, wait is the sum."""
     rows = callsites.to_dict("records")

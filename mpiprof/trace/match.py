@@ -3,13 +3,15 @@
 Ranks are read side by side, block by block. Blocking calls of one communicator wait in a lane
 until every member has passed their sequence number; then the columns of the members are stacked
 into a matrix. Where all members hold the same numbers (the rule) that is a copy, else a merge.
-Nonblocking and persistent operations complete in any order and are joined in a pool.
+Nonblocking and persistent operations complete in any order and are joined in a pool, and so are
+calls on communicators that share one row, as many alike are made and freed: the number that tells
+these apart stands where that of a persistent operation's start does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -353,10 +355,14 @@ class Matcher:
         kind = block.kind
         if kind is not None and bool((kind == CALL).all()):
             kind = block.kind = None
-        if kind is not None or self.any_slow:
+        if kind is not None or self.any_slow or block.start is not None:
             kinds = column(block, "kind")
             calls = kinds == CALL
             slow = (kinds == START) | (kinds == COMPLETION) | (calls & self.slow[block.shape])
+            kin = calls & ~slow & (column(block, "start") > 0)
+            if kin.any():
+                self._put_kin(lane.column[rank], self.pools[index], block.take(kin))
+                calls &= ~kin
             if calls.any():
                 lane.seen(rank, block.take(calls))
             if slow.any():
@@ -370,6 +376,17 @@ class Matcher:
             lane.put(rank, block)
             self.waiting[rank] += len(block)
         return {index}
+
+    @staticmethod
+    def _put_kin(column_: int, pool: _Pool, block: Block) -> None:
+        """Put blocking calls as what opens an instance and what completes it."""
+        opened = replace(block, exit=np.where(block.exit == 0, 0, block.enter))
+        left = block.take(block.exit != 0)
+        left.kind = np.full(len(left), COMPLETION, np.uint8)
+        left.share = None
+        pool.put(column_, opened)
+        if len(left):
+            pool.put(column_, left)
 
     def _ready(self, index: int, alive: Mapping[int, object], final: bool) -> Iterator[Batch]:
         lane, pool = self.lanes[index], self.pools[index]

@@ -158,6 +158,11 @@ class ThreadStream:
                 low = middle
         self.position = (max(low - 1, 0), 0)  # what extends a record may stand in the chunk before
 
+    def is_summed(self) -> bool:
+        """Whether it holds totals: events stand in threads of their own."""
+        first = self.chunks[0].log.read([(self.chunks[0].index, 0, 1)])
+        return bool(len(first)) and int(first["kind"][0]) in (SUMMARY, STATISTICS)
+
     def raw(self, count: int) -> Array | None:
         """Return the next `count` (at most) raw records, None at the end."""
         log = None
@@ -345,6 +350,17 @@ def _shares(block: Block) -> Int | None:
     return share
 
 
+def _read_events(thread: ThreadStream, count: int) -> Block | None:
+    """Return the next block without totals, which have no time: they have a thread of their own."""
+    while (block := thread.read(count)) is not None:
+        if block.kind is None or not bool((block.kind == SUMMARY).any()):
+            return block
+        block = block.take(block.kind != SUMMARY)
+        if len(block):
+            return block
+    return None
+
+
 class RankStream:
     """The records of all threads of one rank, merged by the time they were entered."""
 
@@ -366,10 +382,10 @@ class RankStream:
     def read(self, count: int) -> Block | None:
         """Return the next block of about `count` records, None at the end."""
         if len(self.threads) == 1:
-            return self.threads[0].read(count)
+            return _read_events(self.threads[0], count)
         for i, thread in enumerate(self.threads):
             if self.held[i] is None:
-                self.held[i] = thread.read(max(count // len(self.threads), 64))
+                self.held[i] = _read_events(thread, max(count // len(self.threads), 64))
         held = [h for h in self.held if h is not None]
         if not held:
             return None

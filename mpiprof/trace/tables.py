@@ -75,6 +75,7 @@ class Tables:
     destinations: dict[tuple[int, int], Int] = field(default_factory=dict)
     shapes: list[Shape] = field(default_factory=list)
     shape_ids: dict[int, Int] = field(default_factory=dict)
+    limits: dict[int, int] = field(default_factory=dict)  # of a rank's log that has reached it
     cut: bool = False
 
     def shape_map(self, rank: int) -> Int:
@@ -155,6 +156,8 @@ class _Reader:
             tables.ends[rank] = _end(row["end"])
         elif "clock" in row:
             tables.clocks.append({"rank": rank, **_clock(row["clock"], self.limit)})
+        elif "limit" in row:
+            tables.limits[rank] = integer(row["limit"]["bytes"], 0)
         elif "note" in row:
             tables.notes.append((rank, text(row["note"])))
         elif "shape" in row:
@@ -170,7 +173,9 @@ class _Reader:
 
     def resolve(self) -> None:
         sites = self._each("site", _Sites(self.tables))
-        communicators = self._each("communicator", _Communicators(self.tables, self.limit))
+        rows = self.raw["communicator"]
+        lists = {(row.get("identity"), rank): row.get("members") for (rank, _), row in rows.items()}
+        communicators = self._each("communicator", _Communicators(self.tables, self.limit, lists))
         for rank, local, name in self.naming:
             if (rank, local) in communicators:
                 self.tables.names[communicators[rank, local]] = name
@@ -269,22 +274,26 @@ class _Sites:
 
 
 class _Communicators:
-    def __init__(self, tables: Tables, limit: int) -> None:
+    def __init__(
+        self, tables: Tables, limit: int, lists: dict[tuple[Any, int], list[Any] | int | None]
+    ) -> None:
         self.tables = tables
         self.limit = limit
+        self.lists = lists  # members, by identity and the rank that tells them
         self.known: dict[tuple[Any, ...], int] = {}
 
     def __call__(self, rank: int, row: dict[str, Any]) -> int:
         identity = text(row["identity"])
-        local = row.get("local") is True or row.get("members") is None
         inter = row.get("inter") is True
+        members, remote = (self._told(identity, row.get(side)) for side in ("members", "remote"))
+        local = row.get("local") is True or members is None or (inter and remote is None)
         size = integer(row.get("size", 0), 0, 1 << 31)
         if local:
             groups: tuple[Int, ...] = (np.array([rank], np.int64),)
         else:
-            groups = (self._members(row["members"]),)
+            groups = (self._members(members),)
             if inter:
-                groups += (self._members(row["remote"]),)
+                groups += (self._members(remote),)
                 size = sum(map(len, groups))
             elif len(groups[0]) != size:
                 raise ValueError("size and members differ")
@@ -320,6 +329,16 @@ class _Communicators:
                 if isinstance(row.get(name), list):
                     into[index, rank] = self._neighbours(row[name], groups[0])
         return index
+
+    def _told(self, identity: str, runs: Any) -> Any:
+        """Return runs as given, or as the rank that is named has them; None: it has written none.
+
+        Irregular members are told by the first of them alone.
+        """
+        if type(runs) is int:
+            runs = self.lists.get((identity, runs))
+            return runs if isinstance(runs, list) else None
+        return runs
 
     def _members(self, runs: Any) -> Int:
         parts = []

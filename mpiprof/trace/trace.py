@@ -126,6 +126,11 @@ class Trace:
             self._found.note(f"{_ranks(sorted(aborted))} aborted")
         if self.dropped:
             self._found.note(f"{self.dropped} records were dropped while recording")
+        if self.tables.limits:
+            self._found.note(
+                f"the log of {_ranks(sorted(self.tables.limits))} reached its limit (--limit): "
+                "later calls are summed up, without single instances"
+            )
         for rank, note in self.tables.notes:
             self._found.note(f"rank {rank}: {note}")
 
@@ -168,10 +173,11 @@ class Trace:
 
     @property
     def complete(self) -> bool:
-        """Every rank reached MPI_Finalize, nothing was dropped, nothing is cut."""
+        """Every rank reached MPI_Finalize; nothing was dropped, summed up or cut."""
         ended = all(e["reason"] == "finalize" for e in self.tables.ends.values())
         all_there = len(self.tables.ends) == self.ranks
-        return ended and all_there and not (self.dropped or self.logs.cut or self.tables.cut)
+        lacking = self.dropped or self.tables.limits or self.logs.cut or self.tables.cut
+        return ended and all_there and not lacking
 
     # Nodes and clocks
 
@@ -346,7 +352,7 @@ class Trace:
 
     @property
     def summary(self) -> pd.DataFrame:
-        """Counts, times and bytes per rank and shape, of traces recorded as summary."""
+        """Counts, times and bytes per rank and shape of what was summed up; see analysis."""
         return self.derive("summary")  # type: ignore[no-any-return]
 
     @property
