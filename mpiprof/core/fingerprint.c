@@ -2,7 +2,7 @@
  * whose numbers differ do not switch.
  *
  *   the recorder itself    all of its sources, its compiler and flags: one number, made when it is
- *                          built (fingerprint.cmake)
+ *                          built (fingerprint.cmake); which entry points are wrapped
  *   what it was asked      all that the launcher has said, but for the names below
  *   the MPI library        its version, and whether it has all that switching needs
  *
@@ -49,7 +49,8 @@ static bool decides(const char *variable)
 
 int64_t fingerprint(void)
 {
-    uint64_t h = hash_mix(BUILD, hash_text(meta_library()));
+    const uint64_t h =
+        hash_mix(hash_mix(BUILD, hash_text(wrapped_level)), hash_text(meta_library()));
     uint64_t asked = pmpi.can_switch;
 
     for (char **variable = environ; *variable != NULL; variable++)

@@ -363,6 +363,7 @@ void rules_meet(struct site *s, const char *frame);
 /* ---- fingerprint.c */
 
 int64_t fingerprint(void);
+extern const char wrapped_level[]; /* of the entry points that are wrapped: wrappers.py */
 
 /* ---- lifecycle.c: MPI_Init to MPI_Finalize */
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mpiprof.core.collectives import COLLECTIVES, Function, Parameter, functions
+from mpiprof.core.collectives import COLLECTIVES, LEVELS, Function, Parameter, functions
 
 FORMS = ("blocking", "nonblocking", "persistent")
 # parameter -> the member of `struct arguments` that holds its address
@@ -83,10 +83,13 @@ def aliases(name: str) -> list[str]:
 # ---------------------------------------------------------------------------------- natives.h
 
 
-def natives_header(abi: str, level: str) -> str:
-    """The list of native routines and the names of the operations."""
+def natives_header(abi: str) -> str:
+    """The list of native routines and the names of the operations.
+
+    Those of the last level: what is compiled with it serves the libraries of all levels.
+    """
     names = ["MPI_Pcontrol"]
-    for function in functions(level):
+    for function in functions(LEVELS[-1]):
         names.append(function.name)
         names += full_names(function, abi) + thin_names(function, abi)
     lines = ["/* written by wrappers.py */", "#pragma once", "enum native {"]
@@ -302,6 +305,7 @@ def c_wrapper(function: Function) -> str:
 def c_source(level: str) -> str:
     """wrappers.c: the C entry points."""
     head = '/* written by wrappers.py */\n#include "recorder.h"\n'
+    head += f'\nconst char wrapped_level[] = "{level}";\n'
     return "\n".join([head, *[c_wrapper(f) for f in functions(level)]])
 
 
@@ -404,7 +408,7 @@ def main(abi: str, level: str, folder: str) -> None:
     """Write the three files."""
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
-    (out / "natives.h").write_text(natives_header(abi, level))
+    (out / "natives.h").write_text(natives_header(abi))
     (out / "wrappers.c").write_text(c_source(level))
     (out / "fortran.c").write_text(fortran_source(abi, level))
 
