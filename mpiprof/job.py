@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import socket
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
 LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
+SECONDS_OF_RANK_0 = 2
 HYDRA_PROXY = "hydra_pmi_proxy"
 CONFIGURATION_FILES = ("-configfile", "--configfile")  # of mpiexec: a part a line
 
@@ -45,6 +47,11 @@ def ranks_in(environment: Mapping[str, str]) -> int | None:
     if rank_in(environment) is None:
         return None
     return _number(SIZE_VARIABLES, environment)
+
+
+def local_ranks_in(environment: Mapping[str, str]) -> int | None:
+    """Return how many ranks of this job run on this node, None where nothing says it."""
+    return _number(LOCAL_SIZE_VARIABLES, environment)
 
 
 def job_in(environment: Mapping[str, str]) -> str | None:
@@ -102,7 +109,7 @@ def parts_in(environment: Mapping[str, str]) -> int | None:
     if said.isdigit():
         return int(said)
     size = ranks_in(environment)
-    if size is None or size != _number(LOCAL_SIZE_VARIABLES, environment):
+    if size is None or size != local_ranks_in(environment):
         return None
     words = _words(_hydra())
     if not words or "mpi" not in Path(words[0]).name:
@@ -116,7 +123,27 @@ def identity(environment: Mapping[str, str]) -> str:
     if job is not None:
         return job
     if rank_in(environment) is None:
-        return f"{socket.gethostname()}-{os.getpid()}"
+        return f"{os.uname().nodename}-{os.getpid()}"
     hydra = _hydra()
     starter = hydra[0] if hydra is not None else process(os.getppid())
-    return f"{socket.gethostname()}-{starter.key if starter is not None else os.getppid()}"
+    return f"{os.uname().nodename}-{starter.key if starter is not None else os.getppid()}"
+
+
+def others_may_speak(environment: Mapping[str, str]) -> None:
+    """Wait, in a rank that has found a mistake, for rank 0, which will have found it as well.
+
+    It says so and ends the job; what only this rank has found it says itself after that.
+    """
+    if (rank_in(environment) or 0) > 0:
+        time.sleep(SECONDS_OF_RANK_0)
+
+
+def end(code: int, environment: Mapping[str, str]) -> None:
+    """End the job of this rank, where its launcher would leave the others waiting for it.
+
+    Hydra does, when one leaves without a word: the others then hang in MPI_Init.
+    """
+    descriptor = environment.get("PMI_FD", "")
+    if "HYDI_CONTROL_FD" in environment and descriptor.isdigit():
+        with contextlib.suppress(OSError):
+            os.write(int(descriptor), f"cmd=abort exitcode={code}\n".encode())

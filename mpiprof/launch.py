@@ -19,11 +19,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from mpiprof import __version__, elf, job, library
-from mpiprof.errors import UsageError
+from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.invocation import invocation
 from mpiprof.library import Mpi
 
 NAME_LENGTH = 180  # of a program's name within a folder's, which can have 255 bytes
+COMPONENT_LENGTH = 255
+PATH_LENGTH = 4000  # the recorder keeps 4096 bytes, with the name of a file in it
+RANK_BYTES = 2 << 16  # of a rank's log, when it is begun
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Options:
     machine: Path | None = None
     partial: bool = False
     together: bool = False
+    unrecorded: bool = False
     python_sites: str = "auto"
     quiet: bool = False
     mpi: str | None = None
@@ -212,6 +216,31 @@ def shared_name(program: Program, environment: Mapping[str, str]) -> str:
     return f"{base}-job-" + re.sub(r"[^A-Za-z0-9._+-]", "-", job.identity(environment))
 
 
+def check_place(folder: Path, ranks: int) -> None:
+    """Raise MpiprofError unless a trace of so many ranks can be begun in a folder."""
+    place = folder.absolute()
+    if len(os.fsencode(place)) > PATH_LENGTH:
+        raise MpiprofError(f"{folder}: a trace folder's path can't be that long")
+    while not os.path.lexists(place):
+        if len(os.fsencode(place.name)) > COMPONENT_LENGTH:
+            raise MpiprofError(f"{folder}: a folder's name can't be that long")
+        place = place.parent
+    if not place.is_dir():
+        raise MpiprofError(f"no trace can be made in {folder}: {place} is not a folder")
+    try:
+        probe = place / f".mpiprof-{os.uname().nodename}-{os.getpid()}"
+        probe.touch(exist_ok=False)
+        probe.unlink()
+        disk = os.statvfs(place)
+    except OSError as error:
+        raise MpiprofError(
+            f"no trace can be made in {folder}: {place}: {error.strerror}"
+        ) from error
+    # Network file systems may not say how large they are.
+    if disk.f_blocks and disk.f_bavail * disk.f_frsize < ranks * RANK_BYTES:
+        raise MpiprofError(f"no trace can be made in {folder}: its disk is full")
+
+
 def check_folder(folder: Path, environment: Mapping[str, str]) -> None:
     """Raise UsageError when a folder holds an earlier trace already.
 
@@ -247,7 +276,7 @@ def recorder_environment(
     ours = str(library.our_library(mpi))
     before = [word for word in re.split("[ :]", environment.get("LD_PRELOAD", "")) if word]
     left = {"TRACE", "MACHINE", "PARTIAL", "QUIET", "SWITCH", "SWITCH_MODEL"}
-    left |= {"TOGETHER", "PARTS", "MARKS", "RANK", "ALONE"}
+    left |= {"TOGETHER", "PARTS", "MARKS", "RANK", "ALONE", "UNRECORDED"}
     left |= {"AUTO", "EXPLAIN", "REPRODUCIBLE", "PLAN_OUT"}
     result = {
         name: value
@@ -272,7 +301,7 @@ def recorder_environment(
     result |= place_in_job(program, options, environment)
     if options.machine is not None:
         result["MPIPROF_MACHINE"] = str(options.machine.absolute())
-    for name in ("partial", "together", "quiet", "auto", "explain", "reproducible"):
+    for name in ("partial", "together", "unrecorded", "quiet", "auto", "explain", "reproducible"):
         if getattr(options, name):
             result[f"MPIPROF_{name.upper()}"] = "1"
     if options.plan_out is not None:

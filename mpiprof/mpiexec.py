@@ -18,6 +18,7 @@ NAMES = {
     "mpich": ("mpiexec", "mpiexec.hydra", "mpiexec.mpich", "mpirun"),
     "openmpi": ("mpiexec", "mpirun", "mpiexec.openmpi", "prterun"),
 }
+RANKS_A_PROCESSOR = 64
 MANAGERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "COBALT_JOBID")
 
 
@@ -44,6 +45,20 @@ class Mpiexec:
             words += ["--map-by", ":OVERSUBSCRIBE"] if modern else ["--oversubscribe"]
             words += ["--bind-to", "none"]
         return [*words, "--mca", "mpi_yield_when_idle", "1"]
+
+
+def check_ranks(ranks: int, environment: Mapping[str, str], *, sure: bool) -> None:
+    """Raise UsageError for more ranks than can be meant for this machine's processors.
+
+    Under a resource manager they may be other machines'.
+    """
+    processors = len(os.sched_getaffinity(0))
+    managed = any(name in environment for name in MANAGERS)
+    if ranks > RANKS_A_PROCESSOR * processors and not managed and not sure:
+        raise UsageError(
+            f"-n {ranks} is more than {RANKS_A_PROCESSOR} ranks for each of the {processors} "
+            "processors here, which may be more than the machine bears: if it is meant, add --yes"
+        )
 
 
 def identify(path: Path) -> Mpiexec | None:

@@ -180,6 +180,18 @@ def run_mpi(
     return ended
 
 
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Generator[Path]:
+    """Yield a folder on a disk of 1 MB, or an ordinary one where nothing can be mounted."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    mounted = subprocess.run(words, capture_output=True, check=False).returncode == 0
+    yield folder
+    if mounted:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --everything."""
     parser.addoption("--everything", action="store_true", help="also the long tests")

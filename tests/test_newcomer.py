@@ -98,7 +98,7 @@ def test_a_trace_cut_before_its_first_call_is_no_empty_trace(
 def test_wrong_options_of_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("not a table of a machine")
-    assert "is not a folder" in said(capsys, "run", "-o", file, __file__)
+    assert "is not a folder" in said(capsys, "run", "-o", file, __file__, code=1)
     assert "an empty name" in said(capsys, "run", "-o", "", __file__)
     assert "no machine table" in said(capsys, "run", "--machine", file, __file__)
 

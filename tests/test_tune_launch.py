@@ -122,13 +122,15 @@ def test_strict_plan_refuses(mpich: Mpi, folder: Path, entry: object, wrong: str
     assert f"{path}, entry 2: " in err and wrong in err and err.count("\n") == 1
 
 
-def test_files_that_are_no_plan_are_said(mpich: Mpi, folder: Path) -> None:
+def test_files_that_are_no_plan_are_refused(mpich: Mpi, folder: Path) -> None:
     path = folder / "plan.json"
     path.write_text('[{"operation":\n]')
     code, out, err = outcome(mpich, folder, "--switch", f"{path},alltoall=ring")
-    assert code == 0 and variables(out)["SWITCH"] == "alltoall ring 0 -1 0 0 0 * * *;"
+    assert (code, out) == (2, "") and err.count("\n") == 1
     assert err.startswith(f"mpiprof: {path}, line 2, column 1: no JSON: ")
-    assert outcome(mpich, folder, "--switch", f"{path}", "--strict-plan")[0] == 2
+    code, out, err = outcome(mpich, folder, "--switch", f"{path}", "--or-bare", n=2)
+    assert code == 0 and "SWITCH" not in variables(out)
+    assert err.count("the program runs unswitched") == err.count("\n") == 1
     assert outcome(mpich, folder, "--switch", "missing.json")[0] == 2
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 from mpiprof.errors import TraceError, UsageError
@@ -15,6 +17,9 @@ def chosen(named: Path | None) -> Path:
         return named
     found = [folder for folder in Path().glob("mpiprof-*") if folder.is_dir() and _started(folder)]
     if not found:
+        for folder in (Path.cwd(), *Path().glob("mpiprof-*")):
+            if not os.access(folder, os.R_OK):
+                raise TraceError(f"{folder}: cannot be read: {os.strerror(errno.EACCES)}")
         raise TraceError(
             f"no trace in {Path.cwd()}: name one, or make one with `python -m mpiprof run app.py`"
         )

@@ -25,6 +25,8 @@ The program is not changed, its output is not touched, and its exit code is its 
 from __future__ import annotations
 
 import argparse
+import atexit
+import errno
 import json
 import os
 import sys
@@ -32,15 +34,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from mpiprof import launch, library
+from mpiprof import job, launch, library
 from mpiprof.commands import switching
-from mpiprof.errors import UsageError
+from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.job import rank_in
 from mpiprof.launch import Options, Program
 from mpiprof.library import Mpi
 
 if TYPE_CHECKING:
     from mpiprof.tune.plan import Plan
+
+
+MOST = 2**31 - 1  # what MPI and the recorder count with
 
 
 def named(text: str) -> Path:
@@ -56,8 +61,10 @@ def positive(text: str) -> int:
         value = int(text)
     except ValueError:
         value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    if not 0 < value <= MOST:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number above 0" if value < 1 else f"{text} is more than {MOST}"
+        )
     return value
 
 
@@ -122,32 +129,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     switching.add_options(parser)
     add("--mpi", choices=library.ABIS, help="the program's MPI, where nothing else shows it")
+    add(
+        "--or-bare",
+        action="store_true",
+        help="where no trace can be made, or a plan can't be used, run the program without",
+    )
+    add("--yes", action="store_true", help="with -n: so many ranks are meant")
     add("-q", dest="quiet", action="store_true", help="say nothing at the end")
     # Set by `run -n` for its ranks: the folder is named and checked already.
     add("--named", action="store_true", help=argparse.SUPPRESS)
+    add("--unrecorded", action="store_true", help=argparse.SUPPRESS)
     add("program", nargs=argparse.REMAINDER, help="the program and its arguments")
 
 
 def run(args: argparse.Namespace) -> NoReturn:
-    """Become the program, or the mpiexec that starts it; this never returns, but for errors."""
+    """Become the program, or the mpiexec that starts it; this never returns, but for errors.
+
+    Of ranks of a job one says what is wrong, and all end.
+    """
+    environment = dict(os.environ)
+    try:
+        start(args, environment)
+    except MpiprofError as error:
+        job.others_may_speak(environment)
+        atexit.register(job.end, error.exit_code, environment)  # when the error has been said
+        raise
+
+
+def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
+    """Check what can be checked, and become the program or mpiexec; raises MpiprofError."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise MpiprofError("this folder is gone: go to one that is there with `cd`") from error
     words = program_words(args)
     if not words:
         raise UsageError("name a program to run: `python -m mpiprof run app.py`")
     program = launch.find_program(words, module=args.module)
-    if args.folder is not None and args.folder.exists() and not args.folder.is_dir():
-        raise UsageError(f"{args.folder} is not a folder: name a new one with -o")
     if args.machine is not None:
         check_machine(args.machine)
-    environment = dict(os.environ)
+    if args.partial and args.together:
+        raise UsageError("--partial and --together contradict each other: give one of them")
     options = options_of(args)
-    plan = switching.plan_of(args, program, environment)
+    plan = usable_plan(args, program, environment)
     if args.ranks is not None:
         start_ranks(args, program, plan, environment)
     if args.record == "off":
         launch.become(program.argv, environment)
     mpi = launch.find_mpi(program, args.mpi, environment)
-    if args.folder is not None and not args.named:
-        launch.check_folder(args.folder, environment)
+    unrecorded = args.unrecorded
+    if not args.named:
+        unrecorded = is_without_place(args, program, environment)
+        if args.folder is not None and not unrecorded:
+            launch.check_folder(args.folder, environment)
+    options = replace(options, unrecorded=unrecorded)
     if plan is not None:
         plan = switching.fitted(args, plan, mpi, environment)
         options = with_plan(args, options, plan)
@@ -156,12 +191,51 @@ def run(args: argparse.Namespace) -> NoReturn:
     launch.become(program.argv, prepared)
 
 
+def usable_plan(
+    args: argparse.Namespace, program: Program, environment: dict[str, str]
+) -> Plan | None:
+    """Return what --switch asks for, None where it can't be read and may be left out."""
+    try:
+        return switching.plan_of(args, program, environment)
+    except MpiprofError as error:
+        if not args.or_bare or args.switch is None:
+            raise
+        say_once(f"{error}; the program runs unswitched (--or-bare)", environment)
+        switching.forget(args)
+        return None
+
+
+def is_without_place(
+    args: argparse.Namespace, program: Program, environment: dict[str, str]
+) -> bool:
+    """Whether no trace can be made, and the program may run without; raises MpiprofError."""
+    folder = args.folder or Path(launch.base_name(program))
+    ranks = args.ranks or job.local_ranks_in(environment) or 1
+    try:
+        launch.check_place(folder, ranks)
+    except MpiprofError as error:
+        if not args.or_bare:
+            remedy = "name another folder with -o, or run it unrecorded with --or-bare"
+            raise MpiprofError(f"{error}: {remedy}") from error
+        say_once(f"{error}; the program runs unrecorded (--or-bare)", environment)
+        return True
+    return False
+
+
+def say_once(text: str, environment: dict[str, str]) -> None:
+    """Print a line on standard error in the first rank of a job."""
+    if not rank_in(environment):
+        print(f"mpiprof: {text}", file=sys.stderr)
+
+
 def check_machine(path: Path) -> None:
     """Raise UsageError unless a file is what `calibrate` writes, as far as can be seen at once."""
     if not path.is_file():
         raise UsageError(
             f"{path}: no such file; `mpiexec -n 4 python -m mpiprof calibrate -o {path}` makes it"
         )
+    if not os.access(path, os.R_OK):
+        raise UsageError(f"{path} can't be read: {os.strerror(errno.EACCES)}")
     model_of(path)
 
 
@@ -223,6 +297,7 @@ def start_ranks(
     under = next((name for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK") if name in environment), "")
     if under:
         raise UsageError(f"-n under a launcher ({under} is set): leave out -n, or its mpiexec")
+    mpiexec.check_ranks(args.ranks, environment, sure=args.yes)
     mpi = launch.find_mpi(program, args.mpi, environment)
     launcher = mpiexec.find(mpi, environment)
     if args.record != "off":
@@ -232,7 +307,8 @@ def start_ranks(
     folder = args.folder
     if folder is None:
         folder = Path(launch.dated_name(program))
-    elif args.record != "off":
+    unrecorded = args.record != "off" and is_without_place(args, program, environment)
+    if args.folder is not None and args.record != "off" and not unrecorded:
         launch.check_folder(folder, {})
     words = [*launcher.words(args.ranks, environment), sys.executable, *launch.python_flags()]
     words += ["-m", "mpiprof", "run", "--named", "-o", str(folder.absolute())]
@@ -245,7 +321,13 @@ def start_ranks(
     if args.mpi is not None:
         words += ["--mpi", args.mpi]
     words += switching.words(args)
-    for wanted, option in ((args.partial, "--partial"), (args.quiet, "-q"), (args.module, "-m")):
+    for wanted, option in (
+        (args.partial, "--partial"),
+        (args.quiet, "-q"),
+        (args.module, "-m"),
+        (unrecorded, "--unrecorded"),
+        (args.or_bare, "--or-bare"),
+    ):
         if wanted:
             words.append(option)
     launch.become([*words, "--", *program_words(args)], environment)

@@ -48,6 +48,13 @@ def words(args: argparse.Namespace) -> list[str]:
     return found
 
 
+def forget(args: argparse.Namespace) -> None:
+    """Let the options ask for nothing."""
+    args.switch = args.plan_out = None
+    for name, _ in (*ONLY_AUTO, ("strict_plan", "--strict-plan")):
+        setattr(args, name, False)
+
+
 def plan_of(
     args: argparse.Namespace, program: Program, environment: Mapping[str, str]
 ) -> Plan | None:

@@ -60,11 +60,11 @@ static void make_folder(struct verdict *v)
 {
     const struct options *const o = &recorder.options;
 
-    v->recording = file_make_folder(v->folder, o->trace, o->base);
+    v->recording = !o->unrecorded && file_make_folder(v->folder, o->trace, o->base);
     const int reason = errno;
 
     v->job = hash_mix((uint64_t)time(NULL) << 20 ^ (uint64_t)getpid(), (uint64_t)now_ns());
-    if (!v->recording)
+    if (!v->recording && !o->unrecorded)
         recorder_say("cannot make the trace folder %s: %s; the program runs unrecorded", v->folder,
                      strerror(reason));
 }

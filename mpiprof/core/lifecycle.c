@@ -137,9 +137,11 @@ static bool start(MPI_Comm comm, bool sessions_only)
         join_end();
     if (!recording)
         return false;
-    if (!file_open(recorder.folder, recorder.rank, recorder.size, host)) {
-        /* claimed: a child or a job inside the job stays passive, without a word */
-        const int reason = errno;
+    if (recorder.options.unrecorded ||
+        !file_open(recorder.folder, recorder.rank, recorder.size, host)) {
+        /* claimed: a child or a job inside the job stays passive, without a word; and the
+         * launcher has said why there is no trace */
+        const int reason = recorder.options.unrecorded ? EEXIST : errno;
 
         atomic_store(&recorder.stopped, true);
         recorder.passive = true;

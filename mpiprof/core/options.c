@@ -41,6 +41,7 @@ void recorder_options(void)
     o->partial = getenv("MPIPROF_PARTIAL") != NULL;
     o->several = getenv("MPIPROF_PARTS") != NULL;
     o->together = getenv("MPIPROF_TOGETHER") != NULL;
+    o->unrecorded = getenv("MPIPROF_UNRECORDED") != NULL;
     o->quiet = getenv("MPIPROF_QUIET") != NULL;
     o->python = strcmp(python, "always") == 0  ? PYTHON_ALWAYS
                 : strcmp(python, "never") == 0 ? PYTHON_NEVER

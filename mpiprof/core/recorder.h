@@ -377,6 +377,7 @@ struct options {
     int runs;      /* of members that each of them writes */
     bool summary, partial, quiet;
     bool several, together; /* parts of the launch: there are, and all of them record */
+    bool unrecorded;        /* no trace can be made here: this process only takes part */
     enum { PYTHON_AUTO, PYTHON_ALWAYS, PYTHON_NEVER } python;
 };
 struct recorder {

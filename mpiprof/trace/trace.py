@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,6 +47,8 @@ class Trace:
             raise TraceError(f"{self.path}: no such trace folder; give the folder that run named")
         if not self.path.is_dir():
             raise TraceError(f"{self.path}: not a folder; give the trace folder, not a file in it")
+        if not os.access(self.path, os.R_OK | os.X_OK):  # glob would find nothing
+            raise TraceError(f"{self.path}: cannot be read: {os.strerror(errno.EACCES)}")
         try:
             logs = sorted(self.path.glob("*.log"))
             tables = sorted(self.path.glob("*.tables"))
@@ -75,7 +78,10 @@ class Trace:
         except FileNotFoundError:
             self._found.note("meta.json is missing: the job is starting, or it died very early")
             return {}
-        except (OSError, ValueError, RecursionError):
+        except OSError as error:
+            self._found.note(f"meta.json cannot be read: {error.strerror}")
+            return {}
+        except (ValueError, RecursionError):
             self._found.note("meta.json is damaged and unread")
             return {}
         if not isinstance(meta, dict):

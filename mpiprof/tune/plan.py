@@ -170,8 +170,8 @@ def _item_rule(item: str) -> Rule:
 def file_rules(path: Path, remarks: list[str] | None) -> list[Rule]:
     """Return the rules of a plan file.
 
-    What does not fit becomes a remark that names the file and the entry; without a list for them,
-    and where there is no such file, it raises UsageError.
+    An entry that does not fit becomes a remark that names the file and the entry; without a list
+    for them, and where the file is not there or is no plan, it raises UsageError.
     """
     try:
         content = path.read_bytes()
@@ -180,11 +180,10 @@ def file_rules(path: Path, remarks: list[str] | None) -> list[Rule]:
         hint = "" if path.suffix == ".json" else ", nor operation=algorithm"
         raise UsageError(f"--switch {path}: {reason}{hint} (seen from {Path.cwd()})") from None
     rules: list[Rule] = []
-    with tolerance(remarks):
-        for number, entry in enumerate(_entries(path, content), 1):
-            with tolerance(remarks):
-                found = entry_rules(f"{path}, entry {number}", entry)
-                rules += [replace(rule, file=str(path), entry=number) for rule in found]
+    for number, entry in enumerate(_entries(path, content), 1):
+        with tolerance(remarks):
+            found = entry_rules(f"{path}, entry {number}", entry)
+            rules += [replace(rule, file=str(path), entry=number) for rule in found]
     return rules
 
 
