@@ -17,10 +17,10 @@
 
 /* Where and how calls are recorded; who started the program, by which words, and beside whom. */
 static const char *const harmless[] = {
-    "ALIKE",   "ALONE", "BASE", "COMMAND",          "INVOCATION",    "LIBRARY", "LIMIT",
-    "MACHINE", "MARKS", "NODE", "NODE_FILES_ABOVE", "PARTS",         "PROGRAM", "PYTHON_SITES",
-    "QUIET",   "RANK",  "RUNS", "SAMPLE",           "SKIP_PACKAGES", "STACK",   "TOGETHER",
-    "TRACE"};
+    "ALIKE",   "ALONE",     "BASE", "COMMAND",          "INVOCATION",    "LIBRARY", "LIMIT",
+    "MACHINE", "MARKS",     "NODE", "NODE_FILES_ABOVE", "PARTS",         "PROGRAM", "PYTHON_SITES",
+    "QUIET",   "RANK",      "RUNS", "SAMPLE",           "SKIP_PACKAGES", "STACK",   "TOGETHER",
+    "TRACE",   "UNRECORDED"};
 
 static uint64_t hash_text(const char *s)
 {

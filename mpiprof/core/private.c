@@ -83,6 +83,7 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
     facts[FACT_BUFFER] = bits_of(l->buffer);
     facts[FACT_CANNOT_REDUCE] = !valid_asks();
     facts[FACT_MANY] = recorder.private == MPI_COMM_NULL && comm_living() > MANY_COMMUNICATORS;
+    facts[FACT_DEVICE] = device_present();
     room_facts(k, facts);
     if (!most_of_all(k, comm, facts, FACTS))
         return false;
@@ -201,6 +202,8 @@ static enum refusal try(struct communicator *k, MPI_Comm comm)
 
     if (!facts_agree(k, comm, facts) || facts[FACT_MANY] != 0)
         return REFUSED_BY_MPI;
+    if (facts[FACT_DEVICE] != 0)
+        return REFUSED_DEVICE;
     if (facts[FACT_FULL] != 0 && !room_make(k, comm, facts))
         return REFUSED_FULL;
     return make_agreed(k, comm) ? REFUSED_NOT : REFUSED_BY_MPI;

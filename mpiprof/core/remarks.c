@@ -125,6 +125,7 @@ static void say_refused(enum refusal why, double communicators)
 {
     static const char *const reasons[REFUSALS] = {
         [REFUSED_FULL] = "others had the private ones that a process may have, 64 at a time",
+        [REFUSED_DEVICE] = "a member uses a device (CUDA, HIP or Level Zero)",
         [REFUSED_BY_MPI] = "MPI had none more for a private one"};
 
     if (communicators > 0)

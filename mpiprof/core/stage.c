@@ -92,6 +92,7 @@ struct blocks {
     char *base;
     int count;    /* of blocks */
     bool v, wide; /* counts and displacements by block; displacements in bytes (alltoallw) */
+    bool device;  /* the library alone may touch it */
     const struct side *side;
 };
 
@@ -114,7 +115,7 @@ static bool direct(const struct arguments *a, const struct blocks *b, const stru
 {
     int64_t next = 0;
 
-    if (!f->named || f->size != f->extent || f->lower != 0)
+    if (!f->named || f->size != f->extent || f->lower != 0 || b->device)
         return false;
     for (int i = 0; b->v && i < b->count; i++) {
         const int64_t count = block_count(a, b, i);
@@ -127,13 +128,13 @@ static bool direct(const struct arguments *a, const struct blocks *b, const stru
 }
 
 /* Elements into bytes, or back. MPI_Pack of older MPICHs refuses MPI_BOTTOM, which is no address to
- * it: a message to oneself does the same. */
+ * it, and need not know devices: a message to oneself does the same. */
 static int pass_elements(const struct execution *e, char *at, int count, MPI_Datatype type,
-                         char *packed, int bytes, bool pack)
+                         char *packed, int bytes, bool pack, bool device)
 {
     int position = 0, rank = 0;
 
-    if (at != NULL)
+    if (at != NULL && !device)
         return pack ? pmpi.Pack(at, count, type, packed, bytes, &position, e->comm)
                     : pmpi.Unpack(packed, bytes, &position, at, count, type, e->comm);
     pmpi.Comm_rank(e->comm, &rank);
@@ -157,7 +158,7 @@ static int64_t move_block(struct execution *e, const struct blocks *b, int i, ch
         part = count - done < most ? count - done : most;
         const int bytes = (int)(part * f.size);
 
-        execution_note(e, pass_elements(e, at, (int)part, type, packed, bytes, pack));
+        execution_note(e, pass_elements(e, at, (int)part, type, packed, bytes, pack, b->device));
         packed += bytes;
         at += part * f.extent;
     }
@@ -253,6 +254,8 @@ static struct sides sides_of(const struct execution *e)
         s.in_is_out = argument_in_place(a, a->sendbuf);
         break;
     }
+    s.in.device = s.has_in && !s.in_is_part && !s.in_is_out && device_holds(s.in.base);
+    s.out.device = s.has_out && !s.out_is_part && device_holds(s.out.base);
     return s;
 }
 
@@ -367,23 +370,45 @@ static char *typed_scratch(const struct execution *e, int which, int64_t bytes)
     return m + before + ((-before) % ALIGNMENT + ALIGNMENT) % ALIGNMENT;
 }
 
-/* Of reduce_scatter in place: the share that is written is not where its operands are. */
-static void keep_vector(struct execution *e, char *vector)
+/* Bytes of the vector that a rank gives, and of what it gets of the result. */
+static int64_t vector_given(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
-    const int64_t most = (INT64_C(1) << 28) / e->unit * e->unit + e->unit;
-    int64_t whole = p->bytes * p->size;
+    int64_t whole = 0;
 
-    if (p->counts != NULL)
-        whole = 0;
-    for (int i = 0; p->counts != NULL && i < p->size; i++)
+    if (e->call->operation == OP_reduce_scatter_block)
+        return p->bytes * p->size;
+    if (p->counts == NULL)
+        return p->bytes;
+    for (int i = 0; i < p->size; i++)
         whole += p->counts[i];
-    e->buffers[SCRATCH_IN] = typed_scratch(e, SCRATCH_IN, whole);
+    return whole;
+}
+
+static int64_t vector_got(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+
+    return p->counts != NULL ? p->counts[e->call->comm->rank] : p->bytes;
+}
+
+/* `device`: one of the two is on one, and the library alone may copy. */
+static void vector_copy(struct execution *e, char *to, char *from, int64_t whole, bool device)
+{
+    const int64_t most = (INT64_C(1) << 28) / e->unit * e->unit + e->unit;
+    int rank = 0;
+
+    pmpi.Comm_rank(e->comm, &rank);
     for (int64_t done = 0; done < whole; done += most) {
         const int64_t at = done / e->unit * e->extent;
+        const int64_t part = whole - done < most ? whole - done : most;
+        const int count = (int)(part / e->unit);
 
-        execution_copy(e, e->buffers[SCRATCH_IN] + at, vector + at,
-                       whole - done < most ? whole - done : most);
+        if (device)
+            execution_note(e, pmpi.Sendrecv(from + at, count, e->type, rank, e->tag, to + at, count,
+                                            e->type, rank, e->tag, e->comm, MPI_STATUS_IGNORE));
+        else
+            execution_copy(e, to + at, from + at, part);
     }
 }
 
@@ -392,17 +417,24 @@ static void stage_reduction(struct execution *e)
     const struct arguments *const a = e->arguments;
     const int operation = e->call->operation;
     const bool gets = operation != OP_reduce || e->call->root == e->call->comm->rank;
-    const bool in_place = gets && argument_in_place(a, a->sendbuf);
+    const bool in_place = /* without the word: some libraries accept that */
+        gets && (argument_in_place(a, a->sendbuf) || a->sendbuf == a->recvbuf);
+    char *const out = mutable(a->recvbuf), *const in = in_place ? out : mutable(a->sendbuf);
+    const bool from_device = device_holds((void *)((uintptr_t)in + (uintptr_t)e->lower));
+    /* The share that is written is not where its operands are. */
+    const bool kept =
+        in_place && (operation == OP_reduce_scatter || operation == OP_reduce_scatter_block);
 
-    e->buffers[SCRATCH_OUT] = gets ? mutable(a->recvbuf) : NULL;
-    if (!in_place && !(gets && a->sendbuf == a->recvbuf)) { /* some libraries accept that */
-        e->buffers[SCRATCH_IN] = mutable(a->sendbuf);
-    } else if (operation == OP_reduce_scatter || operation == OP_reduce_scatter_block) {
-        keep_vector(e, mutable(a->recvbuf));
-    } else {
-        e->buffers[SCRATCH_IN] = mutable(a->recvbuf);
-        e->joined = true;
-    }
+    e->to_device = gets && device_holds((void *)((uintptr_t)out + (uintptr_t)e->lower));
+    e->joined = in_place && !kept;
+    e->buffers[SCRATCH_OUT] = !gets          ? NULL
+                              : e->to_device ? typed_scratch(e, SCRATCH_OUT, vector_got(e))
+                                             : out;
+    e->buffers[SCRATCH_IN] = e->joined             ? e->buffers[SCRATCH_OUT]
+                             : from_device || kept ? typed_scratch(e, SCRATCH_IN, vector_given(e))
+                                                   : in;
+    if (from_device || kept)
+        vector_copy(e, e->buffers[SCRATCH_IN], in, vector_given(e), from_device);
 }
 
 void stage_begin(struct execution *e)
@@ -433,6 +465,9 @@ void stage_end(struct execution *e)
     }
     if (e->unpack)
         move_blocks(e, &s.out, e->buffers[SCRATCH_OUT], false);
+    if (e->to_device)
+        vector_copy(e, mutable(e->arguments->recvbuf), e->buffers[SCRATCH_OUT], vector_got(e),
+                    true);
     if (e->own_differs && e->call->root != ROOT_NONE) {
         struct own_sides own;
 

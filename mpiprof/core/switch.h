@@ -8,6 +8,7 @@
  *   room.c     how many of those there may be
  *   valid.c    whether a call's arguments are what the library accepts
  *   stage.c    the user's buffers as the schedule sees them
+ *   device.c   buffers that the host may not touch
  *   execute.c  the schedule's rounds, with point-to-point calls
  */
 #pragma once
@@ -32,6 +33,7 @@ struct execution {
     int64_t lower;        /* where an element's data begins */
     bool solid;           /* which then has no gaps */
     bool unpack;          /* OUT is staged */
+    bool to_device;       /* the result of a reduction is */
     bool joined;          /* IN is a part of OUT: */
     int64_t in_at;        /* where in OUT it begins */
     bool own_differs;     /* sizes do, of what this rank sends to itself and expects */
@@ -77,7 +79,7 @@ void remarks_end(MPI_Comm comm);
 
 /* ---- private.c */
 
-enum refusal { REFUSED_NOT, REFUSED_FULL, REFUSED_BY_MPI, REFUSALS };
+enum refusal { REFUSED_NOT, REFUSED_FULL, REFUSED_DEVICE, REFUSED_BY_MPI, REFUSALS };
 bool private_ready(struct communicator *k, MPI_Comm comm);
 int private_refused(enum refusal why);
 int64_t private_least(const struct communicator *k, MPI_Comm comm, int64_t value);
@@ -163,6 +165,11 @@ bool own_sides(const struct call *c, const struct arguments *a, struct own_sides
 bool own_sizes_differ(const struct call *c, const struct arguments *a);
 int own_block_pass(int operation, const struct own_sides *own);
 bool is_reduction(int operation);
+
+/* ---- device.c */
+
+bool device_present(void);
+bool device_holds(const void *buffer);
 
 /* ---- select.c, stage.c, execute.c */
 
