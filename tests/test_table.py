@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, run, wheel_mpi
 
+from mpiprof.analysis.operations import GATHERINGS, WAITS
 from mpiprof.core import collectives
 from mpiprof.library import library_folder
 
@@ -78,7 +79,7 @@ def test_the_two_exceptions() -> None:
 
 def test_all_other_functions_have_the_forum_s_types() -> None:
     functions = collectives.other_functions()
-    assert len(functions) == 63
+    assert len(functions) == 176 == len({f.name for f in functions})
     for function in functions:
         expected = normal(forum_prototype(function), names=False)
         assert normal(function.prototype(), names=False) == expected
@@ -172,6 +173,40 @@ def test_open_mpi_s_handles_are_data_symbols(system: bool) -> None:
         assert defined.get(name) in ("B", "D", "V", "R"), name
 
 
+# What a library lacks of its level of the standard: nothing, in all that are here.
+REAL = {
+    "mpich": ("lib/libmpi.so.12", "4c"),
+    "mpiabi": ("lib/libmpi_abi.so.1", "4c"),
+    "openmpi": ("lib/libmpi.so.40", "4"),
+}
+
+
+@pytest.mark.parametrize("abi", REAL)
+def test_the_real_library_has_what_we_export(abi: str) -> None:
+    path, level = REAL[abi]
+    family = "mpich" if abi == "mpiabi" else abi
+    defined = symbols_of(wheel_mpi(family).bin.parent / path)
+    assert {f.name for f in collectives.functions(level)} <= set(defined)
+
+
+@pytest.mark.parametrize(("family", "level"), [("mpich", "4"), ("openmpi", "3")])
+def test_the_system_s_library_has_what_we_export(family: str, level: str) -> None:
+    compiler = compiler_of(f"{family} of the system")
+    words = run([compiler, "-show"], check=True).stdout.split()
+    folder = next((w[2:] for w in words if w.startswith("-L")), "/usr/lib/x86_64-linux-gnu")
+    name = "libmpich.so.12" if family == "mpich" else "libmpi.so.40"
+    path = next(
+        p for p in (Path(folder, name), Path("/usr/lib/x86_64-linux-gnu", name)) if p.exists()
+    )
+    assert {f.name for f in collectives.functions(level)} <= set(symbols_of(path.resolve()))
+
+
+def test_the_analysis_knows_what_is_recorded() -> None:
+    assert list(GATHERINGS) == collectives.gatherings()
+    names = {f.operation for f in collectives.collective_functions()} | set(GATHERINGS)
+    assert set(WAITS) == names
+
+
 # ---------------------------------------------------------------------- the libraries
 
 
@@ -187,13 +222,19 @@ def fortran_names(abi: str, function: collectives.Function) -> set[str]:
     buffer = any(p.kind in ("cbuf", "buf") for p in function.parameters)
     variants = {f"{stem}_", f"{stem}__", stem, stem.upper()}
     if abi == "openmpi":
-        return {f"{stem}_f08_"} if function.large else variants | {f"{stem}_f08_"}
+        if function.large:
+            return {f"{stem}_f08_"}
+        if any(p.name == "baseptr" for p in function.parameters):
+            variants |= {f"{stem}_cptr_", f"{stem}_cptr__", f"{stem}_cptr", f"{stem}_cptr".upper()}
+        return variants | {f"{stem}_f08_"}
     if abi != "mpich":
         return set()
     names: set[str] = set() if buffer else {f"{stem}_f08_"}
-    if function.family == "collective":
+    if function.large and not buffer:
+        names = {f"{stem[:-2]}_f08_large_"}
+    if function.operation and function.name != "MPI_Finalize":
         if function.large:
-            names = {f"{stem[:-2]}_f08ts_large_"}
+            names |= {f"{stem[:-2]}_f08ts_large_"} if buffer else set()
         else:
             names |= variants | ({f"{stem}_f08ts_"} if buffer else set())
     return names

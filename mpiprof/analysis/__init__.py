@@ -10,7 +10,7 @@ from mpiprof.analysis.causes import causes
 from mpiprof.analysis.findings import findings
 from mpiprof.analysis.frames import events, instances, matrix, matrix_ranks, processes
 from mpiprof.analysis.phases import phases
-from mpiprof.analysis.ranks import point_to_point, rank_totals
+from mpiprof.analysis.ranks import point_to_point, rank_totals, spent
 from mpiprof.analysis.sample import hot, samples
 from mpiprof.analysis.selection import selection
 from mpiprof.analysis.series import series
@@ -30,6 +30,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "matrix_ranks": matrix_ranks,
     "phases": phases,
     "point_to_point": point_to_point,
+    "spent": spent,
     "processes": processes,
     "rank_totals": rank_totals,
     "samples": samples,

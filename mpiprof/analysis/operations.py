@@ -34,8 +34,30 @@ WAITS: dict[str, str] = {
     "neighbor_alltoallv": "neighbor",
     "neighbor_alltoallw": "neighbor",
 }
+# Calls that all members make and that move no data of theirs: what makes a communicator, calls on
+# windows and files, MPI_Finalize. They may keep all members together but need not, and the
+# libraries differ, so an instance counts as waiting only where nobody left before the last came.
+GATHERINGS = (
+    *("comm_dup", "comm_dup_with_info", "comm_split", "comm_split_type", "comm_create"),
+    *("cart_create", "graph_create", "dist_graph_create", "dist_graph_create_adjacent", "cart_sub"),
+    *("intercomm_create", "intercomm_merge", "comm_spawn", "comm_spawn_multiple"),
+    *("comm_connect", "comm_accept", "comm_disconnect"),
+    *("win_create", "win_allocate", "win_allocate_shared", "win_create_dynamic"),
+    *("win_fence", "win_free"),
+    *("file_open", "file_close", "file_set_view", "file_set_size", "file_preallocate"),
+    *("file_set_info", "file_set_atomicity", "file_sync", "file_seek_shared"),
+    *("file_read_all", "file_write_all", "file_read_at_all", "file_write_at_all"),
+    *("file_read_ordered", "file_write_ordered"),
+    *("file_read_all_begin", "file_read_all_end", "file_write_all_begin", "file_write_all_end"),
+    *("file_read_at_all_begin", "file_read_at_all_end"),
+    *("file_write_at_all_begin", "file_write_at_all_end"),
+    *("file_read_ordered_begin", "file_read_ordered_end"),
+    *("file_write_ordered_begin", "file_write_ordered_end"),
+    "finalize",
+)
+WAITS |= dict.fromkeys(GATHERINGS, "gathering")
 # The columns of the wait states, and what leads to them.
-STATES = ("barrier", "nxn", "late_root", "early_root", "early_scan", "neighbor")
+STATES = ("barrier", "nxn", "late_root", "early_root", "early_scan", "neighbor", "gathering")
 
 
 def base_operation(operation: str) -> str:
@@ -48,7 +70,7 @@ def base_operation(operation: str) -> str:
 
 def is_waiting_observed(operation: str) -> bool:
     """Return whether the recorder's own statistics know who waits for whom in an operation."""
-    return WAITS.get(base_operation(operation)) not in ("early_scan", "neighbor")
+    return WAITS.get(base_operation(operation)) not in ("early_scan", "neighbor", "gathering")
 
 
 @dataclass(frozen=True)
@@ -72,7 +94,7 @@ def volume(base: str, sent: Array, received: Array, root: int, peers: Float) -> 
     nan = np.nan
     s = np.where(sent >= 0, sent, nan).astype(np.float64)
     r = np.where(received >= 0, received, nan).astype(np.float64)
-    if base == "barrier":
+    if base == "barrier" or base in GATHERINGS:
         return Volume(np.zeros_like(s), np.zeros(s.shape[1:]))
     if base == "bcast":
         vector = _most(np.fmax(s, r))

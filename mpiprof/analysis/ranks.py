@@ -11,6 +11,7 @@ import pandas as pd
 from mpiprof.analysis.measure import Measure, Signature
 from mpiprof.analysis.waits import STATE_FUNCTIONS
 from mpiprof.errors import TraceError
+from mpiprof.trace.log import SPENT
 from mpiprof.trace.match import Batch
 from mpiprof.trace.stream import column
 from mpiprof.trace.tables import Communicator
@@ -104,6 +105,18 @@ def _add(
         sums["caused_ns"][signature.group.root] += wait.sum()
     else:
         sums["caused_ns"] += np.bincount(last_row, wait.sum(0), size)
+
+
+def spent(trace: Trace) -> pd.DataFrame:
+    """One row a rank: rank, and ns in calls without a record, a column for each of SPENT.
+
+    point_to_point (blocking calls), completion (Wait, Test and their like), one_sided, files (of
+    one process alone); NaN where the log does not tell, as those of older versions don't.
+    """
+    table = pd.DataFrame(np.nan, index=range(trace.ranks), columns=list(SPENT))
+    for (rank, _), values in trace.logs.spent.items():
+        table.loc[rank] = np.nan_to_num(table.loc[rank].to_numpy()) + values
+    return table.rename_axis("rank").reset_index()
 
 
 def point_to_point(trace: Trace) -> Float:

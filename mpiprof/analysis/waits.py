@@ -96,6 +96,12 @@ def wait_neighbors(arrival: Int, begin: Int, finish: Int, group: Group) -> Int:
     return wait
 
 
+def wait_gathering(arrival: Int, begin: Int, finish: Int, group: Group) -> Int:
+    """Calls that may keep all members: they did where nobody left before the last had come."""
+    kept = finish.min(0) >= arrival.max(0)
+    return np.where(kept, wait_all(arrival, begin, finish, group), 0)
+
+
 STATE_FUNCTIONS = {
     "barrier": wait_all,
     "nxn": wait_all,
@@ -103,6 +109,7 @@ STATE_FUNCTIONS = {
     "early_root": wait_early_root,
     "early_scan": wait_early_scan,
     "neighbor": wait_neighbors,
+    "gathering": wait_gathering,
 }
 
 

@@ -31,7 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
     add("trace", nargs="?", type=Path, metavar="TRACE", help="a trace folder")
-    add("--by", choices=("callsite", "routine"), default="callsite", help="routine: Tables 2 and 3")
+    add(
+        "--by",
+        choices=("callsite", "routine", "rank"),
+        default="callsite",
+        help="routine: Tables 2 and 3; rank: where each spends its time in MPI",
+    )
     add("--sort", metavar="COLUMN", default="total_wait_ns", help="a column of the JSON")
     add("--top", type=positive, default=20, metavar="N", help="at most N rows (20)")
     add("--site", metavar="PATTERN", help="one call site over its instances, such as app.py:12")
@@ -49,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.commands.folders import chosen
     from mpiprof.commands.progress import working
     from mpiprof.commands.threshold import exit_code
-    from mpiprof.reports import json, selection
+    from mpiprof.reports import json, selection, times
 
     name = shlex.quote(str(args.trace)) if args.trace else ""
     trace = mpiprof.open(chosen(args.trace))
@@ -63,16 +68,21 @@ def run(args: argparse.Namespace) -> int:
     if args.site:
         callsites = matching(callsites, args.site)
     found = []
-    if args.json or not (args.site or args.by == "routine"):
+    if args.json or (args.by == "callsite" and not args.site):
         with working("looking for causes"):
             from mpiprof.tune.gains import gains
 
             found = trace.findings(gains(trace, SIMULATING_S))
     if args.json:
-        data = json.report(trace, callsites, found) | {"selection": selection.keys(trace)}
+        data = json.report(trace, callsites, found) | {
+            "selection": selection.keys(trace),
+            "times": times.as_json(trace),
+        }
         print(json.text(with_causes(trace, callsites, data) if args.site else data))
     elif args.site:
         print(one_site(trace, callsites, args.top, name))
+    elif args.by == "rank":
+        print(by_rank(trace, args.top, name))
     elif args.by == "routine":
         print(by_routine(trace, name))
     else:
@@ -167,6 +177,15 @@ def by_routine(trace: Trace, name: str) -> str:
             f"Routines; times are per rank\n{text.routine_table(trace, trace.callsites)}\n"
             "  * sizes differ: the average; a range: call sites of different (average) sizes"
         )
+    parts.append(f"next: {invocation()} report {name}".rstrip() + "   (the call sites)")
+    return "\n\n".join(parts)
+
+
+def by_rank(trace: Trace, top: int, name: str) -> str:
+    """Return where each rank spends its time in MPI."""
+    from mpiprof.reports import text, times
+
+    parts = [text.facts(trace), times.text(trace, top)]
     parts.append(f"next: {invocation()} report {name}".rstrip() + "   (the call sites)")
     return "\n\n".join(parts)
 

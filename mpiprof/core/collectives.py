@@ -5,6 +5,9 @@ in C and in Fortran. `:root` marks what only the root gives (elsewhere it may be
 `:nonroot` what the root does not give. With MPI_IN_PLACE in place of a buffer the arguments of that
 buffer are not significant either.
 
+The tables below it hold what is wrapped beside: what only adds to a rank's times, and what all
+members of a communicator, a window or a file call: that is recorded as a collective is.
+
 Forms of a blocking collective: `MPI_X`, `MPI_Ix` (adds a request), `MPI_X_init` (adds an info and
 a request), and of each the large-count form `_c`: 22 rows make 129 entry points. Two exceptions:
 MPI_Barrier has no large-count form; MPI_Neighbor_alltoallw always takes MPI_Aint displacements.
@@ -43,7 +46,7 @@ COLLECTIVES: dict[str, str] = {
     "recvtypes comm",
 }
 
-# Blocking point-to-point: only their time is added to a counter. `*` marks a large-count form.
+# Only the time of these is added up, by family. `*` marks a large-count form.
 POINT_TO_POINT: dict[str, str] = {
     "Send*": "cbuf count datatype dest tag comm",
     "Bsend*": "cbuf count datatype dest tag comm",
@@ -56,6 +59,97 @@ POINT_TO_POINT: dict[str, str] = {
     "Probe": "source tag comm status",
     "Mprobe": "source tag comm message status",
     "Mrecv*": "buf count datatype message status",
+}
+
+_RMA = "origin_addr origin_count origin_datatype"
+_TARGET = "target_rank target_disp target_count target_datatype"
+ONE_SIDED: dict[str, str] = {
+    "Put*": f"{_RMA} {_TARGET} win",
+    "Get*": f"get_addr origin_count origin_datatype {_TARGET} win",
+    "Accumulate*": f"{_RMA} {_TARGET} op win",
+    "Get_accumulate*": f"{_RMA} result_addr result_count result_datatype {_TARGET} op win",
+    "Fetch_and_op": "origin_addr result_addr datatype target_rank target_disp op win",
+    "Compare_and_swap": "origin_addr compare_addr result_addr datatype target_rank target_disp win",
+    "Rput*": f"{_RMA} {_TARGET} win out_request",
+    "Rget*": f"get_addr origin_count origin_datatype {_TARGET} win out_request",
+    "Raccumulate*": f"{_RMA} {_TARGET} op win out_request",
+    "Rget_accumulate*": f"{_RMA} result_addr result_count result_datatype {_TARGET} op win "
+    "out_request",
+    "Win_lock": "lock_type rank assert win",
+    "Win_lock_all": "assert win",
+    "Win_unlock": "rank win",
+    "Win_unlock_all": "win",
+    "Win_flush": "rank win",
+    "Win_flush_all": "win",
+    "Win_flush_local": "rank win",
+    "Win_flush_local_all": "win",
+    "Win_sync": "win",
+    "Win_post": "group assert win",
+    "Win_start": "group assert win",
+    "Win_complete": "win",
+    "Win_wait": "win",
+    "Win_test": "win flag",
+}
+
+_READ, _WRITE = "buf count datatype", "cbuf count datatype"
+FILE_ACCESS: dict[str, str] = {  # by one process alone, or only begun
+    "File_read*": f"fh {_READ} status",
+    "File_write*": f"fh {_WRITE} status",
+    "File_read_at*": f"fh offset {_READ} status",
+    "File_write_at*": f"fh offset {_WRITE} status",
+    "File_read_shared*": f"fh {_READ} status",
+    "File_write_shared*": f"fh {_WRITE} status",
+    "File_iread*": f"fh {_READ} out_request",
+    "File_iwrite*": f"fh {_WRITE} out_request",
+    "File_iread_at*": f"fh offset {_READ} out_request",
+    "File_iwrite_at*": f"fh offset {_WRITE} out_request",
+    "File_iread_shared*": f"fh {_READ} out_request",
+    "File_iwrite_shared*": f"fh {_WRITE} out_request",
+    "File_iread_all*": f"fh {_READ} out_request",
+    "File_iwrite_all*": f"fh {_WRITE} out_request",
+    "File_iread_at_all*": f"fh offset {_READ} out_request",
+    "File_iwrite_at_all*": f"fh offset {_WRITE} out_request",
+    "File_delete": "filename info",
+}
+
+# Recorded as calls that all members make, but never switched: no data of ours is in them. A window
+# or file that a call makes (`out_win`, `out_file`) counts its own calls from then on (handles.c).
+WINDOWS: dict[str, str] = {
+    "Win_create*": "buf size disp_unit info comm out_win",
+    "Win_allocate*": "size disp_unit info comm baseptr out_win",
+    "Win_allocate_shared*": "size disp_unit info comm baseptr out_win",
+    "Win_create_dynamic": "info comm out_win",
+    "Win_fence": "assert win",
+    "Win_free": "win_pointer",
+}
+FILES: dict[str, str] = {
+    "File_open": "comm filename amode info out_file",
+    "File_close": "file_pointer",
+    "File_set_view": "fh offset datatype filetype datarep info",
+    "File_set_size": "fh offset",
+    "File_preallocate": "fh offset",
+    "File_set_info": "fh info",
+    "File_set_atomicity": "fh atomicity",
+    "File_sync": "fh",
+    "File_seek_shared": "fh offset whence",
+    "File_read_all*": f"fh {_READ} status",
+    "File_write_all*": f"fh {_WRITE} status",
+    "File_read_at_all*": f"fh offset {_READ} status",
+    "File_write_at_all*": f"fh offset {_WRITE} status",
+    "File_read_ordered*": f"fh {_READ} status",
+    "File_write_ordered*": f"fh {_WRITE} status",
+    "File_read_all_begin*": f"fh {_READ}",
+    "File_read_all_end": "fh buf status",
+    "File_write_all_begin*": f"fh {_WRITE}",
+    "File_write_all_end": "fh cbuf status",
+    "File_read_at_all_begin*": f"fh offset {_READ}",
+    "File_read_at_all_end": "fh buf status",
+    "File_write_at_all_begin*": f"fh offset {_WRITE}",
+    "File_write_at_all_end": "fh cbuf status",
+    "File_read_ordered_begin*": f"fh {_READ}",
+    "File_read_ordered_end": "fh buf status",
+    "File_write_ordered_begin*": f"fh {_WRITE}",
+    "File_write_ordered_end": "fh cbuf status",
 }
 
 # Functions with a hook of their own in request.c, comm.c or pmpi.c. `out_comm` is a communicator
@@ -107,6 +201,14 @@ COMMUNICATORS: dict[str, str] = {
     "Comm_set_name": "comm comm_name",
 }
 
+RECORDED = ("communicator", "window", "file")
+# Of the communicators' functions, those that not all members of a communicator call, or that only
+# begin: they have no record. Nor has Comm_free, for which nobody waits in either library.
+UNRECORDED = {
+    *("Comm_idup", "Comm_idup_with_info", "Comm_create_group", "Comm_create_from_group"),
+    *("Intercomm_create_from_groups", "Comm_join", "Comm_get_parent", "Comm_set_name", "Comm_free"),
+}
+
 LIFECYCLE: dict[str, str] = {
     "Init": "argc argv_pointer",
     "Init_thread": "argc argv_pointer required provided",
@@ -145,6 +247,14 @@ _TYPES: dict[str, tuple[str, str, str]] = {
         "MPI_Comm_errhandler_function *{}",
         "MPI_Comm_errhandler_function *{}",
     ),
+    "win": ("MPI_Win {}", "MPI_Win {}", _HANDLE),
+    "win*": ("MPI_Win *{}", "MPI_Win *{}", _HANDLE),
+    "file": ("MPI_File {}", "MPI_File {}", _HANDLE),
+    "file*": ("MPI_File *{}", "MPI_File *{}", _HANDLE),
+    "offset": ("MPI_Offset {}", "MPI_Offset {}", "void *{}"),
+    "aint": ("MPI_Aint {}", "MPI_Aint {}", "void *{}"),
+    "unit": ("int {}", "MPI_Aint {}", "void *{}"),
+    "address": ("void *{}", "void *{}", "void *{}"),
     "session*": ("MPI_Session *{}", "MPI_Session *{}", _HANDLE),
     "request": ("MPI_Request *{}", "MPI_Request *{}", _HANDLE),
     "request_value": ("MPI_Request {}", "MPI_Request {}", _HANDLE),
@@ -224,6 +334,25 @@ _NAMES: dict[str, tuple[str, str]] = {
     "argc": ("argc", "int*"),
     "argv_pointer": ("argv", "argv_pointer"),
     "provided": ("provided", "int*"),
+    "win": ("win", "win"),
+    "win_pointer": ("win", "win*"),
+    "out_win": ("win", "win*"),
+    "baseptr": ("baseptr", "address"),
+    "size": ("size", "aint"),
+    "disp_unit": ("disp_unit", "unit"),
+    "fh": ("fh", "file"),
+    "file_pointer": ("fh", "file*"),
+    "out_file": ("fh", "file*"),
+    "offset": ("offset", "offset"),
+    "filename": ("filename", "string"),
+    "datarep": ("datarep", "string"),
+    "filetype": ("filetype", "type"),
+    "atomicity": ("flag", "int"),
+    "origin_addr": ("origin_addr", "cbuf"),
+    "compare_addr": ("compare_addr", "cbuf"),
+    "get_addr": ("origin_addr", "buf"),
+    "result_addr": ("result_addr", "buf"),
+    "target_disp": ("target_disp", "aint"),
 }
 
 
@@ -246,7 +375,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Function:
-    """One wrapped entry point, e.g. MPI_Iallreduce_c."""
+    """One wrapped entry point, e.g. MPI_Iallreduce_c; without an operation it has no record."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -270,11 +399,11 @@ def _parameter(word: str) -> Parameter:
     base, _, where = word.partition(":")
     if base in _NAMES:
         name, kind = _NAMES[base]
-    elif base in ("count", "sendcount", "recvcount"):
+    elif base.endswith("count") and base != "incount":
         name, kind = base, "count"
     elif base in ("sendcounts", "recvcounts"):
         name, kind = base, "counts"
-    elif base in ("datatype", "sendtype", "recvtype"):
+    elif base.endswith("datatype") or base in ("sendtype", "recvtype"):
         name, kind = base, "type"
     elif base in ("sendtypes", "recvtypes"):
         name, kind = base, "types"
@@ -318,26 +447,37 @@ def other_functions() -> list[Function]:
     """Every wrapped function that is not a collective of the table, MPI_Pcontrol apart."""
     functions = []
     for family, table in (
-        ("outside", POINT_TO_POINT),
+        ("point_to_point", POINT_TO_POINT),
+        ("one_sided", ONE_SIDED),
+        ("files", FILE_ACCESS),
         ("completion", COMPLETION),
         ("communicator", COMMUNICATORS),
+        ("window", WINDOWS),
+        ("file", FILES),
         ("lifecycle", LIFECYCLE),
         ("handler", HANDLERS),
     ):
         for key, words in table.items():
             stem, _, level = key.partition("@")
-            for large in (False, True) if stem.endswith("*") else (False,):
-                name = "MPI_" + stem.rstrip("*") + ("_c" if large else "")
-                functions.append(
-                    Function(
-                        name,
-                        _parameters(words),
-                        family,
-                        large=large,
-                        level="4c" if large else level or "3",
-                    )
+            base = stem.rstrip("*")
+            recorded = (family in RECORDED and base not in UNRECORDED) or base == "Finalize"
+            functions += [
+                Function(
+                    f"MPI_{base}{'_c' if large else ''}",
+                    _parameters(words),
+                    family,
+                    base.lower() if recorded else "",
+                    large=large,
+                    level="4c" if large else level or "3",
                 )
+                for large in ((False, True) if stem.endswith("*") else (False,))
+            ]
     return functions
+
+
+def gatherings() -> list[str]:
+    """The operations that are recorded and never switched, in the order of the tables."""
+    return list(dict.fromkeys(f.operation for f in other_functions() if f.operation))
 
 
 LEVELS = ("3", "4", "4c")

@@ -444,6 +444,34 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     return c;
 }
 
+/* An entry for what its members share beside it: a window, a file. `number` tells it from others.
+ */
+struct communicator *comm_derive(const struct communicator *like, const char *how, uint32_t number)
+{
+    struct communicator *const c = calloc(1, sizeof *c);
+    struct text t = {0};
+
+    if (c == NULL)
+        return NULL;
+    c->identity = hash_mix(hash_text(like->identity, how, -1), number);
+    c->handle = MPI_COMM_NULL;
+    c->rank = like->rank;
+    c->size = like->size;
+    c->remote_size = like->remote_size;
+    c->inter = like->inter;
+    c->local = like->local;
+    recorder_lock();
+    c->id = ++made_so_far;
+    recorder_unlock();
+    text_add(&t, "{\"rank\": %d, \"communicator\": %u, \"identity\": \"%016llx\", \"parent\": ",
+             recorder.rank, c->id, (unsigned long long)c->identity);
+    text_add(&t, "\"%016llx\", \"how\": \"%s\", \"like\": %u, \"size\": %d}\n",
+             (unsigned long long)like->identity, how, like->id, c->size + c->remote_size);
+    file_line(&t);
+    text_free(&t);
+    return c;
+}
+
 struct communicator *comm_adopt(MPI_Comm comm)
 {
     const struct creation how = {.how = "unknown"};

@@ -5,6 +5,7 @@
  * value), a line of the summary (enter_ns: total time, exit_ns: number of calls), and statistics of
  * a call site (statistics.c).
  * `kind` is written last, so that a reader of a live or dead job never sees half a record.
+ * A chunk's head holds what its thread has dropped, and its time in calls without a record, so far.
  */
 #pragma once
 #include <stdint.h>
@@ -25,7 +26,11 @@
     X(uint32_t, thread, "<u4")                                                                     \
     X(uint32_t, window, "<u4")                                                                     \
     X(uint64_t, serial, "<u8")                                                                     \
-    X(uint64_t, dropped, "<u8")
+    X(uint64_t, dropped, "<u8")                                                                    \
+    X(int64_t, point_to_point_ns, "<i8")                                                           \
+    X(int64_t, completion_ns, "<i8")                                                               \
+    X(int64_t, one_sided_ns, "<i8")                                                                \
+    X(int64_t, files_ns, "<i8")
 
 #define KINDS(X) X(empty) X(call) X(start) X(completion) X(extension) X(summary) X(statistics)
 
@@ -63,9 +68,9 @@ enum { CHUNK_BYTES = 65536, CHUNK_HEAD = 64, CHUNK_RECORDS = (CHUNK_BYTES - CHUN
 
 struct chunk {
     struct chunk_head head;
-    char spare[CHUNK_HEAD - sizeof(struct chunk_head)];
     struct record records[CHUNK_RECORDS];
 };
 
+_Static_assert(sizeof(struct chunk_head) == CHUNK_HEAD, "the head is full");
 _Static_assert(sizeof(struct record) == 32, "a record is 32 bytes");
 _Static_assert(sizeof(struct chunk) == CHUNK_BYTES, "a chunk is 64 KiB");

@@ -259,7 +259,8 @@ static void say_goodbye(void)
                  folder + skip, quote);
 }
 
-void recorder_finalising(void)
+/* MPI_Finalize is a call like others that all make: it is entered before we end, and left after. */
+static void end_recording(void)
 {
     join_end();
     if (!atomic_exchange(&recorder.active, false))
@@ -270,13 +271,33 @@ void recorder_finalising(void)
         pmpi.Comm_free(&recorder.private);
     }
     end_write("finalize");
-    file_close();
     pmpi.Group_free(&recorder.world);
     if (record_dropped() > 0 && !recorder.passive)
         recorder_say("rank %d: %llu calls are missing from the trace", recorder.rank,
                      (unsigned long long)record_dropped());
     if (recorder.speaks && !recorder.passive)
         say_goodbye();
+}
+
+void recorder_finalising(struct gathering *g, const void *address)
+{
+    struct communicator *const world =
+        atomic_load(&recorder.active) && !recorder.sessions ? comm_find(MPI_COMM_WORLD) : NULL;
+
+    gathering_begin(g, OP_finalize, gathering_of(world), address);
+    end_recording();
+}
+
+/* The library is gone: only our files are left. A rank may wait long for the others in there, so
+ * its end is written once more. */
+void recorder_finalised(struct gathering *g, int error)
+{
+    if (error == MPI_SUCCESS && g->recorded) {
+        gathering_end(g, error, SPENT_NOTHING);
+        ended = false;
+        end_write("finalize");
+    }
+    file_close();
 }
 
 void recorder_aborting(void)
@@ -287,8 +308,10 @@ void recorder_aborting(void)
 
 void recorder_session_ending(void)
 {
-    if (atomic_fetch_sub(&sessions, 1) == 1 && recorder.sessions)
-        recorder_finalising();
+    if (atomic_fetch_sub(&sessions, 1) == 1 && recorder.sessions) {
+        end_recording();
+        file_close();
+    }
 }
 
 /* MPI_Pcontrol is variadic: what a tool behind us might take beside the level is not passed on. */

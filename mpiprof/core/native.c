@@ -137,6 +137,7 @@ bool pmpi_load(void)
 #define FIND(name, parameters) *(void **)&pmpi.name = symbol("PMPI_" #name);
     PMPI_OPTIONAL(FIND)
 #undef FIND
+    *(void **)&pmpi.File_f2c = symbol("PMPI_File_f2c");
     pmpi.can_switch = true;
 #define FIND(name, parameters)                                                                     \
     *(void **)&pmpi.name = symbol("PMPI_" #name);                                                  \
@@ -152,6 +153,7 @@ bool pmpi_load(void)
     *(void **)&pmpi.Session_f2c = symbol("PMPI_Session_f2c");
     find_spellings("in_place", pmpi.fortran_in_place);
     find_spellings("bottom", pmpi.fortran_bottom);
+    *(void **)&pmpi.Win_f2c = symbol("PMPI_Win_f2c");
 #endif
     return complete;
 }

@@ -89,6 +89,8 @@ struct pmpi {
     MPI_Datatype (*Type_f2c)(MPI_Fint);
     MPI_Request (*Request_f2c)(MPI_Fint);
     MPI_Session (*Session_f2c)(MPI_Fint);
+    MPI_Win (*Win_f2c)(MPI_Fint);
+    MPI_File (*File_f2c)(MPI_Fint);
     MPI_Op (*Op_f2c)(MPI_Fint);
     bool can_switch;
     void *fortran_in_place[4], *fortran_bottom[4]; /* Open MPI: by the compiler's spelling */

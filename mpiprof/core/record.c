@@ -87,6 +87,17 @@ static bool window_turn(struct thread *t)
     return true;
 }
 
+/* Whether this thread has a window now. */
+bool record_window(void)
+{
+    struct thread *const t = &self;
+
+    if (t->window == NULL && !t->refused &&
+        !atomic_load_explicit(&recorder.stopped, memory_order_relaxed))
+        thread_begin(t);
+    return t->window != NULL;
+}
+
 static void drop(struct thread *t)
 {
     atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
@@ -236,7 +247,7 @@ static bool wanted(const struct call *c)
 {
     if (c->comm->unrecorded)
         return false;
-    if (c->operation % 3 == 2) /* an _init: what its starts are said of */
+    if (operation_form(c->operation) == 2) /* an _init: what its starts are said of */
         return true;
     return !atomic_load_explicit(&recorder.paused, memory_order_relaxed) &&
            sampled(c->comm, c->sequence, 0);
@@ -275,7 +286,8 @@ static void call_open(struct call *c)
     c->record->exit_ns = 0;
 }
 
-bool call_begin_slow(struct call *c, int operation, MPI_Comm handle, int root, const void *address)
+static void call_enter(struct call *c, int operation, MPI_Comm handle, int root,
+                       const void *address)
 {
     struct thread *const t = &self;
 
@@ -283,21 +295,25 @@ bool call_begin_slow(struct call *c, int operation, MPI_Comm handle, int root, c
     *c = (struct call){.operation = operation, .handle = handle, .root = root, .address = address};
     if (++t->calls % OVERHEAD_EVERY == 0)
         c->begin_ns = now_ns();
-    c->comm = comm_find(handle);
+}
+
+/* Of a call that is counted: its site and its record, where it is to have one. */
+static inline void call_note(struct call *c)
+{
+    struct thread *const t = &self;
+
     if (c->comm != NULL) {
-        c->sequence = c->comm->next++;
-        c->comm->history = c->comm->history << 8 | (uint64_t)(operation + 1);
         if (!wanted(c))
-            return true;
+            return;
         if (!recorder.options.summary && /* no site is worth finding for what is dropped */
             atomic_load_explicit(&recorder.stopped, memory_order_relaxed)) {
             drop(t);
-            return true;
+            return;
         }
     }
     c->site = python_site();
     if (c->site == NULL)
-        c->site = callsite_find(t->caller != NULL ? t->caller : address);
+        c->site = callsite_find(t->caller != NULL ? t->caller : c->address);
     if (c->comm != NULL)
         call_open(c);
     c->enter_ns = now_ns();
@@ -305,6 +321,17 @@ bool call_begin_slow(struct call *c, int operation, MPI_Comm handle, int root, c
         c->record->enter_ns = c->enter_ns;
         publish(c->record, KIND_call);
     }
+}
+
+bool call_begin_slow(struct call *c, int operation, MPI_Comm handle, int root, const void *address)
+{
+    call_enter(c, operation, handle, root, address);
+    c->comm = comm_find(handle);
+    if (c->comm != NULL) {
+        c->sequence = c->comm->next++;
+        c->comm->history = c->comm->history << 8 | (uint64_t)(operation + 1);
+    }
+    call_note(c);
     return true;
 }
 
@@ -318,6 +345,16 @@ bool call_within(const void *here)
         return true;
     t->call = NULL;
     return false;
+}
+
+/* A call whose place in the order is known already: gather.c. */
+void call_begin_counted(struct call *c, int operation, struct communicator *comm, uint32_t sequence,
+                        const void *address)
+{
+    call_enter(c, operation, comm->handle, ROOT_NONE, address);
+    c->comm = comm;
+    c->sequence = sequence;
+    call_note(c);
 }
 
 /* A call that failed its local argument check has taken part in nothing. */

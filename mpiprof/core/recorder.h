@@ -19,6 +19,8 @@
 #define PUBLIC __attribute__((visibility("default")))
 #define CALLER() __builtin_return_address(0)
 #define COMM_NONE MPI_COMM_NULL
+#define WIN_NONE ((MPI_Win)0)
+#define FH_NONE ((MPI_File)0)
 
 enum { ROOT_NONE = -1000, PATH_BYTES = 4096 };
 
@@ -137,6 +139,7 @@ struct key;
 struct keys;
 struct communicator {
     uint64_t identity;
+    struct communicator *handles; /* handles.c: where its windows and files are made */
     uint64_t history; /* the last operations that MPI orders here, a byte each: 1 + operation */
     uint32_t id, next;
     int rank, size, remote_size; /* of the own and the remote group */
@@ -213,13 +216,35 @@ static inline MPI_Session session_f2c(MPI_Fint f)
 {
     return pmpi.Session_f2c != NULL ? pmpi.Session_f2c(f) : NULL;
 }
+static inline MPI_Win win_f2c(MPI_Fint f)
+{
+    return pmpi.Win_f2c != NULL ? pmpi.Win_f2c(f) : NULL;
+}
 #elif defined(MPIPROF_ABI_mpich) /* it is the C handle */
 #define comm_f2c(f) (f)
 #define type_f2c(f) (f)
 #define request_f2c(f) (f)
 #define op_f2c(f) (f)
 #define session_f2c(f) (f)
+#define win_f2c(f) (f)
 #endif
+static inline MPI_File file_f2c(MPI_Fint f)
+{
+    return pmpi.File_f2c != NULL ? pmpi.File_f2c(f) : NULL;
+}
+
+/* ---- handles.c: windows and files, whose calls are counted as a communicator's are */
+
+struct communicator *comm_derive(const struct communicator *like, const char *how, uint32_t number);
+void handle_making(struct creation *c, MPI_Comm comm);
+void window_register(const struct creation *c, MPI_Win made);
+struct communicator *window_find(MPI_Win window);
+struct communicator *window_unlink(MPI_Win window);
+void window_freed(struct communicator *c, int error, MPI_Win window);
+void file_register(const struct creation *c, MPI_File made);
+struct communicator *file_find(MPI_File file);
+struct communicator *file_unlink(MPI_File file);
+void file_freed(struct communicator *c, int error, MPI_File file);
 
 /* ---- shape.c: interned rows of a table: what a call was */
 
@@ -249,6 +274,12 @@ struct family *family_find(int operation, const struct communicator *comm, const
 struct shape *shape_find(struct family *f, const char *algorithm, int root, int64_t sent,
                          int64_t received, uint32_t flags);
 extern const char *const operation_names[OP_COUNT];
+
+/* Blocking, nonblocking or persistent, as the table of collectives numbers them. */
+static inline int operation_form(int operation)
+{
+    return operation < OP_COLLECTIVES ? operation % 3 : 0;
+}
 
 /* ---- record.c: threads, windows, calls */
 
@@ -305,6 +336,8 @@ struct arguments {
     bool large, fortran;
 };
 bool call_begin_slow(struct call *c, int operation, MPI_Comm comm, int root, const void *address);
+void call_begin_counted(struct call *c, int operation, struct communicator *comm, uint32_t sequence,
+                        const void *address);
 bool call_end(struct call *c, int error);
 void call_failed(struct call *c, int error);
 bool call_within(const void *here);
@@ -318,9 +351,31 @@ void record_start(const struct request *r, int64_t enter_ns, int64_t exit_ns);
 void record_completion(const struct request *r, int64_t enter_ns, int64_t exit_ns);
 void record_start_up(void);
 void record_flush(void);
+bool record_window(void);
 struct record *record_statistics(uint32_t shape);
 int64_t record_overhead_ns(void);
 uint64_t record_dropped(void);
+
+/* ---- gather.c: calls that all members make, and that are recorded only */
+
+enum spent { SPENT_POINT_TO_POINT, SPENT_COMPLETION, SPENT_ONE_SIDED, SPENT_FILES, SPENT_NOTHING };
+struct turn { /* whose call it is, and its number there; NULL: nobody's that is known */
+    struct communicator *comm;
+    uint32_t sequence;
+};
+struct gathering {
+    struct call call;
+    int64_t since;
+    bool recorded;
+};
+struct turn gathering_of(struct communicator *comm);
+struct turn gathering_making(const struct creation *c);
+void gathering_begin(struct gathering *g, int operation, struct turn at, const void *address);
+void gathering_end(struct gathering *g, int error, enum spent what);
+
+/* ---- spawn.c */
+
+void spawn_remark(const struct creation *c, int root, const char *command, char *const *argv);
 
 /* ---- request.c */
 
@@ -406,7 +461,8 @@ void recorder_lock(void);
 void recorder_unlock(void);
 void recorder_initialising(void);
 void recorder_initialised(int error);
-void recorder_finalising(void);
+void recorder_finalising(struct gathering *g, const void *address);
+void recorder_finalised(struct gathering *g, int error);
 void recorder_aborting(void);
 void recorder_session(int error, MPI_Session session);
 void recorder_session_ending(void);
@@ -447,10 +503,29 @@ static inline int64_t outside_begin(void)
     return now_ns();
 }
 
-static inline void outside_end(int64_t since)
+/* Adds to what this thread has spent in calls without a record; what is said of the arrivals at a
+ * collective knows of messages only, so only those go into the next record. */
+static inline void spent_add(enum spent what, int64_t ns)
+{
+    if (what <= SPENT_COMPLETION)
+        self.outside_ns += ns;
+    if (self.window == NULL && !record_window())
+        return;
+    struct chunk_head *const head = &self.window->head;
+
+    switch (what) {
+    case SPENT_POINT_TO_POINT: head->point_to_point_ns += ns; break;
+    case SPENT_COMPLETION: head->completion_ns += ns; break;
+    case SPENT_ONE_SIDED: head->one_sided_ns += ns; break;
+    case SPENT_FILES: head->files_ns += ns; break;
+    case SPENT_NOTHING: break;
+    }
+}
+
+static inline void outside_end(int64_t since, enum spent what)
 {
     if (since != 0)
-        self.outside_ns += now_ns() - since;
+        spent_add(what, now_ns() - since);
 }
 
 /* A Fortran layer that calls C names: the site is its caller. */

@@ -121,7 +121,7 @@ static int64_t watch_time(struct watch *w)
     const int64_t now = w->outside ? now_ns() : 0;
 
     if (w->outside)
-        self.outside_ns += now - w->since;
+        spent_add(SPENT_COMPLETION, now - w->since);
     return now;
 }
 

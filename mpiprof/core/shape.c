@@ -48,11 +48,9 @@ static bool shape_write(struct shape *s, const struct family *f)
 
 static uint32_t form_flags(int operation, const struct communicator *comm)
 {
-    const uint32_t form = operation % 3 == 1   ? FLAG_NONBLOCKING
-                          : operation % 3 == 2 ? FLAG_PERSISTENT
-                                               : 0u;
+    static const uint32_t forms[] = {0, FLAG_NONBLOCKING, FLAG_PERSISTENT};
 
-    return form | (comm->inter ? FLAG_INTER : 0u);
+    return forms[operation_form(operation)] | (comm->inter ? FLAG_INTER : 0u);
 }
 
 /* The family of calls of an operation on a communicator from a site; NULL: no room. */
@@ -71,10 +69,14 @@ struct family *family_find(int operation, const struct communicator *comm, const
             f->operation = operation;
             f->comm = comm;
             f->site = site;
+            const bool known = operation >= OP_COLLECTIVES; /* they move no bytes */
+            const int64_t bytes = known ? 0 : -1;
+
             f->base = (struct shape){.root = ROOT_NONE,
-                                     .sent = -1,
-                                     .received = -1,
+                                     .sent = bytes,
+                                     .received = bytes,
                                      .flags = form_flags(operation, comm)};
+            f->shapes = known ? &f->base : NULL;
             if (!shape_write(&f->base, f) || !map_put(&families, key, f)) {
                 free(f);
                 f = NULL;

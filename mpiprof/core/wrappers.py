@@ -2,8 +2,8 @@
 
     python -m mpiprof.core.wrappers ABI LEVEL FOLDER
 
-All that is repetitive about 191 entry points is derived from `collectives.py`: each wrapper takes
-note of the call (`call_begin`), lets the native routine run with the very same arguments, and
+All that is repetitive about some 300 entry points is derived from `collectives.py`: each wrapper
+takes note of the call (`call_begin`), lets the native routine run with the very same arguments, and
 hands their addresses on (`call_end`), so that C and Fortran share one reading of them.
 
 Fortran: Open MPI's library calls PMPI_* directly, so its Fortran names are wrapped in full; so does
@@ -17,7 +17,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mpiprof.core.collectives import COLLECTIVES, LEVELS, Function, Parameter, functions
+from mpiprof.core.collectives import (
+    COLLECTIVES,
+    LEVELS,
+    Function,
+    Parameter,
+    functions,
+    gatherings,
+)
 
 FORMS = ("blocking", "nonblocking", "persistent")
 # parameter -> the member of `struct arguments` that holds its address
@@ -59,19 +66,23 @@ def full_names(function: Function, abi: str) -> list[str]:
     stem = function.name.lower()
     if abi == "openmpi":
         # Open MPI 5 names the large-count form of the f08 layer mpi_x_c_f08_.
-        return [f"{stem}_f08_"] if function.large else [f"{stem}_", f"{stem}_f08_"]
+        if function.large:
+            return [f"{stem}_f08_"]
+        # What gives an address back has a form for type(c_ptr) in the mpi module.
+        pointer = [f"{stem}_cptr_"] if has(function, "address") else []
+        return [f"{stem}_", f"{stem}_f08_", *pointer]
     if abi == "mpich" and not has_buffer(function):
-        return [f"{stem}_f08_"]
+        return [f"{stem.removesuffix('_c')}_f08_large_" if function.large else f"{stem}_f08_"]
     return []
 
 
 def thin_names(function: Function, abi: str) -> list[str]:
     """The Fortran entry points that only note their caller, as they call a wrapped C name."""
     stem = function.name.lower()
-    if abi != "mpich" or function.family != "collective":
+    if abi != "mpich" or not function.operation or function.name == "MPI_Finalize":
         return []
     if function.large:
-        return [f"{stem.removesuffix('_c')}_f08ts_large_"]
+        return [f"{stem.removesuffix('_c')}_f08ts_large_"] if has_buffer(function) else []
     return [f"{stem}_", f"{stem}_f08ts_"] if has_buffer(function) else [f"{stem}_"]
 
 
@@ -99,9 +110,12 @@ def natives_header(abi: str) -> str:
     lines += ["", "enum operation {"]
     for operation in COLLECTIVES:
         lines += [f"    OP_{operation_name(operation, form)}," for form in FORMS]
-    lines += ["    OP_COUNT", "};", "#define OPERATION_NAMES \\"]
+    lines += [f"    OP_{operation}," for operation in gatherings()]
+    lines += ["    OP_COUNT,", f"    OP_COLLECTIVES = OP_{gatherings()[0]}", "};"]
+    lines += ["#define OPERATION_NAMES \\"]
     for operation in COLLECTIVES:
         lines += [f'    "{operation_name(operation, form)}", \\' for form in FORMS]
+    lines += [f'    "{operation}", \\' for operation in gatherings()]
     return "\n".join(lines) + "\n\n"
 
 
@@ -193,28 +207,63 @@ def completion_lines(function: Function, fortran: bool, call: str) -> list[str]:
     return ["struct watch watch;", first, call, last]
 
 
+def gathered_lines(function: Function, fortran: bool, call: str, entry: str) -> list[str]:
+    """A call that is recorded on an entry, and what it would else add to."""
+    error = "*ierror" if fortran else "error"
+    address = "address" if fortran else "CALLER()"
+    spent = {"window": "ONE_SIDED", "file": "FILES"}.get(function.family, "NOTHING")
+    return [
+        "struct gathering g;",
+        f"gathering_begin(&g, OP_{function.operation}, {entry}, {address});",
+        call,
+        f"gathering_end(&g, {error}, SPENT_{spent});",
+    ]
+
+
+def handle_of(function: Function, fortran: bool) -> tuple[str, str]:
+    """What a call names: a communicator, window or file; and what it makes."""
+    given = next((p for p in function.parameters if p.kind in ("comm", "win", "file")), None)
+    made = next((p for p in function.parameters if p.kind in ("comm*", "win*", "file*")), None)
+    values = []
+    for parameter in (given, made):
+        kind = "" if parameter is None else parameter.kind.rstrip("*")
+        pointer = "*" if parameter is not None and (fortran or "*" in parameter.kind) else ""
+        value = "" if parameter is None else f"{pointer}{parameter.name}"
+        values.append(f"{kind}_f2c({value})" if fortran and value else value)
+    return values[0], values[1]
+
+
 def communicator_lines(function: Function, fortran: bool, call: str) -> list[str]:
     """Creation, naming and freeing of communicators."""
     error = "*ierror" if fortran else "error"
     stem = function.name.removeprefix("MPI_")
     if stem in ("Comm_free", "Comm_disconnect"):
         comm = "comm_f2c(*comm)" if fortran else "comm != NULL ? *comm : COMM_NONE"
+        run = (
+            gathered_lines(function, fortran, call, "gathering_of(freeing.comm)")
+            if function.operation
+            else [call]
+        )
         return [
             "struct freeing freeing;",
             f"comm_freeing(&freeing, {comm});",
-            call,
+            *run,
             f"comm_freed(&freeing, {error});",
         ]
-    comm = "comm_f2c(*comm)" if fortran else "comm"
+    comm, made = handle_of(function, fortran)
     if stem == "Comm_set_name":
         return [call, f"comm_named({comm}, {error});"]
     how = stem.lower().removeprefix("comm_")
-    parent = comm if has(function, "comm") else "COMM_NONE"
-    made = "comm_f2c(*newcomm)" if fortran else "*newcomm"
+    parent = comm or "COMM_NONE"
     tag = ("*tag" if fortran else "tag") if has(function, "tag") else "0"
     counted = "false" if stem == "Comm_create_group" or parent == "COMM_NONE" else "true"
     text = "stringtag" if has(function, "stringtag") else "NULL"
     length = "(int)stringtag_length" if fortran and text != "NULL" else "-1"
+    run = [call]
+    if function.operation:
+        run = gathered_lines(function, fortran, call, "gathering_making(&creation)")
+    if how.startswith("spawn"):
+        run += spawn_lines(function, fortran)
     return [
         "struct creation creation = {",
         f'    .how = "{how}",',
@@ -223,9 +272,45 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
         f"    .text_length = {length},",
         "};",
         f"comm_making(&creation, {parent}, {counted});",
-        call,
+        *run,
         f"if (comm_made(&creation, {error}))",
         f"    comm_register(&creation, {made});",
+    ]
+
+
+def spawn_lines(function: Function, fortran: bool) -> list[str]:
+    """What is said of processes that the program starts; one command of C is looked at."""
+    command = "NULL, NULL" if fortran or "multiple" in function.name else "command, argv"
+    root = "*root" if fortran else "root"
+    error = "*ierror" if fortran else "error"
+    return [
+        f"if ({error} == MPI_SUCCESS)",
+        f"    spawn_remark(&creation, {root}, {command});",
+    ]
+
+
+def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
+    """Calls on windows and files, by all who have them."""
+    error = "*ierror" if fortran else "error"
+    kind = function.family
+    known, made = handle_of(function, fortran)
+    if known.startswith(("comm", "*comm")):
+        how = function.operation.partition("_")[0]
+        return [
+            f'struct creation creation = {{.how = "{how}"}};',
+            f"handle_making(&creation, {known});",
+            *gathered_lines(function, fortran, call, "gathering_making(&creation)"),
+            f"if (comm_made(&creation, {error}))",
+            f"    {kind}_register(&creation, {made});",
+        ]
+    if known:
+        entry = f"gathering_of({kind}_find({known}))"
+        return gathered_lines(function, fortran, call, entry)
+    name = made if fortran else f"{made[1:]} != NULL ? {made} : {made[1:].upper()}_NONE"
+    return [
+        f"struct communicator *const freed = {kind}_unlink({name});",
+        *gathered_lines(function, fortran, call, "gathering_of(freed)"),
+        f"{kind}_freed(freed, {error}, {name});",
     ]
 
 
@@ -238,7 +323,12 @@ INIT_LINES = [
 LIFECYCLE_LINES = {
     "MPI_Init": INIT_LINES,
     "MPI_Init_thread": INIT_LINES,
-    "MPI_Finalize": ["recorder_finalising();", "{call}"],
+    "MPI_Finalize": [
+        "struct gathering g;",
+        "recorder_finalising(&g, {address});",
+        "{call}",
+        "recorder_finalised(&g, {error});",
+    ],
     "MPI_Abort": ["recorder_aborting();", "{call}"],
     "MPI_Session_init": [
         "recorder_initialising();",
@@ -267,17 +357,21 @@ def body_lines(function: Function, fortran: bool, call: str) -> list[str]:
             *native_lines(function, fortran, call),
             *end_lines(function, fortran),
         ]
-    if function.family == "outside":
-        return ["const int64_t since = outside_begin();", call, "outside_end(since);"]
+    if function.family in ("point_to_point", "one_sided", "files"):
+        end = f"outside_end(since, SPENT_{function.family.upper()});"
+        return ["const int64_t since = outside_begin();", call, end]
     if function.family == "completion":
         return completion_lines(function, fortran, call)
     if function.family == "communicator":
         return communicator_lines(function, fortran, call)
     if function.family == "handler":
         return ["comm_errhandler_fn = handler_stand_in(comm_errhandler_fn);", call]
+    if function.family in ("window", "file"):
+        return handle_lines(function, fortran, call)
     session = "session_f2c(*session)" if fortran else "*session"
+    address = "address" if fortran else "CALLER()"
     return [
-        line.format(call=call, error=error, session=session)
+        line.format(call=call, error=error, session=session, address=address)
         for line in LIFECYCLE_LINES[function.name]
     ]
 
@@ -373,7 +467,9 @@ def fortran_full(function: Function, abi: str) -> str:
 def fortran_thin(function: Function) -> str:
     """MPICH: note the caller, then let the Fortran layer run; it calls the wrapped C name."""
     arguments = [f"a{i}" for i in range(len(function.parameters) + 1)]
-    declared = ", ".join(f"void *{name}" for name in arguments)
+    lengths = hidden_lengths(function)
+    declared = ", ".join([f"void *{a}" for a in arguments] + [f"size_t {n}" for n in lengths])
+    arguments += lengths
     lines = []
     for name in thin_names(function, "mpich"):
         lines += [

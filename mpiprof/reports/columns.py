@@ -16,6 +16,7 @@ WAITS = {
     "early_root": "of the root for its last sender",
     "early_scan": "in a scan for the ranks before",
     "neighbor": "for neighbours in the topology",
+    "gathering": "for the last rank, in a call that makes a communicator, or on a window or file",
 }
 EVENTS = {
     "rank": "world rank that called",

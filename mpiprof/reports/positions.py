@@ -174,8 +174,9 @@ def _position(trace: Trace, rank: int, tail: Tail) -> Position:
     position = Position(rank, trace.tables.ends.get(rank, {}).get("reason") == "finalize")
     for block in tail.older(NEWEST_CHUNKS):
         _follow(trace, block, position)
-    if position.finished:
-        position.open = []
+    if position.finished:  # its end is written before it waits for the others in MPI_Finalize
+        position.open = [call for call in position.open if call.operation == "finalize"]
+        position.finished = not position.open
         position.started = {}
     return position
 

@@ -87,6 +87,9 @@ def _site(trace: Trace, site: int) -> dict[str, Any] | None:
 def communicator_name(trace: Trace, index: int) -> str:
     """Return the name that the program gave a communicator, else what it is."""
     known = trace.tables.communicators[index]
+    if index in trace.tables.like:
+        of = communicator_name(trace, trace.tables.like[index])
+        return of if known.how == "maker" else f"{known.how} {known.identity[:8]} of {of}"
     if index in trace.tables.names:
         return trace.tables.names[index]
     if known.how in ("world", "self"):

@@ -27,6 +27,7 @@ WHO_WAITS = {
     "early_root": "only the root waits, for its last sender",
     "early_scan": "ranks wait for those below them",
     "neighbor": "ranks wait for their neighbours",
+    "gathering": "all others wait for the last",
 }
 MOSTLY = 0.5
 

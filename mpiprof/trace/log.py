@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ VERSION = 1
 FIELDS = ("enter_ns", "exit_ns", "sequence", "shape", "outside_ns", "thread", "kind", "choice")
 NARROW = ("sequence", "shape", "outside_ns", "thread", "kind")  # unsigned, 32 bits at most
 HEADER_FIELDS = ("magic", "rank", "thread", "window", "serial", "dropped")
+# Further fields of a header, absent from old logs: a thread's time in calls without a record.
+SPENT = ("point_to_point", "completion", "one_sided", "files")
 
 
 @dataclass(frozen=True)
@@ -192,12 +194,16 @@ class Chunk:
 
 @dataclass
 class Logs:
-    """All logs of a trace: chunks in order per (rank, thread), and what each thread dropped."""
+    """All logs of a trace: chunks in order per (rank, thread), and what each thread dropped.
+
+    spent: ns of each thread in the calls of SPENT; only of logs that tell.
+    """
 
     threads: dict[tuple[int, int], list[Chunk]]
     dropped: dict[tuple[int, int], int]
     files: int
     cut: bool
+    spent: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 
 
 def open_logs(folder: Path, limit: int, problems: Problems) -> Logs:
@@ -230,6 +236,7 @@ def _sort_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> No
     if foreign > 0:
         problems.note(f"{log.path.name}: {foreign} chunks are damaged and unread")
         logs.cut = True
+    told = set(headers.dtype.names or ()) >= {f"{name}_ns" for name in SPENT}
     wild = int((headers["rank"][used].astype(np.int64) >= limit).sum())
     if wild:
         problems.note(f"{log.path.name}: {wild} chunks name a rank that does not exist; unread")
@@ -247,6 +254,12 @@ def _sort_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> No
             logs.dropped[key] = max(logs.dropped.get(key, 0), dropped)
         else:
             problems.note(f"{log.path.name}: a chunk's count of dropped records is damaged")
+        if told:
+            spent = [int(head[f"{name}_ns"]) for name in SPENT]
+            if all(0 <= ns < 1 << 62 for ns in spent):
+                logs.spent[key] = list(map(max, spent, logs.spent.get(key, spent)))
+            else:
+                problems.note(f"{log.path.name}: a chunk's times are damaged")
 
 
 def _in_order(key: tuple[int, int], chunks: list[Chunk], problems: Problems) -> list[Chunk]:

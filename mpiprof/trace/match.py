@@ -78,7 +78,7 @@ class Batch:
 
 def is_nonblocking(operation: str) -> bool:
     """Return the call only starts the operation: MPI_Iallreduce and its like."""
-    return operation.startswith("i") and operation != "init"
+    return operation.startswith("i") and not operation.startswith(("init", "inter"))
 
 
 def _stack(blocks: list[Block], communicator: Communicator) -> Batch:

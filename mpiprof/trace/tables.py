@@ -71,6 +71,7 @@ class Tables:
     sites: list[tuple[dict[str, Any], ...]] = field(default_factory=list)
     communicators: list[Communicator] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
+    like: dict[int, int] = field(default_factory=dict)  # what a window or file was made on
     sources: dict[tuple[int, int], Int] = field(default_factory=dict)
     destinations: dict[tuple[int, int], Int] = field(default_factory=dict)
     shapes: list[Shape] = field(default_factory=list)
@@ -281,9 +282,12 @@ class _Communicators:
         self.limit = limit
         self.lists = lists  # members, by identity and the rank that tells them
         self.known: dict[tuple[Any, ...], int] = {}
+        self.of_row: dict[tuple[int, int], int] = {}  # rank and its own number
 
     def __call__(self, rank: int, row: dict[str, Any]) -> int:
         identity = text(row["identity"])
+        if "like" in row:
+            return self._like(rank, identity, row)
         inter = row.get("inter") is True
         members, remote = (self._told(identity, row.get(side)) for side in ("members", "remote"))
         local = row.get("local") is True or members is None or (inter and remote is None)
@@ -303,6 +307,32 @@ class _Communicators:
         ranks = np.concatenate(groups)
         if len(np.unique(ranks)) != len(ranks):
             raise ValueError("a rank is a member twice")
+        index = self._index(rank, identity, (groups, size, local, inter), row)
+        if not inter:
+            for name, into in (
+                ("sources", self.tables.sources),
+                ("destinations", self.tables.destinations),
+            ):
+                if isinstance(row.get(name), list):
+                    into[index, rank] = self._neighbours(row[name], groups[0])
+        return index
+
+    def _like(self, rank: int, identity: str, row: dict[str, Any]) -> int:
+        """A window, a file, or where they are made: for the members of another row."""
+        index = self.of_row[rank, integer(row["like"])]
+        like = self.tables.communicators[index]
+        index = self._index(rank, identity, (like.groups, like.size, like.local, like.inter), row)
+        self.tables.like[index] = like.index
+        return index
+
+    def _index(
+        self,
+        rank: int,
+        identity: str,
+        members: tuple[tuple[Int, ...], int, bool, bool],
+        row: dict[str, Any],
+    ) -> int:
+        groups, size, local, inter = members
         key = (identity, rank if local else -1, inter, tuple(g.tobytes() for g in groups))
         if key not in self.known:
             parent = row.get("parent")
@@ -312,7 +342,7 @@ class _Communicators:
                     self.known[key],
                     identity,
                     groups,
-                    ranks,
+                    np.concatenate(groups),
                     size,
                     local,
                     inter,
@@ -321,13 +351,7 @@ class _Communicators:
                 )
             )
         index = self.known[key]
-        if not inter:
-            for name, into in (
-                ("sources", self.tables.sources),
-                ("destinations", self.tables.destinations),
-            ):
-                if isinstance(row.get(name), list):
-                    into[index, rank] = self._neighbours(row[name], groups[0])
+        self.of_row[rank, integer(row["communicator"], 0)] = index
         return index
 
     def _told(self, identity: str, runs: Any) -> Any:

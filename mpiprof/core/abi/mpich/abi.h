@@ -12,9 +12,12 @@ typedef int MPI_Message;
 typedef int MPI_Op;
 typedef int MPI_Request;
 typedef int MPI_Session;
+typedef int MPI_Win;
+typedef struct ADIOI_FileD *MPI_File;
 typedef int MPI_Fint;
 typedef long MPI_Aint;
 typedef long long MPI_Count;
+typedef long long MPI_Offset;
 typedef struct MPI_Status {
     int64_t opaque[4]; /* as large as any library's */
 } MPI_Status;

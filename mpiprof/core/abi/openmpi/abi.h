@@ -16,9 +16,12 @@ typedef struct ompi_message_t *MPI_Message;
 typedef struct ompi_op_t *MPI_Op;
 typedef struct ompi_request_t *MPI_Request;
 typedef struct ompi_instance_t *MPI_Session;
+typedef struct ompi_win_t *MPI_Win;
+typedef struct ompi_file_t *MPI_File;
 typedef int MPI_Fint;
 typedef ptrdiff_t MPI_Aint;
 typedef long long MPI_Count;
+typedef long long MPI_Offset;
 typedef struct MPI_Status {
     int64_t opaque[4]; /* as large as any library's */
 } MPI_Status;

@@ -1,0 +1,61 @@
+"""Where each rank spends its time in MPI: in collectives, waiting in them, and in other calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.reports.json import plain
+from mpiprof.reports.table import Column, render
+from mpiprof.reports.units import count, duration
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
+
+# Columns of the table, and their heads.
+HEADS = {
+    "collective_ns": "collectives",
+    "wait_ns": "of it waiting",
+    "point_to_point_ns": "point-to-point",
+    "completion_ns": "completion",
+    "one_sided_ns": "one-sided",
+    "files_ns": "files",
+}
+LEGEND = (
+    "  collectives: with what makes communicators, collective calls on windows and files, and\n"
+    "  MPI_Finalize; point-to-point: blocking calls; completion: Wait, Test and their like;\n"
+    "  files: calls of one process alone"
+)
+
+
+def rows(trace: Trace) -> list[dict[str, Any]]:
+    """Return a row a rank: rank and the columns of HEADS; NaN where the trace does not tell."""
+    table = trace.derive("spent").rename(columns=lambda name: f"{name}_ns").set_index("rank_ns")
+    if trace.record == "summary":
+        sums = trace.summary.groupby("rank")["total_ns"].sum()
+        table["collective_ns"], table["wait_ns"] = sums, float("nan")
+    else:
+        sums = trace.derive("rank_totals").groupby("rank")[["elapsed_ns", "wait_ns"]].sum()
+        table["collective_ns"], table["wait_ns"] = sums["elapsed_ns"], sums["wait_ns"]
+        table["wait_ns"] = table["wait_ns"].fillna(0)
+    table["collective_ns"] = table["collective_ns"].fillna(0)
+    return [{"rank": rank, **row} for rank, row in table[list(HEADS)].to_dict("index").items()]
+
+
+def as_json(trace: Trace) -> list[dict[str, Any]]:
+    """Return the rows as data."""
+    return [{name: plain(value) for name, value in row.items()} for row in rows(trace)]
+
+
+def text(trace: Trace, most: int) -> str:
+    """Return a table of the ranks that spend most time in MPI calls, the first of them first."""
+    found = rows(trace)
+    found.sort(key=lambda row: -sum(v for n, v in row.items() if n.endswith("_ns") and v == v))
+    left = f", the first {most} of {count(len(found))}" if len(found) > most else ""
+    found = found[:most]
+    table = render(
+        [
+            Column("rank", [str(row["rank"]) for row in found]),
+            *(Column(head, [duration(row[name]) for row in found]) for name, head in HEADS.items()),
+        ]
+    )
+    return f"Ranks by time in MPI{left}\n{table}\n{LEGEND}"
