@@ -241,13 +241,14 @@ def check_place(folder: Path, ranks: int) -> None:
         raise MpiprofError(f"no trace can be made in {folder}: its disk is full")
 
 
-def check_folder(folder: Path, environment: Mapping[str, str]) -> None:
+def check_folder(folder: Path, environment: Mapping[str, str], *, partial: bool = False) -> None:
     """Raise UsageError when a folder holds an earlier trace already.
 
-    Other processes of the same job may have begun to write into it: only rank 0 looks, and
-    what was written after the launcher started is the job's own.
+    Other processes of the same job may have begun to write into it: what was written after the
+    launcher started is the job's own. Only rank 0 looks, but where it may run bare.
     """
-    if (job.rank_in(environment) or 0) > 0:
+    alone = partial or (job.parts_in(environment) or 1) > 1
+    if (job.rank_in(environment) or 0) > 0 and not alone:
         return
     began = _parent_start() if job.rank_in(environment) is not None else None
     for pattern in ("meta.json", "rank-*.log", "node-*.log"):
@@ -276,7 +277,7 @@ def recorder_environment(
     ours = str(library.our_library(mpi))
     before = [word for word in re.split("[ :]", environment.get("LD_PRELOAD", "")) if word]
     left = {"TRACE", "MACHINE", "PARTIAL", "QUIET", "SWITCH", "SWITCH_MODEL"}
-    left |= {"TOGETHER", "PARTS", "MARKS", "RANK", "ALONE", "UNRECORDED"}
+    left |= {"TOGETHER", "PARTS", "MARKS", "RANK", "ALONE", "JOB", "UNRECORDED"}
     left |= {"AUTO", "EXPLAIN", "REPRODUCIBLE", "PLAN_OUT"}
     result = {
         name: value
@@ -323,7 +324,9 @@ def place_in_job(
     folder = options.folder.absolute() if options.folder is not None else None
     if folder is None and (options.partial or several):
         folder = shared
-    found = {} if folder is None else {"MPIPROF_TRACE": str(folder)}
+    found = {"MPIPROF_JOB": job.identity(environment)}
+    if folder is not None:
+        found["MPIPROF_TRACE"] = str(folder)
     if rank is None:
         return found
     found["MPIPROF_ALONE"] = str(shared)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from pathlib import Path
 
 import pytest
 import raw
-from conftest import ROOT, Mpi, run
+from conftest import ROOT, Mpi, run, run_mpi
 
 from mpiprof import job
 
@@ -102,6 +103,44 @@ def test_parts_that_all_record_do_it_together(option: str, mpi: Mpi, tmp_path: P
     meta = json.loads((folder / "meta.json").read_text())
     assert not meta["options"]["partial"] and meta["machine"]["within"]["alpha_ns"] > 0
     assert not list(folder.glob(".parts*"))
+
+
+def test_a_bare_part_that_only_mpi_knows_of(mpich: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks: as where mpiexec is on another node, and its words can't be seen."""
+    program = compiled(mpich, tmp_path.parent)
+    recorded = ["env", "MPI_LOCALNRANKS=1", str(mpich.python), "-m", "mpiprof", "run", "--"]
+    words = [*mpich.mpiexec(1), program, "0", ":", "-n", "2", *recorded, program, "0"]
+    ended = run(words, cwd=tmp_path, check=True)
+    assert ended.stdout.replace("\n", "") == "ok" * 3
+    check_partial(tmp_path, ended.stderr)
+    (folder,) = tmp_path.glob("mpiprof-*")
+    assert len(list(folder.glob("rank-*.log"))) == 2
+
+
+def test_an_old_trace_is_seen_where_rank_0_is_bare(mpich: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks."""
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "meta.json").write_text("{}")
+    os.utime(tmp_path / "old" / "meta.json", (1, 1))
+    program = compiled(mpich, tmp_path.parent)
+    recorded = [str(mpich.python), "-m", "mpiprof", "run", "-o", "old", "--"]
+    words = [*mpich.mpiexec(1), program, "0", ":", "-n", "1", *recorded, program, "0"]
+    ended = run(words, cwd=tmp_path)
+    assert ended.returncode == 2 and "already holds a trace" in ended.stderr
+
+
+def test_two_jobs_never_share_a_folder(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks each: the later one runs unrecorded, and says so."""
+    program = compiled(mpi, tmp_path.parent)
+    (tmp_path / "trace").mkdir()
+    (tmp_path / "trace" / ".job").symlink_to("another")
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-o", "trace", "--", program]
+    ended = run_mpi(mpi, 2, words, cwd=tmp_path, check=True)
+    assert (
+        ended.stdout.replace("\n", "") == "ok" * 2
+        and ended.stderr.count("another job writes to") == 1
+    )
+    assert [path.name for path in (tmp_path / "trace").iterdir()] == [".job"]
 
 
 def test_partial_needs_no_folders_name(mpi: Mpi, tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
     if not args.named:
         unrecorded = is_without_place(args, program, environment)
         if args.folder is not None and not unrecorded:
-            launch.check_folder(args.folder, environment)
+            launch.check_folder(args.folder, environment, partial=args.partial)
     options = replace(options, unrecorded=unrecorded)
     if plan is not None:
         plan = switching.fitted(args, plan, mpi, environment)

@@ -56,6 +56,21 @@ static bool wait_until(MPI_Request *request, int64_t deadline)
     return true;
 }
 
+/* Whether this job is the first to write to a folder, which rank 0 asks for all: two that start at
+ * once would each have some of the ranks. A second program of one job finds its own name. */
+static bool is_ours(const char *folder)
+{
+    const char *const job = recorder.options.job;
+    char path[PATH_BYTES + 8], other[PATH_BYTES];
+
+    snprintf(path, sizeof path, "%s/.job", folder);
+    if (job[0] == '\0' || symlink(job, path) == 0 || errno != EEXIST)
+        return true;
+    const ssize_t length = readlink(path, other, sizeof other);
+
+    return length == (ssize_t)strlen(job) && memcmp(other, job, (size_t)length) == 0;
+}
+
 static void make_folder(struct verdict *v)
 {
     const struct options *const o = &recorder.options;
@@ -67,6 +82,12 @@ static void make_folder(struct verdict *v)
     if (!v->recording && !o->unrecorded)
         recorder_say("cannot make the trace folder %s: %s; the program runs unrecorded", v->folder,
                      strerror(reason));
+    if (v->recording && !o->partial && !is_ours(v->folder)) {
+        v->recording = 0;
+        recorder_say("another job writes to %s: the program runs unrecorded; name another folder "
+                     "with -o",
+                     v->folder);
+    }
 }
 
 static void say_silent(int size)
@@ -234,6 +255,7 @@ bool recorder_join(MPI_Comm comm, int rank, int size, bool with_world)
     const bool several = !o->partial && size > 1 && parts_several(with_world);
 
     if (o->partial || (several && (!with_world || (rank > 0 && !parts_leader())))) {
+        o->partial = true;
         if (several && o->trace[0] == '\0')
             o->trace = o->alone;
         make_folder(&v);

@@ -24,6 +24,7 @@ void recorder_options(void)
     const char *const python = text_option("MPIPROF_PYTHON_SITES", "auto");
 
     o->trace = text_option("MPIPROF_TRACE", "");
+    o->job = text_option("MPIPROF_JOB", "");
     o->alone = text_option("MPIPROF_ALONE", "");
     o->program = text_option("MPIPROF_PROGRAM", program_invocation_short_name);
     o->base = text_option("MPIPROF_BASE", "mpiprof-trace");

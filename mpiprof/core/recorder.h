@@ -424,6 +424,7 @@ extern const char wrapped_level[]; /* of the entry points that are wrapped: wrap
 
 struct options {
     const char *trace, *base, *program, *command, *machine, *skip_packages, *version;
+    const char *job;   /* its name, which no other job has here */
     const char *alone; /* the trace folder of a process that can't be told any */
     unsigned sample;
     int stack;
