@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -119,6 +120,10 @@ def parts_in(environment: Mapping[str, str]) -> int | None:
 
 def identity(environment: Mapping[str, str]) -> str:
     """Return a name that all processes of this job have alike, on this node at least."""
+    return re.sub(r"[^A-Za-z0-9._+-]", "-", _identity(environment))
+
+
+def _identity(environment: Mapping[str, str]) -> str:
     job = job_in(environment)
     if job is not None:
         return job
@@ -144,6 +149,32 @@ def end(code: int, environment: Mapping[str, str]) -> None:
     Hydra does, when one leaves without a word: the others then hang in MPI_Init.
     """
     descriptor = environment.get("PMI_FD", "")
-    if "HYDI_CONTROL_FD" in environment and descriptor.isdigit():
-        with contextlib.suppress(OSError):
+    if not descriptor.isdigit():
+        return
+    with contextlib.suppress(OSError):
+        proxy = next((one for one in _starters() if one.name == HYDRA_PROXY), None)
+        if proxy is not None and _peer(int(descriptor)) == proxy.pid:
             os.write(int(descriptor), f"cmd=abort exitcode={code}\n".encode())
+
+
+def _starters() -> Iterator[Process]:
+    """Yield the processes above this one, but none above a program of MPI.
+
+    What such a program starts is no rank, and its mistakes are its own. Raises OSError.
+    """
+    for one in ancestors():
+        if "libmpi" in Path(f"/proc/{one.pid}/maps").read_text(errors="replace"):
+            return
+        yield one
+
+
+def _peer(descriptor: int) -> int:
+    """Return the process at the other end of a socket; raises OSError where it is none."""
+    import socket
+    import struct
+
+    with socket.socket(fileno=os.dup(descriptor)) as end_of_ours:
+        format_ = "3i"  # its process, user and group
+        size = struct.calcsize(format_)
+        found = end_of_ours.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    return int(struct.unpack(format_, found)[0])

@@ -213,7 +213,7 @@ def shared_name(program: Program, environment: Mapping[str, str]) -> str:
     """
     several = (job.parts_in(environment) or 1) > 1  # each with a program of its own
     base = "mpiprof" if several else base_name(program)
-    return f"{base}-job-" + re.sub(r"[^A-Za-z0-9._+-]", "-", job.identity(environment))
+    return f"{base}-job-{job.identity(environment)}"
 
 
 def check_place(folder: Path, ranks: int) -> None:

@@ -101,6 +101,18 @@ def test_what_one_rank_alone_finds_is_said(mpi: Mpi, app: Path) -> None:
     assert "plan1.json: no such file" in line
 
 
+def test_a_mistake_inside_a_job_is_not_the_jobs(mpich: Mpi, app: Path) -> None:
+    """On 2 ranks, the first of which starts mpiprof once more."""
+    inner = " ".join(verb(mpich, "run", "nothing.py"))
+    outer = app.parent / "outer.py"
+    outer.write_text(
+        f"import os\n{APP}if MPI.COMM_WORLD.rank == 0:\n    os.system({inner!r})\n"
+        "MPI.COMM_WORLD.Barrier()\n"
+    )
+    done = run_mpi(mpich, 2, [mpich.python, outer], cwd=app.parent, check=True)
+    assert "nothing.py: no such script" in done.stderr
+
+
 def test_or_bare_goes_on(mpi: Mpi, app: Path) -> None:
     """On 2 ranks: unrecorded and unswitched, each said once."""
     (app.parent / "file").touch()

@@ -114,7 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--partial",
         action="store_true",
-        help="when some processes of the job run bare: send no messages of our own",
+        help="when some ranks run bare, as a script decides: send no messages of our own",
     )
     add(
         "--together",
