@@ -72,15 +72,13 @@ def check_partial(folder: Path, said: str) -> None:
 
 
 ORDERS = ["bare 1, run 2", "run 1, bare 2", "run 1, bare 1, run 1"]
+NAMES = ["", "trace", ""]
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["named folder", "no folder"])
-@pytest.mark.parametrize("parts", ORDERS)
-def test_a_bare_part_gets_its_own_messages(
-    parts: str, named: bool, mpi: Mpi, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("parts", "name"), zip(ORDERS, NAMES, strict=True), ids=ORDERS)
+def test_a_bare_part_gets_its_own_messages(parts: str, name: str, mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks."""
-    said, found = launch(mpi, parts, tmp_path, *(["-o", "trace"] if named else []))
+    said, found = launch(mpi, parts, tmp_path, *(["-o", name] if name else []))
     assert found == recorded_ranks(parts)
     check_partial(tmp_path, said)
 
