@@ -119,3 +119,18 @@ def test_sizes_that_differ_on_3_ranks(
         folder.mkdir()
         run_mpi(mpi, 3, switched(mpi, folder, switch, *words), check=True, cwd=folder)
         assert comparable(said(folder)) == bare
+
+
+@pytest.mark.parametrize(
+    "algorithms", [("ring", "pairwise"), ("recursive_doubling", "recursive_halving")], ids=str
+)
+def test_reductions_whose_counts_differ_on_3_ranks(
+    algorithms: tuple[str, str], mpi: Mpi, sizes: Path, tmp_path: Path
+) -> None:
+    """Libraries hang or give wrong sums; a schedule ends, and no rank takes a sum for right."""
+    switch = f"allreduce={algorithms[0]},reduce_scatter_block={algorithms[1]}"
+    words = switched(mpi, tmp_path, switch, sizes, "reductions")
+    run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
+    found = [line.split("|") for line in said(tmp_path)]
+    assert len(found) == 3 * 4
+    assert "0" not in {kind for _, _, kind, _ in found}

@@ -99,11 +99,12 @@ static struct pending *request_new(struct requests *r)
     return &r->list[r->count++];
 }
 
-/* A message in place of one of `length` bytes: of no bytes, or of a wrong number of them. */
+/* A message in place of one of `length` bytes: of no bytes, or of a wrong number of them.
+ * Reductions are not called off; parts of their elements would be more than MPICH can bear. */
 static int post_marker(struct execution *e, int64_t length, int peer, MPI_Request *request)
 {
     static const char marker[2];
-    const int bytes = e->called_off ? 0 : length == 1 ? 2 : 1;
+    const int bytes = e->called_off || e->reduces ? 0 : length == 1 ? 2 : 1;
 
     return pmpi.Isend(marker, bytes, MPI_BYTE, peer, e->tag, e->comm, request);
 }
@@ -169,7 +170,7 @@ static void note_length(struct execution *e, const struct pending *p, const MPI_
     pmpi.Get_count(status, MPI_BYTE, &bytes);
     if (bytes == p->expected)
         return;
-    if (bytes == 0)
+    if (bytes == 0 && !e->reduces)
         e->called_off = true;
     else if (p->may_lack && (bytes > 1 || e->algorithm->direct))
         stage_lacks(e, p->at + bytes, p->expected - bytes);

@@ -1,6 +1,8 @@
 /* Calls collectives whose members disagree on sizes: prints what each case returned and received.
  *
- *   execute_sizes [forward]     for 3 ranks; forward: no operation that cuts a vector in blocks
+ *   execute_sizes [forward|reductions]     for 3 ranks
+ *
+ * forward: none that cuts a vector in blocks; reductions: those that the libraries do not survive.
  *
  * The side that is wrong has twice or half of what the other one has, on all ranks or on rank 2
  * alone. Every case has a communicator of its own: what libraries leave behind after an error is no
@@ -10,6 +12,7 @@
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { COUNT = 10, RANKS = 3, ROOM = 4 * COUNT * RANKS };
 enum { ALL_MORE, ALL_LESS, ONE_MORE, ONE_LESS, KINDS };
@@ -84,6 +87,15 @@ static int reduce(int n)
     return MPI_Reduce(in, out, n, MPI_INT, MPI_SUM, 0, comm);
 }
 
+static int allreduce(int n)
+{
+    return MPI_Allreduce(in, out, n, MPI_INT, MPI_SUM, comm);
+}
+static int reduce_scatter_block(int n)
+{
+    return MPI_Reduce_scatter_block(in, out, n, MPI_INT, MPI_SUM, comm);
+}
+
 #define KIND(k) (1 << (k))
 static const struct {
     const char *name;
@@ -103,8 +115,10 @@ static const struct {
     {"gatherv", gatherv, 15, 15},
     {"scatter", scatter, 15, KIND(ALL_MORE) | KIND(ONE_MORE) | KIND(ONE_LESS)},
     {"scatterv", scatterv, 15, KIND(ALL_MORE) | KIND(ONE_MORE) | KIND(ONE_LESS)},
-    {"bcast", bcast, KIND(ONE_MORE) | KIND(ONE_LESS), 0},
+    {"bcast", bcast, KIND(ONE_MORE) | KIND(ONE_LESS), KIND(ALL_MORE)},
     {"reduce", reduce, KIND(ONE_MORE), KIND(ONE_MORE)},
+    {"allreduce", allreduce, 0, 0},
+    {"reduce_scatter_block", reduce_scatter_block, 0, 0},
 };
 
 static bool is_cut(int number)
@@ -127,6 +141,18 @@ static void forget_room(int number, int kind)
         for (int i = 0; i < RANKS; i++)
             for (int j = COUNT / 2; j < COUNT && is_wrong(kind, i); j++)
                 out[(close ? close_places : places)[i] + j] = 0;
+}
+
+static bool is_chosen(int number, int kind, const char *wish)
+{
+#ifdef OPEN_MPI
+    const int ends = cases[number].openmpi;
+#else
+    const int ends = cases[number].mpich;
+#endif
+    if (strcmp(wish, "reductions") == 0)
+        return ends == 0 && (kind == ONE_MORE || kind == ONE_LESS);
+    return (ends & KIND(kind)) && !(strcmp(wish, "forward") == 0 && is_cut(number));
 }
 
 static void run(int number, int kind)
@@ -165,15 +191,9 @@ int main(int argc, char **argv)
     if (freopen(name, "w", stdout) == NULL)
         return 2;
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
-        for (int kind = 0; kind < KINDS; kind++) {
-#ifdef OPEN_MPI
-            const int kinds_here = cases[i].openmpi;
-#else
-            const int kinds_here = cases[i].mpich;
-#endif
-            if ((kinds_here & KIND(kind)) && !(argc > 1 && is_cut(i)))
+        for (int kind = 0; kind < KINDS; kind++)
+            if (is_chosen(i, kind, argc > 1 ? argv[1] : ""))
                 run(i, kind);
-        }
     MPI_Finalize();
     return 0;
 }
