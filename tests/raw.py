@@ -14,7 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.core.collectives import gatherings
+
 MAGIC = 0x6863504D
+GATHERED = frozenset(gatherings())
 REPLACED = {1: "outside_ns", 2: "start", 3: "sent", 4: "received"}
 
 
@@ -41,6 +44,11 @@ class Record:
     choice: int
 
     @property
+    def gathering(self) -> bool:
+        """What makes a communicator, is called on a window or file, or ends the program."""
+        return self.operation in GATHERED
+
+    @property
     def bytes(self) -> tuple[int | None, int | None]:
         """Sent and received."""
         return self.sent, self.received
@@ -54,8 +62,12 @@ class Raw:
     lines: list[dict[str, Any]]
 
     def of(self, rank: int, kind: str = "call") -> list[Record]:
-        """Return the records of one kind of one rank."""
-        return [r for r in self.records if r.rank == rank and r.kind == kind]
+        """Return the records of one kind of one rank, of the collectives of the table."""
+        return [r for r in self.records if r.rank == rank and r.kind == kind and not r.gathering]
+
+    def gathered(self, rank: int) -> list[Record]:
+        """Return the records of a rank's other calls that all members make."""
+        return [r for r in self.records if r.rank == rank and r.gathering]
 
     def communicators(self, rank: int) -> list[dict[str, Any]]:
         """Return the communicators of one rank, in the order of their making."""

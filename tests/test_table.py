@@ -232,7 +232,7 @@ def fortran_names(abi: str, function: collectives.Function) -> set[str]:
     names: set[str] = set() if buffer else {f"{stem}_f08_"}
     if function.large and not buffer:
         names = {f"{stem[:-2]}_f08_large_"}
-    if function.operation and function.name != "MPI_Finalize":
+    if function.operation:
         if function.large:
             names |= {f"{stem[:-2]}_f08ts_large_"} if buffer else set()
         else:

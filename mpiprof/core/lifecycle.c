@@ -178,6 +178,7 @@ void recorder_initialising(void)
 {
     static atomic_bool begun;
 
+    recorder.entered_ns = now_ns();
     if (atomic_exchange(&begun, true) || !pmpi_load())
         return;
     recorder_options();

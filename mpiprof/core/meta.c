@@ -75,6 +75,15 @@ bool meta_read(const char *path, struct text *t)
     return t->length > 0;
 }
 
+/* Whether other processes have started this job by MPI_Comm_spawn. */
+static bool is_spawned(bool with_world)
+{
+    MPI_Comm parent = MPI_COMM_NULL;
+
+    return with_world && pmpi.Comm_get_parent != NULL &&
+           pmpi.Comm_get_parent(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL;
+}
+
 /* Whether it was this process that has written it. */
 bool meta_write(bool with_world, const struct text *machine, const char *skipped)
 {
@@ -97,6 +106,8 @@ bool meta_write(bool with_world, const struct text *machine, const char *skipped
              "\"options\": {\"stack\": %d, \"partial\": %s, \"sessions\": %s, \"limit\": %lld}, ",
              o->stack, o->partial ? "true" : "false", with_world ? "false" : "true",
              (long long)o->limit);
+    if (is_spawned(with_world)) /* when it entered MPI_Init: within the parents' call */
+        text_add(&t, "\"spawned_ns\": %lld, ", (long long)recorder.entered_ns);
     text_add(&t, "\"machine\": %s, ", machine->length > 0 ? machine->bytes : "null");
     text_add(&t, "\"skipped\": [%s]}\n", skipped);
     snprintf(path, sizeof path, "%s/meta.json", recorder.folder);

@@ -49,6 +49,7 @@
     X(Reduce_local, (const void *, void *, int, MPI_Datatype, MPI_Op))
 
 #define PMPI_OPTIONAL(X)                                                                           \
+    X(Comm_get_parent, (MPI_Comm *))                                                               \
     X(Group_from_session_pset, (MPI_Session, const char *, MPI_Group *))                           \
     X(Group_rank, (MPI_Group, int *))
 

@@ -451,7 +451,8 @@ struct recorder {
     atomic_int pending;  /* nonblocking and persistent operations not complete or freed */
     int rank, size;      /* in MPI_COMM_WORLD, or in mpi://WORLD under Sessions */
     uint64_t job;
-    MPI_Comm private; /* a duplicate of the first communicator, or MPI_COMM_NULL */
+    int64_t entered_ns; /* MPI_Init */
+    MPI_Comm private;   /* a duplicate of the first communicator, or MPI_COMM_NULL */
     MPI_Group world;
     char folder[PATH_BYTES];
     char note[256]; /* for the tables, once they are open */

@@ -79,7 +79,7 @@ def full_names(function: Function, abi: str) -> list[str]:
 def thin_names(function: Function, abi: str) -> list[str]:
     """The Fortran entry points that only note their caller, as they call a wrapped C name."""
     stem = function.name.lower()
-    if abi != "mpich" or not function.operation or function.name == "MPI_Finalize":
+    if abi != "mpich" or not function.operation:
         return []
     if function.large:
         return [f"{stem.removesuffix('_c')}_f08ts_large_"] if has_buffer(function) else []

@@ -7,7 +7,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.reports import wording
+from mpiprof.reports import family, wording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +61,8 @@ def report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[str, 
         "clock_error_ns": plain(trace.clock_error_ns),
         "dropped": plain(trace.dropped),
         "complete": bool(trace.complete),
+        "notes": list(trace.notes),
+        "spawned": family.lines(trace),
         "callsites": [row_of(row) for row in callsites.to_dict("records")],
         "summed_up": summed_up(trace),
         "findings": [finding(trace, one) for one in found],

@@ -9,7 +9,7 @@ import pandas as pd
 
 from mpiprof.analysis.callsites import averages, distribution, routines
 from mpiprof.invocation import invocation
-from mpiprof.reports import wording
+from mpiprof.reports import family, wording
 from mpiprof.reports.places import pattern_of, places
 from mpiprof.reports.table import Column, bar, render
 from mpiprof.reports.units import UNKNOWN, count, duration, factor, share, size
@@ -57,6 +57,7 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
     if trace.meta.get("sample", 1) not in (1, None):
         rows.append(("sampled", f"one instance in {trace.meta['sample']}"))
     rows += [("attention", line) for line in wording.completeness(trace)]
+    rows += [("spawned", line) for line in family.lines(trace)]
     rows += [("note", note) for note in notes(trace)]
     return title, rows
 

@@ -1,0 +1,93 @@
+"""Which traces belong together because the processes of one have spawned those of the other.
+
+Nothing is sent between the two jobs for this, and neither launcher hands the one's environment on
+to the other. But children enter MPI_Init before the MPI_Comm_spawn that starts them returns: a
+trace of spawned processes that did so on the same machine within such a call of another is its
+child.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mpiprof.errors import TraceError
+from mpiprof.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SPAWNING = ("comm_spawn", "comm_spawn_multiple")
+MOST_FOLDERS = 1000  # a folder with more is looked at no further
+
+
+def lines(trace: Trace) -> list[str]:
+    """Return a line for each trace beside this one that is its child or its parent."""
+    found = []
+    if _entered(trace.meta) is not None:
+        parents = [p for p in _beside(trace) if _is_child(trace, _calls(p))]
+        found += [f"its processes were spawned by those of {p.path}" for p in parents[:3]]
+        if not parents:
+            found.append("its processes were spawned by a job without a trace in this folder")
+    calls = _calls(trace)
+    if calls:
+        found += [
+            f"it spawned the processes of {other.path}"
+            for other in _beside(trace, spawned=True)
+            if _is_child(other, calls)
+        ][:8]
+    return found
+
+
+Calls = list[tuple[str, int, int]]  # node, when it was entered and left on that node's clock
+
+
+def _calls(trace: Trace) -> Calls:
+    wanted = [i for i, s in enumerate(trace.tables.shapes) if s.operation in SPAWNING]
+    if not wanted or trace.record != "events":
+        return []
+    found: Calls = []
+    for rank, own in trace.tables.shape_ids.items():
+        if not np.isin(own, wanted).any():
+            continue
+        for block in trace.stream(rank, local_times=True).blocks(1 << 16):
+            for i in np.flatnonzero(np.isin(block.shape, wanted) & (block.exit != 0)).tolist():
+                found.append(
+                    (trace.node_of.get(rank, "?"), int(block.enter[i]), int(block.exit[i]))
+                )
+    return found
+
+
+def _entered(meta: object) -> int | None:
+    """Return when the rank that wrote a trace's description entered MPI_Init, if it was spawned."""
+    found = meta.get("spawned_ns") if isinstance(meta, dict) else None
+    return found if type(found) is int else None
+
+
+def _is_child(trace: Trace, calls: Calls) -> bool:
+    entered, node = _entered(trace.meta), trace.node_of.get(0)
+    return entered is not None and any(n == node and a <= entered <= b for n, a, b in calls)
+
+
+def _beside(trace: Trace, *, spawned: bool = False) -> Iterator[Trace]:
+    """Yield the other traces of the same folder; `spawned`: only those of spawned processes."""
+    here = trace.path.resolve()
+    for count, path in enumerate(sorted(here.parent.glob("*/meta.json"))):
+        if count >= MOST_FOLDERS:
+            return
+        if path.parent == here or (spawned and not _says_spawned(path)):
+            continue
+        try:
+            yield Trace(path.parent)
+        except TraceError:
+            continue
+
+
+def _says_spawned(path: Path) -> bool:
+    try:
+        return _entered(json.loads(path.read_bytes())) is not None
+    except (OSError, ValueError):
+        return False
