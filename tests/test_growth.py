@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,69 @@ def test_short_lived_communicators_share_their_rows(switch: str, mpi: Mpi, tmp_p
     # World and self; 64 duplicates and those that live at once; children of the first 64, and of
     # all later ones together.
     assert len(rows) <= 2 + 64 + 2 + 32 + 1
+
+
+@pytest.fixture(scope="module")
+def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The statistics of a window, compiled into a program of their own."""
+    folder, core = tmp_path_factory.mktemp("sums"), ROOT / "mpiprof" / "core"
+    run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
+    includes = [f"-I{path}" for path in (core, core / "abi" / "mpich", folder)]
+    options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes]
+    options += ["-fsanitize=undefined", "-fno-sanitize-recover"]
+    source = ROOT / "tests" / "programs" / "sums.c"
+    run(["cc", *options, "-o", folder / "sums", source, core / "arrival.c"], check=True)
+    return folder / "sums"
+
+
+@pytest.mark.parametrize(
+    ("members", "early", "late"),
+    [
+        (8, 1000, 5000),
+        (10**6, 10**15, 10**15 + 10**9),  # 11 days since MPI_Init, of a million
+        (10**6, 10**18, 10**18 + 9 * 10**12),  # 31 years, and 2.5 hours between them
+    ],
+)
+def test_sums_over_all_members_are_exact(members: int, early: int, late: int, sums: Path) -> None:
+    """Without MPI: the known answers of two halves that arrive at two times."""
+    found = run([sums, str(members), str(early), str(late)], check=True).stdout.split()
+    gap = late - early
+    assert list(map(int, found)) == [gap // 2, gap, gap // 2, 0, members // 2 * gap]
+
+
+def test_sums_cannot_overflow(sums: Path) -> None:
+    """Without MPI: a day apart, a million of them; each adds at most its share."""
+    members, gap = 10**6, 86400 * 10**9
+    found = run([sums, str(members), "0", str(gap)], check=True).stdout.split()
+    most = (2**63 - 1) // members
+    expected = [most, gap, most // 2, 0, members // 2 * most]
+    assert list(map(int, found)) == expected
+
+
+def test_interrupted_and_short_writes_lose_nothing(mpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks on a file system that takes a part of what it is given, or says EINTR."""
+    shim = tmp_path / "shim.so"
+    source = ROOT / "tests" / "programs" / "short_writes.c"
+    run(["cc", "-shared", "-fPIC", "-o", shim, source], check=True)
+    program = tmp_path / "app.py"
+    program.write_text(
+        "from mpi4py import MPI\nfor i in range(9000): MPI.COMM_SELF.Barrier()\n"
+        "MPI.COMM_WORLD.Barrier()\n"
+    )
+    words = ["env", f"LD_PRELOAD={shim}", *words_for(mpi, tmp_path / "trace", "-q"), program]
+    done = run_mpi(mpi, 2, words, check=True)
+    assert "recording stops" not in done.stderr
+    opened = mpiprof.open(tmp_path / "trace")
+    assert opened.complete and not opened.problems
+    assert len(opened.events) == 2 * 9001
+
+
+def test_the_environment_stays_readable(mpi: Mpi, tmp_path: Path) -> None:
+    """1 rank; alone it is as bare, beside another thread no variable changes its place."""
+    program = tmp_path / "environment"
+    source = ROOT / "tests" / "programs" / "environment.c"
+    run([mpi.mpicc, "-pthread", "-o", program, source], check=True)
+    words = [*words_for(mpi, tmp_path / "trace", "-q"), "--", program]
+    assert run_mpi(mpi, 1, words, check=True).stdout == "moved 0, preloaded \n"
+    words = [*words_for(mpi, tmp_path / "other", "-q"), "--", program, "alone"]
+    assert run_mpi(mpi, 1, words, check=True).stdout.endswith("preloaded (null)\n")

@@ -31,6 +31,14 @@ static uint64_t handle_key(MPI_Comm comm)
     return (uint64_t)(uintptr_t)comm;
 }
 
+/* Under recorder.lock. */
+static void handle_names(MPI_Comm comm, struct communicator *c)
+{
+    living += (c != NULL) - (comm_find(comm) != NULL);
+    map_put(&by_handle, handle_key(comm), c);
+    atomic_fetch_add(&recorder.generation, 1);
+}
+
 static uint64_t hash_text(uint64_t h, const char *text, int length)
 {
     for (int i = 0; length < 0 ? text[i] != '\0' : i < length; i++)
@@ -436,8 +444,7 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     free(others.ranks);
     c->agreed = !c->local && takes_part(how, c);
     recorder_lock();
-    map_put(&by_handle, handle_key(comm), c);
-    living++;
+    handle_names(comm, c);
     recorder_unlock();
     if (how->parent != NULL && strncmp(how->how, "dup", 3) == 0)
         select_inherit(c, how->parent);
@@ -542,8 +549,7 @@ void comm_freeing(struct freeing *f, MPI_Comm comm)
         return;
     self.freeing = f;
     recorder_lock();
-    map_put(&by_handle, handle_key(comm), NULL);
-    living--;
+    handle_names(comm, NULL);
     recorder_unlock();
 }
 
@@ -565,8 +571,7 @@ void comm_freed(struct freeing *f, int error)
         return;
     }
     recorder_lock();
-    map_put(&by_handle, handle_key(c->handle), c);
-    living++;
+    handle_names(c->handle, c);
     recorder_unlock();
 }
 

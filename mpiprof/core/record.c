@@ -264,7 +264,8 @@ static void call_open(struct call *c)
 {
     struct thread *const t = &self;
 
-    c->family = family_find(c->operation, c->comm, c->site);
+    if (c->family == NULL)
+        c->family = family_find(c->operation, c->comm, c->site);
     if (c->family == NULL) {
         drop(t);
         return;
@@ -272,7 +273,7 @@ static void call_open(struct call *c)
     if (is_summed())
         return;
     c->wide = c->family->count >= 63;
-    if (c->comm->kin > 0 && c->operation % 3 == 2) {
+    if (c->comm->kin > 0 && operation_form(c->operation) == 2) {
         drop(t); /* its starts have a number of their own, where that of the kin would stand */
         return;
     }
@@ -286,8 +287,28 @@ static void call_open(struct call *c)
     c->record->exit_ns = 0;
 }
 
-static void call_enter(struct call *c, int operation, MPI_Comm handle, int root,
-                       const void *address)
+/* Where a call comes from, and with it the family, as it was found out for the last call from this
+ * address; a handle may since have come to name another communicator. */
+static void find_place(struct call *c, struct recent *r, bool known)
+{
+    const void *const caller = self.caller;
+
+    c->site = python_site();
+    if (c->site == NULL) {
+        known &= r->native != NULL && r->caller == caller;
+        c->site = known ? r->native : callsite_find(caller != NULL ? caller : c->address);
+        r->native = recorder.options.stack == 1 ? c->site : NULL;
+        r->caller = caller;
+    }
+    if (c->comm == NULL)
+        return;
+    c->family = known && r->family != NULL && r->family->site == c->site ? r->family : NULL;
+    call_open(c);
+    r->family = c->family;
+}
+
+static inline void call_enter(struct call *c, int operation, MPI_Comm handle, int root,
+                              const void *address)
 {
     struct thread *const t = &self;
 
@@ -298,7 +319,7 @@ static void call_enter(struct call *c, int operation, MPI_Comm handle, int root,
 }
 
 /* Of a call that is counted: its site and its record, where it is to have one. */
-static inline void call_note(struct call *c)
+static inline void call_note(struct call *c, struct recent *r, bool known)
 {
     struct thread *const t = &self;
 
@@ -311,11 +332,7 @@ static inline void call_note(struct call *c)
             return;
         }
     }
-    c->site = python_site();
-    if (c->site == NULL)
-        c->site = callsite_find(t->caller != NULL ? t->caller : c->address);
-    if (c->comm != NULL)
-        call_open(c);
+    find_place(c, r, known);
     c->enter_ns = now_ns();
     if (c->record != NULL) {
         c->record->enter_ns = c->enter_ns;
@@ -325,13 +342,24 @@ static inline void call_note(struct call *c)
 
 bool call_begin_slow(struct call *c, int operation, MPI_Comm handle, int root, const void *address)
 {
+    struct recent *const r = &self.recent[((uintptr_t)address >> 2) % RECENT];
+    const uint32_t generation = atomic_load_explicit(&recorder.generation, memory_order_relaxed);
+    const bool known = r->address == address && r->handle == handle && r->operation == operation &&
+                       r->generation == generation;
+
     call_enter(c, operation, handle, root, address);
-    c->comm = comm_find(handle);
+    if (!known)
+        *r = (struct recent){.address = address,
+                             .handle = handle,
+                             .operation = operation,
+                             .generation = generation,
+                             .comm = comm_find(handle)};
+    c->comm = r->comm;
     if (c->comm != NULL) {
         c->sequence = c->comm->next++;
         c->comm->history = c->comm->history << 8 | (uint64_t)(operation + 1);
     }
-    call_note(c);
+    call_note(c, r, known);
     return true;
 }
 
@@ -351,10 +379,12 @@ bool call_within(const void *here)
 void call_begin_counted(struct call *c, int operation, struct communicator *comm, uint32_t sequence,
                         const void *address)
 {
+    struct recent none = {.address = address};
+
     call_enter(c, operation, comm->handle, ROOT_NONE, address);
     c->comm = comm;
     c->sequence = sequence;
-    call_note(c);
+    call_note(c, &none, false);
 }
 
 /* A call that failed its local argument check has taken part in nothing. */

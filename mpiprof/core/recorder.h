@@ -283,7 +283,18 @@ static inline int operation_form(int operation)
 
 /* ---- record.c: threads, windows, calls */
 
+enum { RECENT = 8 };
+struct recent { /* what was found for a call of this thread, by where it came from */
+    const void *address, *caller;
+    MPI_Comm handle;
+    int operation;
+    uint32_t generation;
+    struct communicator *comm;
+    struct site *native; /* NULL: not known by the address alone */
+    struct family *family;
+};
 struct thread {
+    struct recent recent[RECENT];
     struct chunk *window;
     int64_t outside_ns, recorder_ns;
     const void *caller;
@@ -437,19 +448,20 @@ struct options {
     enum { PYTHON_AUTO, PYTHON_ALWAYS, PYTHON_NEVER } python;
 };
 struct recorder {
-    atomic_bool active;  /* calls are recorded */
-    atomic_bool paused;  /* MPI_Pcontrol(0): counted, not recorded */
-    atomic_bool stopped; /* disk full: counted, dropped */
-    atomic_bool limited; /* the log is as long as it may be: counted, summed up */
-    bool switching;      /* calls may run on algorithms of ours */
-    bool by_site;        /* some rules name call sites */
-    bool names_sites;    /* sites have names, for messages */
-    bool agreed;         /* all ranks were given the same rules, and run the same recorder */
-    bool sessions;       /* there are Sessions alone, without MPI_COMM_WORLD */
-    bool passive;        /* this process never had files to write to */
-    bool speaks;         /* for all that write to this folder */
-    atomic_int pending;  /* nonblocking and persistent operations not complete or freed */
-    int rank, size;      /* in MPI_COMM_WORLD, or in mpi://WORLD under Sessions */
+    atomic_bool active;     /* calls are recorded */
+    atomic_bool paused;     /* MPI_Pcontrol(0): counted, not recorded */
+    atomic_bool stopped;    /* disk full: counted, dropped */
+    atomic_bool limited;    /* the log is as long as it may be: counted, summed up */
+    bool switching;         /* calls may run on algorithms of ours */
+    bool by_site;           /* some rules name call sites */
+    bool names_sites;       /* sites have names, for messages */
+    bool agreed;            /* all ranks were given the same rules, and run the same recorder */
+    bool sessions;          /* there are Sessions alone, without MPI_COMM_WORLD */
+    bool passive;           /* this process never had files to write to */
+    bool speaks;            /* for all that write to this folder */
+    atomic_uint generation; /* changes whenever a handle comes to name another communicator */
+    atomic_int pending;     /* nonblocking and persistent operations not complete or freed */
+    int rank, size;         /* in MPI_COMM_WORLD, or in mpi://WORLD under Sessions */
     uint64_t job;
     int64_t entered_ns; /* MPI_Init */
     MPI_Comm private;   /* a duplicate of the first communicator, or MPI_COMM_NULL */
