@@ -13,6 +13,10 @@
  * rank 0, which may be the late one, must know: so each answers, and who stays waits for the last
  * word. The communicator is the user's, the tag is one that programs hardly use; a message goes to
  * a bare process only where a script leaves rank 0 bare. O(p) small messages at rank 0.
+ *
+ * Under Sessions alone there is no communicator of all: each that is made from a group begins like
+ * this, so that its members know of each other that they switch alike. Some may have begun before,
+ * in a folder of their own; those that begin with them take rank 0's.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,18 +30,27 @@ enum { BELOW_BOUND = 19936 };
 enum answer { LEAVES, STAYS };
 #define WAIT_NS INT64_C(10000000000)
 
+enum { RECORDING = 1, BEGUN = 2 };
 struct verdict {
     int64_t together; /* all have answered: they may communicate */
-    int64_t recording;
-    int64_t agreed; /* all were given the same rules for switching */
+    int64_t state;    /* RECORDING: there is a folder; BEGUN: some have begun before */
+    int64_t agreed;   /* all were given the same rules for switching */
     uint64_t job;
     char folder[PATH_BYTES];
 };
 
-/* Receives that nobody has answered; rank 0: two for each rank. They stay until MPI_Finalize: what
- * comes late must not meet a receive of the program's that takes anything from anyone. */
-static MPI_Request *left;
-static int left_count;
+/* One meeting. Receives that nobody has answered stay until MPI_Finalize, with what they write to:
+ * what comes late must not meet a receive of the program's that takes anything from anyone. */
+struct meeting {
+    struct meeting *next;
+    MPI_Request *left; /* rank 0: two for each rank; the others: one */
+    int count;
+    int64_t *words; /* rank 0: hello and answer of each */
+    int64_t hello, answer, together;
+    struct verdict verdict;
+    MPI_Request told;
+};
+static struct meeting *unanswered; /* under recorder.lock */
 static int tag = BELOW_BOUND;
 static bool by_itself; /* partial without having been asked to be */
 
@@ -75,28 +88,30 @@ static void make_folder(struct verdict *v)
 {
     const struct options *const o = &recorder.options;
 
-    v->recording = !o->unrecorded && file_make_folder(v->folder, o->trace, o->base);
+    const bool made = !o->unrecorded && file_make_folder(v->folder, o->trace, o->base);
     const int reason = errno;
 
+    v->state = made ? RECORDING : 0;
+
     v->job = hash_mix((uint64_t)time(NULL) << 20 ^ (uint64_t)getpid(), (uint64_t)now_ns());
-    if (!v->recording && !o->unrecorded)
+    if (!made && !o->unrecorded)
         recorder_say("cannot make the trace folder %s: %s; the program runs unrecorded", v->folder,
                      strerror(reason));
-    if (v->recording && !o->partial && !is_ours(v->folder)) {
-        v->recording = 0;
+    if (made && !o->partial && !is_ours(v->folder)) {
+        v->state = 0;
         recorder_say("another job writes to %s: the program runs unrecorded; name another folder "
                      "with -o",
                      v->folder);
     }
 }
 
-static void say_silent(int size)
+static void say_silent(const struct meeting *m, int size)
 {
     char list[200] = "";
     int missing = 0;
 
     for (int i = 1; i < size; i++)
-        if (left[2 * i] != MPI_REQUEST_NULL) {
+        if (m->left[2 * i] != MPI_REQUEST_NULL) {
             const size_t length = strlen(list);
 
             if (length < sizeof list - 20)
@@ -111,70 +126,82 @@ static void say_silent(int size)
 }
 
 /* Their hellos are in: the places of those receives serve for the sends. */
-static void tell(MPI_Comm comm, int size, const void *what, size_t bytes, const bool *to)
+static void tell(struct meeting *m, MPI_Comm comm, int size, const void *what, size_t bytes,
+                 const bool *to)
 {
     for (int i = 1; i < size; i++)
         if (to[i])
-            pmpi.Isend(what, (int)bytes, MPI_BYTE, i, tag, comm, &left[2 * i]);
+            pmpi.Isend(what, (int)bytes, MPI_BYTE, i, tag, comm, &m->left[2 * i]);
     for (int i = 1; i < size; i++)
         if (to[i])
-            pmpi.Wait(&left[2 * i], MPI_STATUS_IGNORE);
+            pmpi.Wait(&m->left[2 * i], MPI_STATUS_IGNORE);
 }
 
 /* Rank 0, when all have said hello: some may have given up since. Each says so, or that it stays.
  */
-static bool all_stay(MPI_Comm comm, int size, const int64_t *words, bool *to)
+static bool all_stay(struct meeting *m, MPI_Comm comm, int size, bool *to)
 {
     int64_t together = 1;
 
     for (int i = 1; i < size; i++) {
-        wait_until(&left[2 * i + 1], INT64_MAX);
-        to[i] = words[2 * i + 1] == STAYS;
+        wait_until(&m->left[2 * i + 1], INT64_MAX);
+        to[i] = m->words[2 * i + 1] == STAYS;
         together &= to[i];
     }
-    tell(comm, size, &together, sizeof together, to);
+    tell(m, comm, size, &together, sizeof together, to);
     return together != 0;
 }
 
+/* What a process says of itself: the last bit, whether it has begun before. One that records
+ * nothing is like no other. */
+static int64_t hello_of(bool begun)
+{
+    const int64_t own = !begun || atomic_load(&recorder.active) ? fingerprint() : 0;
+
+    return (own & ~INT64_C(1)) | begun;
+}
+
 /* Rank 0: hear all that may record, then tell all that were heard. */
-static bool lead(MPI_Comm comm, int size, bool several, struct verdict *v)
+static bool lead(struct meeting *m, MPI_Comm comm, int size, bool several, struct verdict *v)
 {
     const int64_t deadline = now_ns() + WAIT_NS;
     const size_t used = offsetof(struct verdict, folder) + strlen(v->folder) + 1;
-    int64_t *const words = calloc(2 * (size_t)size, sizeof *words); /* hello and answer of each */
     bool *const here = calloc((size_t)size, sizeof *here);
-    const int64_t own = fingerprint();
     int heard = 1, known = 1;
 
-    left = calloc(2 * (size_t)size, sizeof *left);
-    if (left == NULL || words == NULL || here == NULL)
+    m->words = calloc(2 * (size_t)size, sizeof *m->words);
+    m->left = calloc(2 * (size_t)size, sizeof *m->left);
+    if (m->left == NULL || m->words == NULL || here == NULL) {
+        free(here);
         return false;
-    left_count = 2 * size;
+    }
+    m->count = 2 * size;
     for (int i = 1; i < size; i++)
         here[i] = true;
     if (several)
         parts_find(here, size);
-    for (int i = 0; i < left_count; i++)
+    for (int i = 0; i < m->count; i++)
         if (!here[i / 2])
-            left[i] = MPI_REQUEST_NULL;
+            m->left[i] = MPI_REQUEST_NULL;
         else
-            pmpi.Irecv(&words[i], sizeof *words, MPI_BYTE, i / 2, tag, comm, &left[i]);
+            pmpi.Irecv(&m->words[i], sizeof *m->words, MPI_BYTE, i / 2, tag, comm, &m->left[i]);
     for (int i = 1; i < size; i++) {
         known += here[i];
-        here[i] = here[i] && wait_until(&left[2 * i], deadline);
+        here[i] = here[i] && wait_until(&m->left[2 * i], deadline);
         heard += here[i];
-        v->agreed &= !here[i] || words[2 * i] == own;
+        v->agreed &= !here[i] || (m->words[2 * i] ^ m->hello) >> 1 == 0;
+        v->state |= here[i] && (m->words[2 * i] & 1) ? BEGUN : 0;
     }
     v->together = heard == size;
-    tell(comm, size, v, used, here);
+    tell(m, comm, size, v, used, here);
     if (v->together)
-        v->together = all_stay(comm, size, words, here);
+        v->together = all_stay(m, comm, size, here);
     else if (heard < known)
-        say_silent(size);
+        say_silent(m, size);
     if (v->together)
         parts_end(size);
     free(here);
-    return true; /* `words` stays: a late message must not find freed memory */
+    return true;
 }
 
 /* A number that all processes of a partial job agree on without a message: from the folder. */
@@ -187,53 +214,54 @@ static uint64_t job_of_folder(const char *folder)
     return h;
 }
 
-static void follow(MPI_Comm comm, int rank, struct verdict *v)
+static void follow(struct meeting *m, MPI_Comm comm, int rank, struct verdict *v)
 {
-    /* Rank 0 gives up after WAIT_NS and then tells us; wait a little longer for that. Static: a
-     * verdict that comes later still must have somewhere to go. */
-    static int64_t hello, answer, together;
-    static struct verdict late;
-    static MPI_Request told;
+    struct verdict *const said = &m->verdict;
     MPI_Request sent;
 
-    hello = fingerprint();
-    pmpi.Irecv(&late, sizeof late, MPI_BYTE, 0, tag, comm, &told);
-    pmpi.Isend(&hello, sizeof hello, MPI_BYTE, 0, tag, comm, &sent);
-    const bool heard = wait_until(&told, now_ns() + WAIT_NS + WAIT_NS / 4);
+    /* Rank 0 gives up after WAIT_NS and then tells us; wait a little longer for that. */
+    pmpi.Irecv(said, sizeof *said, MPI_BYTE, 0, tag, comm, &m->told);
+    pmpi.Isend(&m->hello, sizeof m->hello, MPI_BYTE, 0, tag, comm, &sent);
+    const bool heard = wait_until(&m->told, now_ns() + WAIT_NS + WAIT_NS / 4);
 
     pmpi.Request_free(&sent);
-    if (heard && !late.together) {
-        *v = late;
+    if (heard && !said->together) {
+        *v = *said;
         return;
     }
-    answer = heard ? STAYS : LEAVES;
-    pmpi.Isend(&answer, sizeof answer, MPI_BYTE, 0, tag, comm, &sent);
+    m->answer = heard ? STAYS : LEAVES;
+    pmpi.Isend(&m->answer, sizeof m->answer, MPI_BYTE, 0, tag, comm, &sent);
     pmpi.Request_free(&sent);
     if (heard) {
-        *v = late;
-        pmpi.Irecv(&together, sizeof together, MPI_BYTE, 0, tag, comm, &told);
-        wait_until(&told, INT64_MAX);
-        v->together = together;
+        *v = *said;
+        pmpi.Irecv(&m->together, sizeof m->together, MPI_BYTE, 0, tag, comm, &m->told);
+        wait_until(&m->told, INT64_MAX);
+        v->together = m->together;
         return;
     }
-    left = &told;
-    left_count = 1;
+    m->left = &m->told;
+    m->count = 1;
     if (rank == 1)
         recorder_say("rank 0 has not answered for 10 s: clocks stay unsynchronised; if it runs "
                      "without mpiprof, give --partial");
-    make_folder(v);
     v->together = 0;
 }
 
-/* In MPI_Finalize, or before the program may free the communicator. */
+/* In MPI_Finalize, or before the program may free the communicator. What a message may still come
+ * to is not freed. */
 void join_end(void)
 {
-    for (int i = 0; i < left_count; i++)
-        if (left[i] != MPI_REQUEST_NULL) {
-            pmpi.Cancel(&left[i]);
-            pmpi.Request_free(&left[i]);
-        }
-    left_count = 0;
+    recorder_lock();
+    struct meeting *m = unanswered;
+
+    unanswered = NULL;
+    recorder_unlock();
+    for (; m != NULL; m = m->next)
+        for (int i = 0; i < m->count; i++)
+            if (m->left[i] != MPI_REQUEST_NULL) {
+                pmpi.Cancel(&m->left[i]);
+                pmpi.Request_free(&m->left[i]);
+            }
 }
 
 /* Not the same number in each program, as the bound is the library's. */
@@ -246,6 +274,34 @@ static void choose_tag(MPI_Comm comm)
         tag = *bound - BELOW_BOUND;
 }
 
+/* All members come here; false: this one has no memory. */
+static bool meet(MPI_Comm comm, int rank, int size, bool several, bool begun, struct verdict *v)
+{
+    struct meeting *const m = calloc(1, sizeof *m);
+
+    if (m == NULL)
+        return false;
+    m->hello = hello_of(begun);
+    v->state |= begun ? BEGUN : 0;
+    v->agreed = begun ? atomic_load(&recorder.active) : 1;
+    choose_tag(comm);
+    const bool met = rank > 0 || lead(m, comm, size, several, v);
+
+    if (rank > 0)
+        follow(m, comm, rank, v);
+    if (v->together != 0) {
+        free(m->words);
+        free(rank == 0 ? m->left : NULL);
+        free(m);
+        return met;
+    }
+    recorder_lock(); /* its memory stays: a late message must not find another's */
+    m->next = unanswered;
+    unanswered = m;
+    recorder_unlock();
+    return met;
+}
+
 /* Agrees on the folder among the members of a communicator; false: nothing is recorded. On
  * return recorder.options.partial says whether the members may communicate. */
 bool recorder_join(MPI_Comm comm, int rank, int size, bool with_world)
@@ -253,29 +309,48 @@ bool recorder_join(MPI_Comm comm, int rank, int size, bool with_world)
     struct options *const o = &recorder.options;
     struct verdict v = {.together = 1, .agreed = 1};
     const bool several = !o->partial && size > 1 && parts_several(with_world);
+    bool met = false;
 
     if (o->partial || (several && (!with_world || (rank > 0 && !parts_leader())))) {
         o->partial = true;
         if (several && o->trace[0] == '\0')
             o->trace = o->alone;
-        make_folder(&v);
         v.together = 0;
     } else {
-        choose_tag(comm);
-        if (rank > 0)
-            follow(comm, rank, &v);
-        else {
+        if (rank == 0)
             make_folder(&v);
-            if (!lead(comm, size, several, &v))
-                v.recording = 0;
-        }
+        met = meet(comm, rank, size, several, false, &v);
     }
+    if (rank == 0 && !met && !o->partial) /* no memory */
+        v.state = 0;
+    else if (v.folder[0] == '\0')
+        make_folder(&v);
     by_itself = several && v.together == 0;
     o->partial = v.together == 0;
     recorder.agreed = v.agreed != 0;
+    recorder.begun_apart = (v.state & BEGUN) != 0;
     recorder.job = v.together != 0 ? v.job : job_of_folder(v.folder);
     memcpy(recorder.folder, v.folder, sizeof recorder.folder);
-    return v.recording != 0;
+    return (v.state & RECORDING) != 0;
+}
+
+/* Under Sessions alone, of another communicator from a group, when this process has begun: whether
+ * its members know of each other that they switch alike. */
+bool recorder_join_again(MPI_Comm comm)
+{
+    struct verdict v = {.together = 1, .job = recorder.job};
+    int rank = 0, size = 1;
+
+    if (recorder.options.partial)
+        return false;
+    pmpi.Comm_rank(comm, &rank);
+    pmpi.Comm_size(comm, &size);
+    v.state = atomic_load(&recorder.active) ? RECORDING : 0;
+    memcpy(v.folder, recorder.folder, sizeof v.folder);
+    const bool met = meet(comm, rank, size, false, true, &v);
+
+    join_end();
+    return met && v.together != 0 && v.agreed != 0;
 }
 
 /* After the start: what goes without saying where it was asked for. */

@@ -79,9 +79,11 @@ static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *
     recorder.private = MPI_COMM_NULL;
     if (file != NULL && writes_meta(rank) && !meta_read(file, machine))
         recorder_say("cannot read the machine table %s: %s", file, strerror(errno));
-    if (recorder.options.partial || recorder.size < 2) {
+    if (recorder.options.partial || recorder.size < 2 || recorder.begun_apart) {
         text_add(skipped, recorder.size < 2 ? "\"machine table: one rank\""
-                                            : "\"clocks and machine table: partial run\"");
+                          : recorder.begun_apart
+                              ? "\"clocks and machine table: others had begun before\""
+                              : "\"clocks and machine table: partial run\"");
         return;
     }
     if (pmpi.Comm_split(comm, 0, rank, &recorder.private) != MPI_SUCCESS) {
@@ -218,9 +220,9 @@ bool recorder_group_created(MPI_Comm comm)
 {
     if (recorder.rank < 0)
         return false;
-    if (!start(comm, true))
-        return !recorder.sessions && recorder.agreed;
-    return recorder.agreed;
+    if (start(comm, true))
+        return recorder.agreed;
+    return recorder.sessions ? recorder_join_again(comm) : recorder.agreed;
 }
 
 /* ---- the end */

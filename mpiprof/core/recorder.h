@@ -457,6 +457,7 @@ struct recorder {
     bool names_sites;       /* sites have names, for messages */
     bool agreed;            /* all ranks were given the same rules, and run the same recorder */
     bool sessions;          /* there are Sessions alone, without MPI_COMM_WORLD */
+    bool begun_apart;       /* of these: this process began with others that had before */
     bool passive;           /* this process never had files to write to */
     bool speaks;            /* for all that write to this folder */
     atomic_uint generation; /* changes whenever a handle comes to name another communicator */
@@ -489,6 +490,7 @@ void meta_process(const char *host);
 bool meta_read(const char *path, struct text *t);
 bool meta_write(bool with_world, const struct text *machine, const char *skipped);
 bool recorder_join(MPI_Comm comm, int rank, int size, bool with_world); /* join.c */
+bool recorder_join_again(MPI_Comm comm);
 void join_say(void);
 void join_end(void);
 void parts_mark(void); /* parts.c; before MPI_Init */
