@@ -44,11 +44,6 @@ class Record:
     choice: int
 
     @property
-    def gathering(self) -> bool:
-        """What makes a communicator, is called on a window or file, or ends the program."""
-        return self.operation in GATHERED
-
-    @property
     def bytes(self) -> tuple[int | None, int | None]:
         """Sent and received."""
         return self.sent, self.received
@@ -56,18 +51,22 @@ class Record:
 
 @dataclass(frozen=True)
 class Raw:
-    """All records, rank by rank, thread by thread, in order; and the lines of the tables."""
+    """All records, rank by rank, thread by thread, in order; and the lines of the tables.
+
+    Those of collectives, and those of other calls that all members make.
+    """
 
     records: list[Record]
     lines: list[dict[str, Any]]
+    gatherings: list[Record]
 
     def of(self, rank: int, kind: str = "call") -> list[Record]:
-        """Return the records of one kind of one rank, of the collectives of the table."""
-        return [r for r in self.records if r.rank == rank and r.kind == kind and not r.gathering]
+        """Return the records of one kind of one rank."""
+        return [r for r in self.records if r.rank == rank and r.kind == kind]
 
     def gathered(self, rank: int) -> list[Record]:
         """Return the records of a rank's other calls that all members make."""
-        return [r for r in self.records if r.rank == rank and r.gathering]
+        return [r for r in self.gatherings if r.rank == rank]
 
     def communicators(self, rank: int) -> list[dict[str, Any]]:
         """Return the communicators of one rank, in the order of their making."""
@@ -90,7 +89,9 @@ def read(folder: Path) -> Raw:
         for line in path.read_text().splitlines()
     ]
     records = [r for path in sorted(folder.glob("rank-*.log")) for r in _records(path, lines)]
-    return Raw(records, lines)
+    gathered = [r.operation in GATHERED for r in records]
+    kept = [r for r, other in zip(records, gathered, strict=True) if not other]
+    return Raw(kept, lines, [r for r, other in zip(records, gathered, strict=True) if other])
 
 
 def _dtype(fields: list[Any], size: int) -> np.dtype[Any]:

@@ -72,7 +72,11 @@ def test_ranks_that_begin_apart(named: bool, mpi: Mpi, tmp_path: Path) -> None:
     folders = sorted(tmp_path.glob("mpiprof-sessions-*"))
     assert len(folders) == (1 if named else 2)
     parts = [raw.read(folder) for folder in folders]
-    trace = raw.Raw([r for p in parts for r in p.records], [x for p in parts for x in p.lines])
+    trace = raw.Raw(
+        [r for p in parts for r in p.records],
+        [x for p in parts for x in p.lines],
+        [r for p in parts for r in p.gatherings],
+    )
     assert trace.ends() == dict.fromkeys(range(3), "finalize")
     check_identities(trace)
     check_calls(trace, ["barrier"])

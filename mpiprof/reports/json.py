@@ -61,11 +61,11 @@ def report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[str, 
         "clock_error_ns": plain(trace.clock_error_ns),
         "dropped": plain(trace.dropped),
         "complete": bool(trace.complete),
-        "notes": list(trace.notes),
-        "spawned": family.lines(trace),
         "callsites": [row_of(row) for row in callsites.to_dict("records")],
         "summed_up": summed_up(trace),
         "findings": [finding(trace, one) for one in found],
+        "notes": list(trace.notes),
+        "spawned": family.lines(trace),
     }
 
 
