@@ -121,3 +121,14 @@ def test_events_and_instances_have_the_choice(tmp_path: Path) -> None:
     assert trace.instances["choice"].tolist() == expected
     assert trace.events["choice"].tolist() == [*expected, "", "observe", "probe", "", ""]
     assert trace.instances.columns[-1] == trace.events.columns[-1] == "choice"
+
+
+def test_call_sites_that_come_later_and_those_without_a_name(tmp_path: Path) -> None:
+    """A key is one line to its readers; what can't be looked up keeps the recorder's name."""
+    native = {"module": "/nowhere/app", "offset": 4711, "symbol": None}
+    later = {"sites": ["app.py:7", "app+0x1267"], "frames": [None, native]}
+    lines = [KEY | {"sites": ["app.py:7"], "frames": [None]}, KEY | later]
+    lines += [KEY | {"key": "bb", "sites": ["x"], "frames": [{"module": 3, "offset": "y"}, 5]}]
+    (tmp_path / selection.FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = [row["sites"] for row in selection.read(tmp_path)]
+    assert found == [["app.py:7", "app+0x1267"], ["x"]]

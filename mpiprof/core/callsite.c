@@ -7,6 +7,7 @@
  */
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,17 +77,20 @@ struct site *site_new(struct map *m, uint64_t key, const struct text *frames)
 static void frame_add(struct text *t, const void *address)
 {
     Dl_info info = {0};
+    const struct link_map *map = NULL;
     /* A return address is behind its call. */
     const char *const inside = (const char *)address - 1;
 
     text_add(t, t->length > 0 ? ", {\"module\": " : "{\"module\": ");
-    if (dladdr(inside, &info) == 0 || info.dli_fname == NULL) {
+    if (dladdr1(inside, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || info.dli_fname == NULL) {
         text_add(t, "null, \"offset\": 0, \"symbol\": null}");
         return;
     }
-    const bool program = info.dli_fname[0] != '/' && executable[0] != '\0';
+    const bool program = map != NULL && map->l_name[0] == '\0' && executable[0] != '\0';
+    char path[PATH_BYTES]; /* a library may have been named from the folder of that time */
+    const char *const module = program ? executable : info.dli_fname;
 
-    text_json(t, program ? executable : info.dli_fname, -1);
+    text_json(t, realpath(module, path) != NULL ? path : module, -1);
     text_add(t, ", \"offset\": %ld, \"symbol\": ", (long)(inside - (const char *)info.dli_fbase));
     if (info.dli_sname == NULL) {
         text_add(t, "null}");

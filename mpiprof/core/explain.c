@@ -83,6 +83,17 @@ static int64_t message_bytes(const struct execution *e)
     return e->call->operation == OP_reduce_scatter ? bytes_of(e) : bytes_of(e) / p->size;
 }
 
+void explain_site(struct selection *s, const struct site *site)
+{
+    for (int i = 0; i < s->site_count; i++)
+        if (s->sites[i] == site)
+            return;
+    if (s->site_count < (int)(sizeof s->sites / sizeof *s->sites)) {
+        s->sites[s->site_count++] = site;
+        s->written = false; /* the key is written again, with all of them */
+    }
+}
+
 void explain_key(struct selection *s, const struct execution *e)
 {
     s->comm = e->call->comm;
@@ -91,6 +102,8 @@ void explain_key(struct selection *s, const struct execution *e)
     s->bytes = bytes_of(e);
     s->known = problem_is_known(e);
     s->message_ns = (int64_t)(e->problem.alpha + e->problem.beta * (double)message_bytes(e));
+    if (speaks(s) && e->call->site != NULL)
+        explain_site(s, e->call->site);
 }
 
 static void write_key(struct selection *s)
@@ -108,19 +121,16 @@ static void write_key(struct selection *s)
     text_add(&t, ", \"size\": %d, \"sites\": [", s->comm->size + s->comm->remote_size);
     for (int i = 0; i < s->site_count; i++) {
         text_add(&t, i > 0 ? ", " : "");
-        text_json(&t, s->sites[i]->name != NULL ? s->sites[i]->name : "?", -1);
+        text_json(&t, site_name(s->sites[i]), -1);
+    }
+    text_add(&t, "], \"frames\": ["); /* of those whose line can be looked up later */
+    for (int i = 0; i < s->site_count; i++) {
+        const char *const frame = site_frame(s->sites[i]);
+
+        text_add(&t, "%s%s", i > 0 ? ", " : "", frame != NULL ? frame : "null");
     }
     text_add(&t, "]");
     line_end(&t);
-}
-
-void explain_site(struct selection *s, const struct site *site)
-{
-    for (int i = 0; i < s->site_count; i++)
-        if (s->sites[i] == site)
-            return;
-    if (s->site_count < (int)(sizeof s->sites / sizeof *s->sites))
-        s->sites[s->site_count++] = site;
 }
 
 void explain_phase(struct selection *s)
@@ -222,6 +232,30 @@ static void put_origin(struct text *t)
     text_add(t, "], \"date\": \"%.10s\"}", stamp);
 }
 
+/* All call sites, or none where one of them has no name that a plan understands. */
+static void put_places(const struct selection *s, struct text *t)
+{
+    const char *places[sizeof s->sites / sizeof *s->sites];
+    int count = 0;
+
+    for (int i = 0; i < s->site_count; i++) {
+        const char *const place = site_place(s->sites[i]);
+        int same = 0;
+
+        if (place == NULL)
+            return;
+        while (same < count && strcmp(places[same], place) != 0)
+            same++;
+        places[same] = place;
+        count += same == count;
+    }
+    for (int i = 0; i < count; i++) {
+        text_add(t, i == 0 ? "\"call_sites\": [" : ", ");
+        text_json(t, places[i], -1);
+    }
+    text_add(t, count > 0 ? "], " : "");
+}
+
 static void put_entry(const struct selection *s, struct text *t)
 {
     const struct candidate *const c = &s->list[s->current];
@@ -235,11 +269,7 @@ static void put_entry(const struct selection *s, struct text *t)
              s->comm->size + s->comm->remote_size);
     if (s->known)
         text_add(t, "\"bytes\": {\"from\": %lld, \"to\": %lld}, ", (long long)from, (long long)to);
-    if (s->site_count > 0 && s->sites[0]->name != NULL && strchr(s->sites[0]->name, ':') != NULL) {
-        text_add(t, "\"call_sites\": [");
-        text_json(t, s->sites[0]->name, -1);
-        text_add(t, "], ");
-    }
+    put_places(s, t);
     text_add(t, "\"algorithm\": \"%s\", ", c->algorithm->name);
     if (c->block_size > 0 || c->order > 0)
         text_add(t, "\"parameters\": {%s%.0lld%s%s}, ", c->block_size > 0 ? "\"block_size\": " : "",
@@ -285,9 +315,14 @@ static void put_words(const struct selection *s)
     text_add(&words, "%s", operation_names[s->operation]);
     if (s->known)
         text_add(&words, " of %lld bytes", (long long)s->bytes);
-    for (int i = 0; i < s->site_count; i++)
-        text_add(&words, "%s%s", i == 0 ? " at " : ", ",
-                 s->sites[i]->name != NULL ? s->sites[i]->name : "?");
+    for (int i = 0; i < s->site_count; i++) {
+        bool again = false; /* a compiler may make several calls of one line */
+
+        for (int j = 0; j < i; j++)
+            again |= strcmp(site_name(s->sites[i]), site_name(s->sites[j])) == 0;
+        if (!again)
+            text_add(&words, "%s%s", i == 0 ? " at " : ", ", site_name(s->sites[i]));
+    }
     text_add(&words, ": %s; %lld instances, %d of them probes; %s %.1f ms a rank\n",
              name_of(&s->list[s->current]), (long long)s->instances, s->all_probes,
              s->saved_ns < 0 ? "lost" : "saved", (double)llabs(s->saved_ns) / 1e6);
@@ -313,6 +348,8 @@ void explain_end(struct selection *s)
              (long long)s->instances, s->all_probes, name_of(&s->list[s->current]),
              (long long)s->saved_ns);
     line_end(&t);
+    if (told || plan_path != NULL)
+        names_resolve();
     recorder_lock();
     if (told && words.length < MOST_WORDS)
         put_words(s);

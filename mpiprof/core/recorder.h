@@ -120,7 +120,7 @@ void file_close(void);
 struct site {
     uint32_t id;
     const int *wishes; /* rules.c: the rules that name it, NULL: none */
-    const char *name;  /* the same: for messages */
+    struct name *name; /* names.c: for messages */
     bool skip;         /* Python: a frame of mpi4py, or of a package to skip */
 };
 struct site *callsite_find(const void *address);

@@ -55,11 +55,6 @@ static int winner_of(const struct sharing *s)
     return best;
 }
 
-static const char *name(const struct site *s)
-{
-    return s->name != NULL ? s->name : "?";
-}
-
 static bool any_sharing(void)
 {
     for (int i = 0; i < sharing_count; i++)
@@ -81,19 +76,19 @@ static void say_sharing(const struct sharing *s)
         if (i == best)
             continue;
         if (s->wishes[i] == RULE_NONE || rule_at(s->wishes[i])->label == r->label)
-            text_add(&also, "%s%s", also.length > 0 ? ", " : "", name(s->sites[i]));
+            text_add(&also, "%s%s", also.length > 0 ? ", " : "", site_name(s->sites[i]));
         else if (strcmp(rule_at(s->wishes[i])->label, r->label) != 0)
             recorder_say("%s=%s gives way to %s=%s, which was named first: as the members of the "
                          "communicator see it these call sites (%s) are one",
-                         name(s->sites[i]), rule_at(s->wishes[i])->label, name(s->sites[best]),
-                         r->label, s->operation);
+                         site_name(s->sites[i]), rule_at(s->wishes[i])->label,
+                         site_name(s->sites[best]), r->label, s->operation);
         else
             continue; /* the same wish, twice */
     }
     if (also.length > 0)
         recorder_say("%s=%s switched %s as well: as the members of the communicator see it these "
                      "call sites (%s) are one",
-                     name(s->sites[best]), r->label, also.bytes, s->operation);
+                     site_name(s->sites[best]), r->label, also.bytes, s->operation);
     text_free(&also);
 }
 
@@ -165,6 +160,8 @@ void remarks_end(MPI_Comm comm)
         say_refused((enum refusal)i, all[2 * rule_count + i]);
     while (together && first < recorder.size && !speaks[first])
         first++;
+    if (mine)
+        names_resolve();
     for (int i = 0; first == recorder.rank && i < sharing_count; i++)
         say_sharing(&sharings[i]);
     free(counts);

@@ -246,30 +246,10 @@ static bool names_native(const struct rule *r, const char *frame)
            callsite_of_program(frame) && in_ranges(r->ranges, atoll(end + sizeof middle - 1));
 }
 
-/* A site's name in a message. */
-static char *name_of(const char *frame)
-{
-    static const char middle[] = "\", \"line\": ", symbol[] = "\"symbol\": \"";
-    const char *const end = strstr(frame, middle), *const word = strstr(frame, symbol);
-    struct text t = {0};
-
-    if (end != NULL && strncmp(frame, "{\"file\"", 7) == 0) {
-        const char *file = end;
-
-        while (file > frame && file[-1] != '/' && file[-1] != '"')
-            file--;
-        text_add(&t, "%.*s:%d", (int)(end - file), file, atoi(end + sizeof middle - 1));
-    } else if (word != NULL) {
-        const char *const name = word + sizeof symbol - 1;
-
-        text_add(&t, "%.*s", (int)strcspn(name, "\""), name);
-    }
-    return t.bytes;
-}
-
 void rules_meet(struct site *s, const char *frame)
 {
     int *const found = calloc((size_t)rule_count + 1, sizeof *found);
+    const char *known = NULL;
     int count = 0;
 
     if (found == NULL)
@@ -278,10 +258,9 @@ void rules_meet(struct site *s, const char *frame)
         if (rules[i].site != NULL &&
             (names_python(&rules[i], frame) || names_native(&rules[i], frame))) {
             found[count++] = i;
-            s->name = rules[i].site;
+            known = rules[i].site;
         }
     found[count] = RULE_NONE;
     s->wishes = found;
-    if (s->name == NULL)
-        s->name = name_of(frame);
+    names_meet(s, frame, known);
 }

@@ -71,6 +71,14 @@ uint64_t rules_by_site(const struct asked *q);
 int rules_of_site(const struct asked *q, const struct site *s);
 int rules_count(void);
 
+/* ---- names.c: what messages and plans call a call site */
+
+void names_meet(struct site *s, const char *frame, const char *known);
+void names_resolve(void);
+const char *site_name(const struct site *s);
+const char *site_place(const struct site *s);
+const char *site_frame(const struct site *s);
+
 /* ---- remarks.c */
 
 struct sharing *remarks_share(struct sharing *s, const char *operation, const struct site *first,

@@ -1,6 +1,8 @@
 """What the selector noted while the program ran: `selection.jsonl`, one JSON object a line.
 
-    key     which instances share a choice: operation, bytes, root, size, sites (text)
+    key     which instances share a choice: operation, bytes, root, size, sites (text), frames
+            (module and offset of sites whose line can be looked up, null for others); once more
+            where calls came from further sites later
     phase   a new search among the candidates, at the n-th instance of the key, and why
     trial   what a candidate scored in a phase
     choice  what runs from an instance on, and why
@@ -16,6 +18,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from mpiprof.trace.sites import resolve_native
 
 FILE = "selection.jsonl"
 LARGEST, LONGEST, MOST = 64 << 20, 1 << 16, 200_000  # bytes, of a line, lines
@@ -43,11 +47,48 @@ def read(folder: Path) -> Iterator[dict[str, Any]]:
 
     A key has its sites besides, a list of texts.
     """
+    found = []
+    keys: dict[str, tuple[dict[str, Any], list[tuple[str, int] | None]]] = {}
+    native: dict[str, set[int]] = {}
     for line in _lines(folder / FILE):
         kind = line.get("kind")
         row = _row(kind, line) if isinstance(kind, str) and kind in KINDS else None
-        if row is not None:
-            yield row
+        if row is None:
+            continue
+        frames = _frames(line, len(row["sites"])) if kind == "key" else []
+        for frame in frames:
+            if frame is not None:
+                native.setdefault(frame[0], set()).add(frame[1])
+        if kind == "key" and row["key"] in keys:  # with call sites that came later
+            keys[row["key"]][0]["sites"] = row["sites"]
+            keys[row["key"]][1][:] = frames
+            continue
+        found.append((row, frames))
+        if kind == "key":
+            keys[row["key"]] = found[-1]
+    places = {module: resolve_native(module, sorted(at)) for module, at in native.items()}
+    for row, frames in found:
+        for i, frame in enumerate(frames):
+            if frame is not None and frame[1] in places[frame[0]]:
+                file, number, _ = places[frame[0]][frame[1]]
+                row["sites"][i] = f"{Path(file).name}:{number}"
+        if frames:
+            row["sites"] = list(dict.fromkeys(row["sites"]))
+        yield row
+
+
+def _frames(line: dict[str, Any], count: int) -> list[tuple[str, int] | None]:
+    """Module and offset of each site that is known by them alone."""
+    found: list[tuple[str, int] | None] = []
+    frames = line.get("frames")
+    for frame in frames[:count] if isinstance(frames, list) else []:
+        known = frame if isinstance(frame, dict) else {}
+        module, offset = known.get("module"), known.get("offset")
+        if isinstance(module, str) and type(offset) is int and 0 <= offset < 1 << 62:
+            found.append((module, offset))
+        else:
+            found.append(None)
+    return found
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+Place = tuple[str, int, str]
 UNKNOWN: dict[str, Any] = {"file": None, "line": None, "function": None}
 
 
@@ -42,11 +43,13 @@ def _described(stacks: list[tuple[dict[str, Any], ...]]) -> list[dict[str, Any]]
     resolved = {
         (module, offset): place
         for module, offsets in native.items()
-        for offset, place in resolve_native(module, tuple(sorted(offsets))).items()
+        for offset, place in resolve_native(module, sorted(offsets)).items()
     }
+    symbols = {frame.get("symbol") for stack in stacks for frame in stack}
+    readable = _demangled(frozenset(s for s in symbols if isinstance(s, str) and s[:2] == "_Z"))
     found = []
     for stack in stacks:
-        frames = [_frame(frame, resolved) for frame in stack] or [dict(UNKNOWN)]
+        frames = [_frame(frame, resolved, readable) for frame in stack] or [dict(UNKNOWN)]
         if len(frames) > 1:
             frames[0]["stack"] = frames[1:]
         found.append(frames[0])
@@ -54,7 +57,7 @@ def _described(stacks: list[tuple[dict[str, Any], ...]]) -> list[dict[str, Any]]
 
 
 def _frame(
-    frame: dict[str, Any], resolved: dict[tuple[str, int], tuple[str, int, str]]
+    frame: dict[str, Any], resolved: dict[tuple[str, int], Place], readable: dict[str, str]
 ) -> dict[str, Any]:
     if "module" not in frame:
         return {"file": frame["file"], "line": frame.get("line"), "function": frame.get("function")}
@@ -62,12 +65,71 @@ def _frame(
     if (module, offset) in resolved:
         file, line, function = resolved[module, offset]
         return {"file": file, "line": line, "function": function}
-    return {"file": module, "line": None, "function": frame.get("symbol") or hex(offset)}
+    symbol = frame.get("symbol")
+    return {
+        "file": module,
+        "line": None,
+        "function": readable.get(str(symbol), symbol) or hex(offset),
+    }
 
 
-@lru_cache(maxsize=256)
-def resolve_native(module: str, offsets: tuple[int, ...]) -> dict[int, tuple[str, int, str]]:
-    """File, line and function of return addresses in a module; empty where nothing is known.
+@lru_cache(maxsize=64)
+def _demangled(symbols: frozenset[str]) -> dict[str, str]:
+    """C++ names as their author wrote them, by mangled ones with an offset behind."""
+    tool = shutil.which("c++filt")
+    if tool is None or not symbols:
+        return {}
+    names = sorted(symbols)
+    try:
+        done = subprocess.run(
+            [tool, "-p", *(name.partition("+")[0] for name in names)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return {}
+    lines = done.stdout.splitlines()
+    if len(lines) != len(names):
+        return {}
+    parts = zip(names, lines, strict=True)
+    return {name: "".join([line, *name.partition("+")[1:]]) for name, line in parts}
+
+
+def same_lines(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[int]:
+    """For each site the first one whose frames come from the same lines, as people see it one.
+
+    A compiler may make several calls of one line: gfortran, one for each way of passing an array.
+    """
+    if sum("module" in frame for stack in sites for frame in stack[:1]) < 2:
+        return list(range(len(sites)))
+    first: dict[Any, int] = {}
+    found = []
+    for i, (stack, place) in enumerate(zip(sites, _described(list(sites)), strict=True)):
+        frames = [place, *place.get("stack", [])]
+        native = all("module" in frame for frame in stack)
+        known = native and stack and all(frame["line"] is not None for frame in frames)
+        key = tuple((frame["file"], frame["line"]) for frame in frames) if known else i
+        found.append(first.setdefault(key, i))
+    return found
+
+
+_places: dict[str, dict[int, Place | None]] = {}  # by module, of what was asked
+
+
+def resolve_native(module: str, offsets: Sequence[int]) -> dict[int, Place]:
+    """File, line and function of return addresses in a module; empty where nothing is known."""
+    known = _places.setdefault(module, {})
+    unknown = [offset for offset in offsets if offset not in known]
+    if unknown:
+        found = _asked(module, unknown)
+        known.update({offset: found.get(offset) for offset in unknown})
+    return {offset: place for offset in offsets if (place := known[offset]) is not None}
+
+
+def _asked(module: str, offsets: Sequence[int]) -> dict[int, Place]:
+    """Ask addr2line.
 
     A return address stands behind its call, so the byte before it is looked up.
     """
@@ -88,7 +150,7 @@ def resolve_native(module: str, offsets: tuple[int, ...]) -> dict[int, tuple[str
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return {}
     lines = done.stdout.splitlines()
-    found: dict[int, tuple[str, int, str]] = {}
+    found: dict[int, Place] = {}
     if len(lines) != 2 * len(offsets):
         return found
     for offset, function, place in zip(offsets, lines[::2], lines[1::2], strict=True):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.trace.sites import same_lines
 from mpiprof.trace.types import Int, Problems
 
 LIMIT = 1 << 62  # times and byte counts beyond it cannot be
@@ -174,6 +175,8 @@ class _Reader:
 
     def resolve(self) -> None:
         sites = self._each("site", _Sites(self.tables))
+        lines = same_lines(self.tables.sites)
+        sites = {key: lines[index] for key, index in sites.items()}
         rows = self.raw["communicator"]
         lists = {(row.get("identity"), rank): row.get("members") for (rank, _), row in rows.items()}
         communicators = self._each("communicator", _Communicators(self.tables, self.limit, lists))

@@ -1,0 +1,23 @@
+/* Says the lines of the offsets on its input, one a line, by the recorder's own reader. */
+#include "../../mpiprof/core/lines.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST = 20000 };
+
+int main(int argc, char **argv)
+{
+    static struct line_wish wishes[MOST];
+    unsigned long offset;
+    int count = 0;
+
+    while (count < MOST && scanf("%lx", &offset) == 1)
+        wishes[count++].offset = offset;
+    if (argc > 1)
+        lines_find(argv[1], wishes, count);
+    for (int i = 0; i < count; i++) {
+        puts(wishes[i].place != NULL ? wishes[i].place : "?");
+        free(wishes[i].place);
+    }
+}
