@@ -386,7 +386,7 @@ static bool longer_than_expected(const struct execution *e)
     struct own_sides own;
 
     return e->call->root == ROOT_NONE && own_sides(e->call, e->arguments, &own) &&
-           own.sent.bytes > own.received.bytes;
+           own_block_bytes(&own.sent) > own_block_bytes(&own.received);
 }
 
 /* False: the call is to run on the library's own, on all members. */

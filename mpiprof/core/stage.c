@@ -299,7 +299,7 @@ static void stage_apart(struct execution *e, const struct sides *s)
     struct own_sides own;
 
     own_sides(e->call, e->arguments, &own);
-    const int64_t bytes = gathers ? own.received.bytes : own.sent.bytes;
+    const int64_t bytes = own_block_bytes(gathers ? &own.received : &own.sent);
     const int which = gathers ? SCRATCH_IN : SCRATCH_OUT;
     char *const instead = scratch_take(which, bytes);
 

@@ -162,14 +162,15 @@ void valid_end(void);
 bool valid_asks(void);
 bool arguments_valid(const struct call *c, const struct arguments *a);
 struct own_block { /* what a rank sends to itself, or gets from itself */
-    char *at;
+    char *buffer;
     MPI_Datatype type;
-    int64_t count, before, bytes; /* elements, those before it in the buffer, of the signature */
+    int64_t count, before; /* elements, and those before it in the buffer */
 };
 struct own_sides {
     struct own_block sent, received;
 };
 bool own_sides(const struct call *c, const struct arguments *a, struct own_sides *own);
+int64_t own_block_bytes(const struct own_block *b);
 bool own_sizes_differ(const struct call *c, const struct arguments *a);
 int own_block_pass(int operation, const struct own_sides *own);
 bool is_reduction(int operation);

@@ -170,14 +170,22 @@ static bool side_valid(const struct arguments *a, const struct side *s, const vo
 static struct own_block block_of(const struct arguments *a, const struct side *s,
                                  const void *buffer, int i)
 {
-    struct own_block b = {.type = argument_type(a, s->type, 0)};
-    const struct type_facts f = type_facts(b.type);
+    struct own_block b = {.buffer = (char *)(uintptr_t)buffer,
+                          .type = argument_type(a, s->type, 0)};
 
     b.count = is_v(s) ? argument_count(a, s->counts, (size_t)i) : argument_count(a, s->count, 0);
     b.before = is_v(s) ? argument_displacement(a, s->displs, (size_t)i) : i * b.count;
-    b.at = (char *)(uintptr_t)buffer + b.before * f.extent;
-    b.bytes = b.count * f.size;
     return b;
+}
+
+int64_t own_block_bytes(const struct own_block *b)
+{
+    return b->count * type_facts(b->type).size;
+}
+
+static char *own_block_at(const struct own_block *b)
+{
+    return b->buffer + b->before * type_facts(b->type).extent;
 }
 
 /* False: this rank has not both sides. */
@@ -213,9 +221,12 @@ static bool blocks_aliased(const struct call *c, const struct arguments *a)
         return false;
     if (c->operation == OP_alltoall)
         return a->sendbuf == a->recvbuf;
-    const int64_t gap = type_facts(own.sent.type).extent - type_facts(own.sent.type).size;
+    const int64_t before = own.sent.before - own.received.before; /* one of them is 0 */
+    const int64_t distance = own.received.buffer - own.sent.buffer;
 
-    return own.sent.at - own.sent.before * gap == own.received.at - own.received.before * gap;
+    return before == 0
+               ? distance == 0 /* the size is asked for where it can matter */
+               : distance % before == 0 && distance == before * type_facts(own.sent.type).size;
 }
 
 static bool operands_aliased(const struct call *c, const struct arguments *a)
@@ -240,17 +251,19 @@ static bool operands_aliased(const struct call *c, const struct arguments *a)
             (c->operation == OP_allreduce && elements > 1 && a->sendbuf != NULL));
 }
 
-static bool sizes_differ_at_once(const struct call *c, const struct arguments *a)
-{
-    return refuses.own_sizes && (c->operation == OP_alltoall || c->operation == OP_alltoallv) &&
-           own_sizes_differ(c, a);
-}
-
 bool own_sizes_differ(const struct call *c, const struct arguments *a)
 {
     struct own_sides own;
 
-    return own_sides(c, a, &own) && own.sent.bytes != own.received.bytes;
+    return own_sides(c, a, &own) &&
+           !(own.sent.type == own.received.type && own.sent.count == own.received.count) &&
+           own_block_bytes(&own.sent) != own_block_bytes(&own.received);
+}
+
+static bool sizes_differ_at_once(const struct call *c, const struct arguments *a)
+{
+    return refuses.own_sizes && (c->operation == OP_alltoall || c->operation == OP_alltoallv) &&
+           own_sizes_differ(c, a);
 }
 
 /* A root's block for itself, where the sizes differ: what is passed, and whether that is an error,
@@ -260,12 +273,13 @@ int own_block_pass(int operation, const struct own_sides *own)
     const struct own_block *const s = &own->sent, *const r = &own->received;
 
     if (alone == MPI_COMM_NULL || s->count > INT_MAX || r->count > INT_MAX)
-        return s->bytes > r->bytes ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;
+        return own_block_bytes(s) > own_block_bytes(r) ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;
     int (*const pass)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm) =
         operation == OP_gather || operation == OP_gatherv ? pmpi.Gather : pmpi.Scatter;
 
     pthread_mutex_lock(&asking);
-    const int error = pass(s->at, (int)s->count, s->type, r->at, (int)r->count, r->type, 0, alone);
+    const int error = pass(own_block_at(s), (int)s->count, s->type, own_block_at(r), (int)r->count,
+                           r->type, 0, alone);
 
     pthread_mutex_unlock(&asking);
     return error;
