@@ -18,6 +18,8 @@
  * than an error handler that leaves (an operation, an attribute's copy function) was run by the
  * operation itself, in which the other members take part too: such a call counts.
  *
+ * Under Sessions a handler may be made before anything is recorded, so all are stood in for.
+ *
  * Threads: any; the table grows under recorder.lock, its entries never change.
  */
 #include "recorder.h"
@@ -103,7 +105,7 @@ MPI_Comm_errhandler_function *handler_stand_in(MPI_Comm_errhandler_function *fun
 {
     int i = 0;
 
-    if (function == NULL || !atomic_load(&recorder.active))
+    if (function == NULL)
         return function;
     recorder_lock();
     while (i < count && atomic_load(&functions[i]) != function)
