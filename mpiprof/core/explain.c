@@ -12,6 +12,8 @@
  * Written by the member that leads its communicator; the others come here and write nothing. What
  * is kept for the end is under recorder.lock.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -390,15 +392,15 @@ static void collect(struct text *t, MPI_Comm comm)
 
 static void plan_write(const char *path)
 {
-    FILE *const f = fopen(path, "w");
+    const int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    struct text t = {0};
 
-    if (f == NULL) {
-        recorder_say("--plan-out: cannot write %s", path);
-        return;
-    }
-    fprintf(f, "[\n%s\n]\n", plan.length > 0 ? plan.bytes : "");
-    if (fclose(f) != 0)
-        recorder_say("--plan-out: cannot write %s", path);
+    text_add(&t, "[\n%s\n]\n", plan.length > 0 ? plan.bytes : "");
+    if (descriptor < 0 || !file_write(descriptor, &t))
+        recorder_say("--plan-out: cannot write %s: %s", path, strerror(errno));
+    if (descriptor >= 0)
+        close(descriptor);
+    text_free(&t);
 }
 
 void explain_finish(MPI_Comm comm)
