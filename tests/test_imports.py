@@ -13,14 +13,15 @@ PACKAGE = ROOT / "mpiprof"
 DASHBOARD = ROOT / "dashboard"  # installs as mpiprof.dashboard
 
 # For each part, the parts that it may use; errors and invocation are everybody's.
-LAUNCHING = {"elf", "library", "launch", "mpiexec"}
+LAUNCHING = {"elf", "job", "library", "launch", "mpiexec"}
 ALLOWED = {
     "errors": set(),
     "invocation": set(),
     "elf": set(),
+    "job": set(),
     "library": {"elf"},
     "mpiexec": {"library"},
-    "launch": {"elf", "library"},
+    "launch": {"elf", "job", "library"},
     "core": set(),
     "model": {"core", "library"},
     "trace": set(),
