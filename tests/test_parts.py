@@ -75,7 +75,7 @@ ORDERS = ["bare 1, run 2", "run 1, bare 2", "run 1, bare 1, run 1"]
 NAMES = ["", "trace", ""]
 
 
-@pytest.mark.parametrize(("parts", "name"), zip(ORDERS, NAMES, strict=True), ids=ORDERS)
+@pytest.mark.parametrize(("parts", "name"), list(zip(ORDERS, NAMES, strict=True)), ids=ORDERS)
 def test_a_bare_part_gets_its_own_messages(parts: str, name: str, mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks."""
     said, found = launch(mpi, parts, tmp_path, *(["-o", name] if name else []))
