@@ -76,6 +76,7 @@ def test_every_call_has_its_line(version: str, beside: str, mpich: Mpi, tmp_path
     """On 1 rank: generators, finalisers, callbacks and code that is made, beside other threads."""
     trace = recorded(mpich, pythons()[version], tmp_path / "trace", beside)
     assert sites_of(trace) == marked_lines()
+    assert sum("frames" in line for line in trace.lines) == len(marked_lines())  # none twice
 
 
 def test_every_call_has_its_line_under_open_mpi(openmpi: Mpi, tmp_path: Path) -> None:
