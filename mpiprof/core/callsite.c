@@ -7,10 +7,10 @@
  */
 #include <dlfcn.h>
 #include <execinfo.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "recorder.h"
@@ -21,7 +21,7 @@ static struct map native_sites;
 static uint32_t sites_made;
 static struct site overflow; /* id 0 */
 static char executable[PATH_BYTES];
-static const void *own_base;
+static const void *own_base, *program_base;
 
 static bool site_write(uint32_t id, const struct text *frames)
 {
@@ -76,16 +76,15 @@ struct site *site_new(struct map *m, uint64_t key, const struct text *frames)
 static void frame_add(struct text *t, const void *address)
 {
     Dl_info info = {0};
-    const struct link_map *map = NULL;
     /* A return address is behind its call. */
     const char *const inside = (const char *)address - 1;
 
     text_add(t, t->length > 0 ? ", {\"module\": " : "{\"module\": ");
-    if (dladdr1(inside, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || info.dli_fname == NULL) {
+    if (dladdr(inside, &info) == 0 || info.dli_fname == NULL) {
         text_add(t, "null, \"offset\": 0, \"symbol\": null}");
         return;
     }
-    const bool program = map != NULL && map->l_name[0] == '\0' && executable[0] != '\0';
+    const bool program = info.dli_fbase == program_base && executable[0] != '\0';
     char path[PATH_BYTES]; /* a library may have been named from the folder of that time */
     const char *const module = program ? executable : info.dli_fname;
 
@@ -186,4 +185,6 @@ void callsite_start(void)
     executable[length > 0 ? length : 0] = '\0';
     if (dladdr((const void *)&overflow, &info) != 0)
         own_base = info.dli_fbase;
+    if (dladdr((const void *)getauxval(AT_PHDR), &info) != 0)
+        program_base = info.dli_fbase;
 }
