@@ -9,6 +9,7 @@
 #endif
 OLD(dlsym)
 OLD(dlopen)
+OLD(dlclose)
 OLD(dladdr)
 OLD(pthread_key_create)
 OLD(pthread_once)

@@ -18,9 +18,11 @@ typedef int MPI_Fint;
 typedef intptr_t MPI_Aint;
 typedef int64_t MPI_Count;
 typedef int64_t MPI_Offset;
-typedef struct MPI_Status {
+typedef struct MPI_Status MPI_Status;
+
+struct MPI_Status {
     int64_t opaque[4]; /* as large as any library's */
-} MPI_Status;
+};
 
 #define ABI_NAME "mpiabi"
 #define MPI_COMM_NULL ((MPI_Comm)0x100)

@@ -18,9 +18,11 @@ typedef int MPI_Fint;
 typedef long MPI_Aint;
 typedef long long MPI_Count;
 typedef long long MPI_Offset;
-typedef struct MPI_Status {
+typedef struct MPI_Status MPI_Status;
+
+struct MPI_Status {
     int64_t opaque[4]; /* as large as any library's */
-} MPI_Status;
+};
 
 #define ABI_NAME "mpich"
 #define MPI_COMM_NULL ((MPI_Comm)0x04000000)

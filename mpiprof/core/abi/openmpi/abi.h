@@ -22,9 +22,11 @@ typedef int MPI_Fint;
 typedef ptrdiff_t MPI_Aint;
 typedef long long MPI_Count;
 typedef long long MPI_Offset;
-typedef struct MPI_Status {
+typedef struct MPI_Status MPI_Status;
+
+struct MPI_Status {
     int64_t opaque[4]; /* as large as any library's */
-} MPI_Status;
+};
 
 #define ABI_NAME "openmpi"
 #define PREDEFINED_HANDLES(X)                                                                      \
