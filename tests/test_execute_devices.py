@@ -43,8 +43,10 @@ def launch(mpi: Mpi, folder: Path, runtime: str, mode: str, *options: str) -> Co
     run([*compiler, "-o", program, PROGRAMS / "device.c"], check=True)
     for made, source in ((library, "device_library.c"), (stand_in, "device_runtime.c")):
         run([*compiler, "-shared", "-fPIC", "-o", made, PROGRAMS / source], check=True)
-    recorder = [mpi.python, "-m", "mpiprof", "run", "-o", folder / "trace", *options, "--"]
-    words = [*(recorder if options else []), program, stand_in, mode]
+    recorder: list[str | Path] = []
+    if options:
+        recorder = [mpi.python, "-m", "mpiprof", "run", "-o", folder / "trace", *options, "--"]
+    words = [*recorder, program, stand_in, mode]
     return run_mpi(mpi, 3, ["env", f"LD_PRELOAD={library}", *words], check=True, cwd=folder)
 
 

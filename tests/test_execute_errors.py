@@ -77,7 +77,7 @@ SIZES = (
 DIRECT = SIZES.replace("bruck", "simple").replace("binomial", "linear")
 
 
-def comparable(lines: list[str]) -> list[tuple[str, ...]]:
+def comparable(lines: list[str]) -> list[tuple[str, str, str, str]]:
     """Return rank, case, error class and data of each line, as far as a library says them itself.
 
     Data after an error is anybody's. So is what MPICH's tree scatters to who expects more than
