@@ -25,7 +25,9 @@ struct walk {
 static _Unwind_Reason_Code (*backtrace_with)(_Unwind_Trace_Fn, void *);
 static _Unwind_Word (*frame_start)(struct _Unwind_Context *);
 static _Unwind_Ptr (*frame_code)(struct _Unwind_Context *);
-static int (*attributes_of)(pthread_t, pthread_attr_t *); /* its version differs by glibc */
+/* Their versions differ by glibc: */
+static int (*attributes_of)(pthread_t, pthread_attr_t *);
+static int (*stack_of)(const pthread_attr_t *, void **, size_t *);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* The library needs libc alone: the unwinder is loaded when it is needed, as backtrace() does. */
@@ -34,6 +36,7 @@ static void find_unwinder(void)
     void *const library = dlopen("libgcc_s.so.1", RTLD_LAZY);
 
     *(void **)&attributes_of = dlsym(RTLD_DEFAULT, "pthread_getattr_np");
+    *(void **)&stack_of = dlsym(RTLD_DEFAULT, "pthread_attr_getstack");
     if (library == NULL)
         return;
     *(void **)&frame_start = dlsym(library, "_Unwind_GetCFA");
@@ -70,7 +73,8 @@ static bool on_own_stack(uintptr_t a, uintptr_t b)
     size_t size = 0;
 
     if (high == 0 && attributes_of != NULL && attributes_of(pthread_self(), &attributes) == 0) {
-        pthread_attr_getstack(&attributes, &address, &size);
+        if (stack_of != NULL)
+            stack_of(&attributes, &address, &size);
         pthread_attr_destroy(&attributes);
         low = (uintptr_t)address;
         high = low + size;
