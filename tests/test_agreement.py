@@ -40,7 +40,7 @@ def test_groups_that_begin_apart_on_4_ranks(
     table = mpiprof.open(tmp_path / "trace").callsites
     ran = {str(name) for name in table.loc[table["operation"] == "bcast", "algorithm"]}
     if "=" in spec:
-        assert spec.partition("=")[2] in "+".join(ran).split("+")
+        assert ran == {spec.partition("=")[2]}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ RULES = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_two_builds_in_one_job_of_3_ranks(
+def test_two_builds_in_one_job_of_2_or_3_ranks(
     rule: str, other_build: Path, mpi: Mpi, tmp_path: Path
 ) -> None:
     """An environment that was upgraded under way: rank 1 has another catalogue."""
@@ -80,16 +80,17 @@ def test_two_builds_in_one_job_of_3_ranks(
     choose = 'case "$PMI_RANK$OMPI_COMM_WORLD_RANK" in 1) mine=$1;; *) mine=$2;; esac\n'
     start = 'shift 2; export LD_PRELOAD="$mine" MPIPROF_LIBRARY="$mine"; exec "$@"'
     script = ["sh", "-c", choose + start, "sh"]
+    ranks = 2 if mpi.name == "mpich" else 3  # on two processors, which MPICH's ranks don't yield
     ours, other = library_folder() / name, other_build / name
     values = RULES[rule] | {"MPIPROF_TRACE": str(tmp_path / "trace")}
-    ended = run_mpi(mpi, 3, [*script, other, ours, program, "3", "400"], env=values, check=True)
+    ended = run_mpi(mpi, ranks, [*script, other, ours, program, "3", "400"], env=values, check=True)
     assert ended.stdout == "3 right\n"
     assert said(ended.stderr) == [
         "nothing is switched, nor are arrivals summed up: the ranks were given different options, "
         "or run different versions of mpiprof"
     ]
     values["MPIPROF_TRACE"] = str(tmp_path / "alike")
-    alike = run_mpi(mpi, 3, [*script, ours, ours, program, "3", "400"], env=values, check=True)
+    alike = run_mpi(mpi, ranks, [*script, ours, ours, program, "3", "400"], env=values, check=True)
     assert alike.stdout == "3 right\n"
     assert "nothing is switched" not in alike.stderr
 
