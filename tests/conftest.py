@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+
+from mpiprof.analysis.operations import GATHERINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 IN_CI = os.environ.get("CI") == "true"
@@ -163,6 +166,11 @@ def end(process: subprocess.Popen[Any]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     process.wait()
+
+
+def table_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of MPI's collectives; test_gatherings.py has what is recorded beside them."""
+    return frame[~frame["operation"].isin(GATHERINGS)]
 
 
 def run_mpi(

@@ -54,6 +54,7 @@ def test_what_a_handler_leaves_is_taken_back(
     pairs = instances[instances["size"] == 2]
     assert pairs["complete"].all()
     wanted = {"allreduce": 2 * TURNS, "bcast": 2 * TURNS, "iallreduce": TURNS}
+    wanted |= {"comm_dup": TURNS, "finalize": 1}
     assert pairs["operation"].value_counts().to_dict() == wanted
     # Calls that a handler makes are calls of their own.
     alone = instances[(instances["size"] == 1) & (instances["operation"] == "allreduce")]
@@ -81,4 +82,4 @@ def test_stacks_of_one_thread(switch: str, mpi: Mpi, tmp_path: Path) -> None:
     found = instances.groupby(["operation", "size"]).size().to_dict()
     yields = sum(int(line.split()[3]) for line in said)
     assert yields > 0
-    assert found == {("allreduce", 2): 4 * 30, ("barrier", 1): yields}
+    assert found == {("allreduce", 2): 4 * 30, ("barrier", 1): yields, ("finalize", 2): 1}

@@ -12,7 +12,7 @@ from pathlib import Path
 import arguments
 import pytest
 import raw
-from conftest import Mpi, run, run_mpi
+from conftest import Mpi, run, run_mpi, table_rows
 
 import mpiprof
 
@@ -53,7 +53,7 @@ def test_garbage_and_wrong_arguments_on_3_ranks(mpi: Mpi, tmp_path: Path) -> Non
     assert said(tmp_path) == bare
     # Every call that succeeded is recorded on every rank under the same number, no other is.
     events = mpiprof.open(trace).events
-    events = events[events["start"] == 0]
+    events = table_rows(events[events["start"] == 0])
     calls = {
         rank: Counter(zip(own["operation"], own["communicator"], own["sequence"], strict=True))
         for rank, own in events.groupby("rank")
@@ -211,6 +211,6 @@ def test_unrecorded_calls_are_counted(mpi: Mpi, tmp_path: Path, record: str) -> 
     words = recorded(mpi, tmp_path / "trace", "--record", record)
     run_mpi(mpi, 2, [*words, program], check=True)
     trace = mpiprof.open(tmp_path / "trace")
-    calls = trace.callsites.groupby("operation")["instances"].sum().to_dict()
+    calls = table_rows(trace.callsites).groupby("operation")["instances"].sum().to_dict()
     assert trace.complete
     assert calls == {"bcast": 50, "barrier": 1}
