@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Mpi, run, run_mpi
+from conftest import Mpi, run, run_mpi, table_rows
 
 import mpiprof
 
@@ -245,7 +245,7 @@ def test_freed_communicators_and_many_keys(mpi: Mpi, tmp_path: Path) -> None:
     line = next(n for n, text in enumerate(FREED.split("\n"), 1) if "world.Bcast" in text)
     spec = f"allreduce=ring,app.py:{line}=chain"
     trace, said = switched(mpi, 2, tmp_path, spec, "--record", "summary", "app.py")
-    table = trace.callsites.set_index("operation")
+    table = table_rows(trace.callsites).set_index("operation")
     assert said == []
     assert table["algorithm"].to_dict() == {
         "allreduce": "ring",
@@ -348,7 +348,8 @@ def test_wrong_arguments_and_lines_of_c(mpi: Mpi, tmp_path: Path) -> None:
     words: list[str | Path] = [*recorder, "--switch", "plan.json", "--", program]
     done = run_mpi(mpi, 3, words, cwd=tmp_path, check=True)
     assert sorted(done.stdout.splitlines()) == sorted(bare)
-    table = mpiprof.open(tmp_path / "trace").callsites.set_index("operation")["algorithm"]
+    rows = table_rows(mpiprof.open(tmp_path / "trace").callsites)
+    table = rows.set_index("operation")["algorithm"]
     # Open MPI finds nothing wrong with counts that add up to 0.
     assert table.pop("allgatherv") == "native" if "allgatherv" in table else True
     assert table.to_dict() == {
