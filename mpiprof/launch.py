@@ -63,6 +63,7 @@ class Options:
     auto: bool = False
     explain: bool = False
     reproducible: bool = False
+    scratch: int | None = None
     plan_out: Path | None = None
 
 
@@ -278,7 +279,7 @@ def recorder_environment(
     before = [word for word in re.split("[ :]", environment.get("LD_PRELOAD", "")) if word]
     left = {"TRACE", "MACHINE", "PARTIAL", "QUIET", "SWITCH", "SWITCH_MODEL"}
     left |= {"TOGETHER", "PARTS", "MARKS", "RANK", "ALONE", "JOB", "UNRECORDED"}
-    left |= {"AUTO", "EXPLAIN", "REPRODUCIBLE", "PLAN_OUT"}
+    left |= {"AUTO", "EXPLAIN", "REPRODUCIBLE", "PLAN_OUT", "SCRATCH"}
     result = {
         name: value
         for name, value in environment.items()
@@ -307,6 +308,8 @@ def recorder_environment(
             result[f"MPIPROF_{name.upper()}"] = "1"
     if options.plan_out is not None:
         result["MPIPROF_PLAN_OUT"] = str(options.plan_out.absolute())
+    if options.scratch is not None:
+        result["MPIPROF_SCRATCH"] = str(options.scratch)
     if options.switch is not None:
         result["MPIPROF_SWITCH"] = options.switch
     if options.switch_model is not None:

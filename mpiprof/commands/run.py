@@ -17,7 +17,9 @@ results: SPEC is a list, separated by commas, of
 
 or random:SEED, a testing aid. `native` is the library's own. Call sites go before operations; among
 equals what is named first wins. `allgather=kang` means inter-communicators and leaves others alone.
-What of a plan does not fit here is said and left out.
+What of a plan does not fit here is said and left out. Algorithms that copy data need memory beside
+the program's own: no more than --scratch a process, 64M unless given; it goes back after each call.
+What needs more, or cannot be had, is left to the library, and said at the end.
 
 The program is not changed, its output is not touched, and its exit code is its own.
 """
@@ -266,6 +268,7 @@ def with_plan(args: argparse.Namespace, options: Options, plan: Plan) -> Options
         auto=plan.auto,
         explain=args.explain,
         reproducible=args.reproducible,
+        scratch=args.scratch,
         plan_out=args.plan_out,
     )
 

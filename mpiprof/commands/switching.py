@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiprof import elf, library
+from mpiprof.commands import quantities
 from mpiprof.errors import UsageError
 from mpiprof.job import rank_in, ranks_in
 from mpiprof.launch import Program
@@ -30,6 +31,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--strict-plan", action="store_true", help="start nothing when a plan doesn't fit here")
     add("--explain", action="store_true", help="with auto: say at the end what was tried, and why")
     add("--reproducible", action="store_true", help="with auto: leave reductions as they are")
+    add(
+        "--scratch",
+        type=quantities.size,
+        metavar="SIZE",
+        help="memory a process that algorithms may take in a call: 64M, or so much",
+    )
     add("--plan-out", type=Path, metavar="FILE", help="with auto: write what was found as a plan")
 
 
@@ -45,6 +52,8 @@ def words(args: argparse.Namespace) -> list[str]:
             found.append(option)
     if args.plan_out is not None:
         found += ["--plan-out", str(args.plan_out.absolute())]
+    if args.scratch is not None:
+        found += ["--scratch", str(args.scratch)]
     return found
 
 
@@ -65,6 +74,8 @@ def plan_of(
                 raise UsageError(f"{option} needs --switch auto, or --switch PLAN.json,auto")
         if args.strict_plan:
             raise UsageError("--strict-plan needs --switch PLAN.json")
+        if args.scratch is not None:
+            raise UsageError("--scratch is for algorithms of ours: name some with --switch")
         return None
     from mpiprof.tune import fit, plan  # read the catalogue: only where it is asked for
 

@@ -19,10 +19,8 @@
  * Belongs to its communicator, on which no two threads call at once; `dropped` is under
  * recorder.lock: what is under way when a communicator is freed is finished later.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "auto.h"
+#include "memory.h"
 
 /* The pairs of each instance, in the first reduction and in the second; and those of all together
  * that follow in the first. */
@@ -31,52 +29,63 @@ enum { MORE = MOST_LIST + EXTRAS };
 
 /* ---- memory */
 
-static void arrivals_free(struct arrivals *w)
+void arrivals_free(struct arrivals *w)
 {
-    free(w->now);
-    free(w->before);
-    free(w->results);
-    free(w->mine);
-    free(w->all);
-    free(w);
+    if (w == NULL)
+        return;
+    memory_free(w->now);
+    memory_free(w->before);
+    memory_free(w->results);
+    memory_free(w->mine);
+    memory_free(w->all);
+    memory_free(w);
 }
 
-static void *resized(void *memory, size_t bytes)
+/* The memory itself where there is no more: then `had` becomes false. */
+static void *resized(void *memory, size_t before, size_t bytes, bool *had)
 {
-    void *const made = realloc(memory, bytes);
+    void *const made = memory_resize(memory, before, bytes);
 
-    if (made == NULL)
-        abort(); /* some kilobytes, and the other members are under way */
-    return made;
+    *had &= made != NULL;
+    return made != NULL ? made : memory;
 }
 
-static void make_room(struct arrivals *w, int room)
+/* For so many instances: some kilobytes. False: not even the reserve has them. */
+static bool make_room(struct arrivals *w, int room)
 {
-    const size_t n = (size_t)room;
+    const size_t o = (size_t)w->room, n = (size_t)room;
+    const size_t old_pairs = o > 0 ? o * EACH + MORE : 0, pairs = n * EACH + MORE;
+    bool had = true;
 
     if (room <= w->room)
-        return;
-    w->now = resized(w->now, n * sizeof *w->now);
-    w->before = resized(w->before, n * sizeof *w->before);
-    w->results = resized(w->results, n * sizeof *w->results);
-    w->mine = resized(w->mine, (n * EACH + MORE) * sizeof *w->mine);
-    w->all = resized(w->all, (n * EACH + MORE) * sizeof *w->all);
-    w->room = room;
+        return true;
+    w->now = resized(w->now, o * sizeof *w->now, n * sizeof *w->now, &had);
+    w->before = resized(w->before, o * sizeof *w->before, n * sizeof *w->before, &had);
+    w->results = resized(w->results, o * sizeof *w->results, n * sizeof *w->results, &had);
+    w->mine = resized(w->mine, old_pairs * sizeof *w->mine, pairs * sizeof *w->mine, &had);
+    w->all = resized(w->all, old_pairs * sizeof *w->all, pairs * sizeof *w->all, &had);
+    if (had)
+        w->room = room;
+    return had;
 }
 
 struct arrivals *arrivals_make(enum semantics semantics, int members, int member, bool root,
                                int length)
 {
-    struct arrivals *const w = resized(NULL, sizeof *w);
+    struct arrivals *const w = memory_get(sizeof *w);
 
+    if (w == NULL)
+        return NULL;
     *w = (struct arrivals){.semantics = semantics,
                            .members = members,
                            .member = member,
                            .root = root,
                            .length = length,
                            .next_length = length};
-    make_room(w, length);
-    return w;
+    if (make_room(w, length))
+        return w;
+    arrivals_free(w);
+    return NULL;
 }
 
 /* ---- a window */
@@ -84,7 +93,7 @@ struct arrivals *arrivals_make(enum semantics semantics, int members, int member
 /* Of one instance; between windows it is only counted. */
 void arrivals_note(struct arrivals *w, const struct moment *m)
 {
-    if (w->position >= 0 && w->position < w->length) {
+    if (w->position >= 0 && w->position < w->length && w->position < w->room) {
         w->now[w->position] = *m;
         w->now[w->position].arrival = clock_common(m->arrival);
         w->now[w->position].exit = clock_common(m->exit);
@@ -260,6 +269,9 @@ void arrivals_begin(struct arrivals *w, MPI_Comm comm)
     struct moment *const other = w->before;
     const int64_t begin = now_ns();
 
+    if (w->length > w->room) /* the members leave it when they learn of EXTRA_FAILED elsewhere */
+        return;
+
     w->count = w->position < w->length ? w->position : w->length;
     w->before = w->now;
     w->now = other;
@@ -325,18 +337,21 @@ static struct dropped *dropped;
  * its reductions are done. Called by all members, alike. */
 void arrivals_drop(struct arrivals **all, int count, MPI_Comm comm)
 {
-    MPI_Comm *const shared = resized(NULL, sizeof *shared);
-    int *const users = resized(NULL, sizeof *users);
+    MPI_Comm *const shared = memory_get(sizeof *shared);
+    int *const users = memory_get(sizeof *users);
 
+    if (shared == NULL || users == NULL)
+        return; /* it stays, and what is under way ends by itself */
     *shared = comm;
-    *users = 0;
     recorder_lock();
     for (int i = 0; i < count; i++)
         if (all[i]->stage == 0) {
             arrivals_free(all[i]);
         } else {
-            struct dropped *const d = resized(NULL, sizeof *d);
+            struct dropped *const d = memory_get(sizeof *d);
 
+            if (d == NULL)
+                continue;
             *d = (struct dropped){dropped, all[i], shared, users};
             ++*users;
             dropped = d;
@@ -348,8 +363,8 @@ void arrivals_drop(struct arrivals **all, int count, MPI_Comm comm)
         return;
     if (comm != MPI_COMM_NULL)
         pmpi.Comm_free(shared);
-    free(shared);
-    free(users);
+    memory_free(shared);
+    memory_free(users);
 }
 
 /* Frees what is done. The last of a communicator frees that: it has no other use. */
@@ -374,10 +389,10 @@ void arrivals_release(void)
         if (--*d->users == 0) {
             if (*d->comm != MPI_COMM_NULL)
                 pmpi.Comm_free(d->comm);
-            free(d->comm);
-            free(d->users);
+            memory_free(d->comm);
+            memory_free(d->users);
         }
-        free(d);
+        memory_free(d);
     }
     recorder_lock();
     while (kept != NULL) {

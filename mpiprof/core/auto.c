@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "auto.h"
+#include "memory.h"
 
 enum { FIRST_WINDOW = 4, FIRST_WINDOW_AHEAD = 32 };
 
@@ -20,6 +21,16 @@ static bool reproducible;
 static int64_t began_ns;
 
 /* ---- start */
+
+/* On all ranks. */
+static bool can_reduce(void)
+{
+    int64_t lacks = !pairs_open(), any = lacks;
+
+    if (recorder.private != MPI_COMM_NULL)
+        pmpi.Allreduce(&lacks, &any, 1, MPI_INT64_T, MPI_MAX, recorder.private);
+    return !any;
+}
 
 void auto_start(bool chooses)
 {
@@ -30,6 +41,11 @@ void auto_start(bool chooses)
                 "nothing is chosen automatically under Sessions: they have no common clock");
         return;
     }
+    if (!can_reduce()) {
+        if (recorder.rank == 0)
+            recorder_say("no statistics and no choice of algorithms: MPI has no memory for them");
+        return;
+    }
     automatic = chooses;
     watching = true;
     explain_start();
@@ -37,7 +53,6 @@ void auto_start(bool chooses)
     if (began_ns == 0)
         began_ns = now_ns();
     ledger_open();
-    pairs_open();
     if (recorder.private != MPI_COMM_NULL)
         clock_share();
 }
@@ -84,6 +99,7 @@ static bool kept_together(const struct communicator *k)
     return false;
 }
 
+/* NULL: not even the reserve has memory. */
 static struct selection *selection_make(const struct execution *e, const struct key *key,
                                         bool switches)
 {
@@ -91,13 +107,16 @@ static struct selection *selection_make(const struct execution *e, const struct 
     const enum semantics semantics = semantics_of(e->call->operation);
     const bool close = semantics == SYNCHRONISES || kept_together(k);
     const bool first = !k->inter || k->first_group;
-    struct selection *const s = calloc(1, sizeof *s);
-
-    if (s == NULL)
-        abort(); /* the other members are under way */
-    s->arrivals =
+    struct arrivals *const w =
         arrivals_make(semantics, k->size + k->remote_size, k->rank + (first ? 0 : k->remote_size),
                       e->call->root == k->rank, close ? FIRST_WINDOW : FIRST_WINDOW_AHEAD);
+    struct selection *const s = w != NULL ? memory_get(sizeof *s) : NULL;
+
+    if (s == NULL) {
+        arrivals_free(w);
+        return NULL;
+    }
+    s->arrivals = w;
     if (automatic)
         s->arrivals->position = -gap_before(k, &e->problem, least_time(e));
     s->problem = e->problem; /* for alpha and the sizes of the groups */
@@ -174,6 +193,8 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
         return NULL;
     if (s == NULL) {
         s = key->selection = selection_make(e, key, true);
+        if (s == NULL)
+            return NULL;
         const struct algorithm *const a =
             planned && !first->native
                 ? schedule_find(operation_names[c->operation], first->algorithm, c->comm->inter)
@@ -231,7 +252,7 @@ static void begin_window(struct selection *s, struct call *c)
         return;
     }
     memset(x, 0, sizeof w->extras);
-    x[EXTRA_FAILED] = c->comm->failed;
+    x[EXTRA_FAILED] = memory_short() ? 2 : c->comm->failed;
     x[EXTRA_BUDGET] = -ledger_budget();
     x[EXTRA_CLOCK] = clock_bound();
     x[EXTRA_STALE] = clock_is_stale();

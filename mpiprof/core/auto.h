@@ -25,7 +25,7 @@ extern bool watching; /* calls are looked at: auto.c */
 struct pair {
     int64_t sum, most;
 };
-void pairs_open(void);
+bool pairs_open(void);
 void pairs_close(void);
 void pairs_reduce(const struct pair *mine, struct pair *all, int count, MPI_Comm comm,
                   MPI_Request *request);
@@ -37,7 +37,7 @@ enum { LONGEST_WINDOW = 256, MOST_LIST = 16 };
 
 /* What travels with the statistics, as the maximum over the members. */
 enum extra {
-    EXTRA_FAILED,  /* an operation on this communicator has failed */
+    EXTRA_FAILED,  /* 1: an operation on this communicator has failed; 2: memory is short */
     EXTRA_BUDGET,  /* minus what probing may still lose */
     EXTRA_COST,    /* of the last window's reductions */
     EXTRA_WAITED,  /* of that, waiting for other members */
@@ -89,6 +89,7 @@ struct arrivals {
 
 struct arrivals *arrivals_make(enum semantics semantics, int members, int member, bool root,
                                int length);
+void arrivals_free(struct arrivals *w);
 void arrivals_note(struct arrivals *w, const struct moment *m);
 bool arrivals_full(const struct arrivals *w);
 bool arrivals_step(struct arrivals *w, MPI_Comm comm);
@@ -119,6 +120,7 @@ enum { LEAST_BLOCK = 1024 };
 int candidates_list(struct candidate *list, struct execution *e);
 int candidate_resized(struct candidate *list, int *count, int which, int64_t block_size);
 int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool late);
+bool candidate_applies(const struct algorithm *a, const struct execution *e);
 bool candidate_fits(const struct algorithm *a, const struct execution *e);
 const char *label_intern(const char *text);
 

@@ -18,8 +18,8 @@ PUBLIC int mpiprof_calibrate(const char *path)
     pmpi.Comm_size(MPI_COMM_WORLD, &recorder.size);
     if (recorder.size > 1 &&
         pmpi.Comm_split(MPI_COMM_WORLD, 0, recorder.rank, &recorder.private) == MPI_SUCCESS) {
-        clock_nodes(recorder.private);
-        machine_measure(&machine, true);
+        if (clock_nodes(recorder.private))
+            machine_measure(&machine, true);
         pmpi.Comm_free(&recorder.private);
     }
     if (machine.length > 0) {

@@ -8,14 +8,14 @@
  * on the average, as in a flat tree (arrival.c). The list is the same on all members: it depends on
  * what all of them know.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "auto.h"
+#include "memory.h"
 
 enum { MOST_ROUNDS = 2048 };
 
-bool candidate_fits(const struct algorithm *a, const struct execution *e)
+bool candidate_applies(const struct algorithm *a, const struct execution *e)
 {
     const char *const name = operation_names[e->call->operation];
 
@@ -24,6 +24,18 @@ bool candidate_fits(const struct algorithm *a, const struct execution *e)
     if (e->reduces && ((!a->keeps_order && !op_predefined(e->op)) || !may_reduce(e->call->comm)))
         return false;
     return a->applies == NULL || a->applies(&e->problem);
+}
+
+/* And may have the memory it needs, as far as all know the sizes. */
+bool candidate_fits(const struct algorithm *a, const struct execution *e)
+{
+    const bool applies = candidate_applies(a, e);
+    const int64_t needed = applies && !a->needs_counts ? stage_sure(a, e) : 0;
+    const bool fits = scratch_fits(e->call->comm, needed);
+
+    if (!fits)
+        scratch_left_out(e->call->comm, a, needed);
+    return applies && fits;
 }
 
 /* Labels are compared by their address, and live as long as the process. */
@@ -40,7 +52,7 @@ const char *label_intern(const char *text)
         return found;
     recorder_lock();
     found = map_get(&labels, h);
-    if (found == NULL && (found = strdup(text)) != NULL)
+    if (found == NULL && (found = memory_text(text)) != NULL)
         map_put(&labels, h, (void *)(uintptr_t)found);
     recorder_unlock();
     return found != NULL ? found : "?";
@@ -111,7 +123,7 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
         idle += takes == 0;
         first = first > 0 ? first : takes;
     }
-    free(r.steps);
+    memory_free(r.steps);
     schedule_free(&context);
     return 1 + (int64_t)((total + (late ? 0 : idle * first)) * (double)stride);
 }
@@ -130,8 +142,10 @@ static int add(struct candidate *list, int count, const struct algorithm *a, int
         text_add(&t, ":block_size=%lld", (long long)block_size);
     if (order == ORDER_BOTH)
         text_add(&t, ":order=both");
-    list[count] = (struct candidate){
-        .algorithm = a, .label = label_intern(t.bytes), .block_size = block_size, .order = order};
+    list[count] = (struct candidate){.algorithm = a,
+                                     .label = label_intern(t.bytes != NULL ? t.bytes : a->name),
+                                     .block_size = block_size,
+                                     .order = order};
     text_free(&t);
     return count + 1;
 }

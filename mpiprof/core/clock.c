@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "memory.h"
 #include "recorder.h"
 
 enum { TRIES = 20, TAG = 19937, STALE_NS = 20000 };
@@ -24,7 +25,12 @@ struct place { /* one a rank */
     uint64_t node;
     int64_t world_rank;
 };
+struct offset {
+    int64_t ahead_ns, error_ns, at_ns; /* at_ns 0: never compared */
+    double rate, rate_error;
+};
 static struct place *places;
+static struct offset *offsets; /* room for those of all ranks */
 static int *leaders, nodes, my_node = -1;
 
 static size_t read_file(const char *path, char *bytes, size_t room)
@@ -70,17 +76,30 @@ uint64_t clock_node_hash(void)
     return h;
 }
 
-/* Learns which ranks share a clock; every member of recorder.private calls it. */
-void clock_nodes(MPI_Comm comm)
+/* Whether all ranks have memory for the clocks of all; called by all of them. */
+static bool have_memory(MPI_Comm comm, int size)
+{
+    int64_t lacks, any = 1;
+
+    places = memory_get(sizeof *places * (size_t)size);
+    leaders = memory_get(sizeof *leaders * (size_t)size);
+    offsets = memory_get(sizeof *offsets * (size_t)size);
+    lacks = places == NULL || leaders == NULL || offsets == NULL;
+    if (pmpi.Allreduce == NULL)
+        return !lacks;
+    return pmpi.Allreduce(&lacks, &any, 1, MPI_INT64_T, MPI_MAX, comm) == MPI_SUCCESS && !any;
+}
+
+/* Learns which ranks share a clock; every member of recorder.private calls it. False: some lack
+ * memory for that. */
+bool clock_nodes(MPI_Comm comm)
 {
     struct place mine = {clock_node_hash(), recorder.rank};
     int size = 0;
 
     pmpi.Comm_size(comm, &size);
-    places = malloc(sizeof *places * (size_t)size);
-    leaders = malloc(sizeof *leaders * (size_t)size);
-    if (places == NULL || leaders == NULL) /* 20 bytes a rank: MPI itself could not go on */
-        abort();
+    if (!have_memory(comm, size))
+        return false;
     pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, places, sizeof mine, MPI_BYTE, comm);
     struct map seen = {0};
 
@@ -95,8 +114,9 @@ void clock_nodes(MPI_Comm comm)
         if (places[i].node == mine.node && my_node < 0)
             my_node = known == 0 ? nodes - 1 : (int)known - 1;
     }
-    free(seen.table);
+    memory_free(seen.table);
     recorder_unlock();
+    return true;
 }
 
 int clock_node_count(void)
@@ -127,10 +147,6 @@ int clock_neighbour(int size)
 /* This node's clock against the first node's: what it is ahead by, how well that is known, and how
  * fast it changes. Two quartz clocks part by no more than DRIFT; after two comparisons it is known
  * how fast these two do. Of leaders, and by clock_share of all ranks. */
-struct offset {
-    int64_t ahead_ns, error_ns, at_ns; /* at_ns 0: never compared */
-    double rate, rate_error;
-};
 static const struct offset never;
 static const struct offset *_Atomic known = &never; /* replaced, never changed: threads read it */
 static int64_t origin;
@@ -152,7 +168,7 @@ static void answer(int leader)
 /* A few in a run: the old ones stay, as a reader may still be in them. */
 static void publish(struct offset now)
 {
-    struct offset *const made = malloc(sizeof *made);
+    struct offset *const made = memory_get(sizeof *made);
 
     if (made == NULL)
         return;
@@ -231,19 +247,11 @@ void clock_synchronise(const char *when)
 /* Every member of recorder.private calls it, after a comparison: what leaders know, all know. */
 void clock_share(void)
 {
-    struct offset *all;
-    int size = 0;
-
-    pmpi.Comm_size(recorder.private, &size);
-    all = malloc(sizeof *all * (size_t)size);
-    if (all == NULL)
-        abort();
     struct offset mine = *atomic_load(&known);
 
-    pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, recorder.private);
+    pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, offsets, sizeof mine, MPI_BYTE, recorder.private);
     if (my_node >= 0)
-        publish(all[leaders[my_node]]);
-    free(all);
+        publish(offsets[leaders[my_node]]);
     if (origin == 0)
         origin = now_ns();
     pmpi.Bcast(&origin, sizeof origin, MPI_BYTE, leaders[0], recorder.private);

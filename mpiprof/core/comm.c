@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "recorder.h"
 
 /* Some 500 bytes each, and as much in the tables. */
@@ -79,7 +80,7 @@ struct members {
  */
 static struct members members_all(int size)
 {
-    struct members m = {.count = size, .ranks = malloc(sizeof *m.ranks * (size_t)size)};
+    struct members m = {.count = size, .ranks = memory_get(sizeof *m.ranks * (size_t)size)};
 
     m.foreign = m.ranks == NULL;
     for (int i = 0; !m.foreign && i < size; i++)
@@ -107,8 +108,8 @@ static struct members members_of(MPI_Comm comm, bool remote, int size)
     pmpi.Group_size(group, &m.count);
     if (m.count > size) /* MPICH 5.0: a smaller Cartesian communicator has its parent's group */
         m.count = size;
-    own = malloc(sizeof *own * (size_t)(m.count + 1));
-    m.ranks = malloc(sizeof *own * (size_t)(m.count + 1));
+    own = memory_get(sizeof *own * (size_t)(m.count + 1));
+    m.ranks = memory_get(sizeof *own * (size_t)(m.count + 1));
     m.foreign = own == NULL || m.ranks == NULL || recorder.world == MPI_GROUP_NULL;
     for (int i = 0; !m.foreign && i < m.count; i++)
         own[i] = i;
@@ -117,7 +118,7 @@ static struct members members_of(MPI_Comm comm, bool remote, int size)
             pmpi.Group_translate_ranks(group, m.count, own, recorder.world, m.ranks) != MPI_SUCCESS;
     for (int i = 0; !m.foreign && i < m.count; i++)
         m.foreign = m.ranks[i] == MPI_UNDEFINED;
-    free(own);
+    memory_free(own);
     pmpi.Group_free(&group);
     return m;
 }
@@ -397,12 +398,12 @@ static void spare_give(struct communicator *c)
 /* Makes the entry of a communicator; `how->parent` may be NULL. NULL: none to be had. */
 static struct communicator *entry_make(const struct creation *how, MPI_Comm comm, bool local)
 {
-    struct communicator *c = calloc(1, sizeof *c);
+    struct communicator *c = memory_get(sizeof *c);
     struct members mine, others = {0};
     int inter = 0;
 
     if (c == NULL || pmpi.Comm_test_inter(comm, &inter) != MPI_SUCCESS) {
-        free(c);
+        memory_free(c);
         return NULL;
     }
     c->inter = inter != 0;
@@ -430,7 +431,7 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
 
         *again = *c;
         again->id = id;
-        free(c);
+        memory_free(c);
         c = again;
     } else if (is_room_for_one()) {
         recorder_lock();
@@ -440,8 +441,8 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     } else {
         c->unrecorded = true;
     }
-    free(mine.ranks);
-    free(others.ranks);
+    memory_free(mine.ranks);
+    memory_free(others.ranks);
     c->agreed = !c->local && takes_part(how, c);
     recorder_lock();
     handle_names(comm, c);
@@ -565,7 +566,7 @@ void comm_freed(struct freeing *f, int error)
     if (error == MPI_SUCCESS) {
         select_forget(c);
         if (c->unrecorded) /* no row refers to it */
-            free(c);
+            memory_free(c);
         else if (c->kin > 0)
             spare_give(c);
         return;

@@ -317,7 +317,8 @@ void decide(struct selection *s)
         if (w->predicted[i] > 0)
             s->list[i].predicted_ns = w->predicted[i];
     if (w->extras[EXTRA_FAILED] > 0)
-        give_up(s, "an operation on this communicator failed");
+        give_up(s, w->extras[EXTRA_FAILED] > 1 ? "memory is short"
+                                               : "an operation on this communicator failed");
     /* Where the clocks' error is as large as what is compared, nothing can be told. */
     const bool tells = s->switches && !s->left && w->extras[EXTRA_CLOCK] * 10 <= usual_score(s);
 

@@ -3,28 +3,28 @@
  * What is under way then is finished later (arrival.c); what a key has found out goes to the keys
  * of communicators that duplicate its own.
  */
-#include <stdlib.h>
 #include <time.h>
 
 #include "auto.h"
+#include "memory.h"
 
 /* `keys` are used no more; `comm` neither, if there is one. Called by all members, alike. */
 void auto_forget(struct key *keys, int count, MPI_Comm comm)
 {
-    struct arrivals **const all = calloc((size_t)count + 1, sizeof(struct arrivals *));
+    struct arrivals **const all = memory_get(((size_t)count + 1) * sizeof(struct arrivals *));
     int found = 0;
 
     if (all == NULL)
-        abort();
+        return; /* it stays */
     for (int i = 0; i < count; i++)
         if (keys[i].selection != NULL) {
             explain_end(keys[i].selection);
             all[found++] = keys[i].selection->arrivals;
-            free(keys[i].selection);
+            memory_free(keys[i].selection);
             keys[i].selection = NULL;
         }
     arrivals_drop(all, found, comm);
-    free(all);
+    memory_free(all);
     if (watching)
         arrivals_release();
 }

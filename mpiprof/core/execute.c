@@ -6,8 +6,9 @@
  * the call's sequence number in their tag. Messages above CHUNK are cut, alike on both sides.
  *
  * After an error the schedule goes on to its end, as libraries do: the other members wait for this
- * rank's messages. The first error is the call's result. Only where there is no memory for them
- * there is no going on, as in MPI itself.
+ * rank's messages. The first error is the call's result. What rounds and requests need is small
+ * (memory.h); if there is none at all, a message is left out and the call ends with
+ * MPI_ERR_NO_MEM.
  *
  * Members may disagree on sizes. What is longer than this rank expects is truncated by the library.
  * What is shorter is an error too, but where it is its sender's own and ends in this rank's OUT:
@@ -18,9 +19,10 @@
  *
  * Belongs to the calling thread; the memory is the thread's and is kept for the next call.
  */
-#include <stdlib.h>
+#include <limits.h>
 #include <string.h>
 
+#include "memory.h"
 #include "switch.h"
 
 enum { AHEAD = 4, MANY_STEPS = 8 };
@@ -36,8 +38,8 @@ struct queued { /* a round that has been generated */
 struct pending {
     MPI_Request request;
     char *at;
-    int expected;  /* bytes; of a send 0 */
-    bool may_lack; /* of them some */
+    int64_t expected; /* bytes; of a send 0 */
+    bool may_lack;    /* of them some */
 };
 
 struct requests {
@@ -54,10 +56,10 @@ static _Thread_local struct {
 void execute_release(void)
 {
     for (int i = 0; i <= AHEAD; i++) {
-        free(mine.queue[i].round.steps);
-        free(mine.receives[i].list);
+        memory_free(mine.queue[i].round.steps);
+        memory_free(mine.receives[i].list);
     }
-    free(mine.sends.list);
+    memory_free(mine.sends.list);
     memset(&mine, 0, sizeof mine);
 }
 
@@ -85,14 +87,18 @@ static int elements(const struct execution *e, int64_t bytes)
     return (int)(e->reduces ? bytes / e->unit : bytes);
 }
 
-static struct pending *request_new(struct requests *r)
+/* NULL: no memory, which is noted. */
+static struct pending *request_new(struct execution *e, struct requests *r)
 {
     if (r->count == r->room) {
         const int room = r->room < 16 ? 16 : 2 * r->room;
-        struct pending *const list = realloc(r->list, sizeof *list * (size_t)room);
+        struct pending *const list =
+            memory_resize(r->list, sizeof *list * (size_t)r->room, sizeof *list * (size_t)room);
 
-        if (list == NULL)
-            abort();
+        if (list == NULL) {
+            execution_note(e, MPI_ERR_NO_MEM);
+            return NULL;
+        }
         r->list = list;
         r->room = room;
     }
@@ -133,13 +139,16 @@ static void post(struct execution *e, const struct step *s, struct requests *r)
 
     do {
         const int64_t part = chunk_of(e, s->length - done);
-        struct pending *const p = request_new(r);
+        struct pending *const p = request_new(e, r);
+
+        if (p == NULL)
+            return;
         char *const at = address(e, s->buffer, s->offset + done);
         const int count = elements(e, part);
         int error;
 
         p->at = at;
-        p->expected = s->kind == STEP_SEND ? 0 : (int)part;
+        p->expected = s->kind == STEP_SEND ? 0 : part;
         p->may_lack = may_lack(e, s);
         if (s->kind == STEP_RECEIVE)
             error = pmpi.Irecv(at, count, e->type, peer, e->tag, e->comm, &p->request);
@@ -154,26 +163,106 @@ static void post(struct execution *e, const struct step *s, struct requests *r)
     } while (done < s->length);
 }
 
+/* ---- whole blocks, as the user describes them; the library cuts them where it must */
+
+/* More than an int counts: a type of many; to be freed. */
+static MPI_Datatype type_of_many(struct execution *e, const struct place *p)
+{
+    const int64_t part = INT64_C(1) << 30, parts = p->count / part;
+    const MPI_Aint places[] = {0, (MPI_Aint)(parts * part * type_facts(p->type).extent)};
+    const int one[] = {1, 1};
+    MPI_Datatype piece, types[2], whole = p->type;
+
+    execution_note(e, pmpi.Type_contiguous((int)part, p->type, &piece));
+    execution_note(e, pmpi.Type_contiguous((int)parts, piece, &types[0]));
+    execution_note(e, pmpi.Type_contiguous((int)(p->count % part), p->type, &types[1]));
+    execution_note(e, pmpi.Type_create_struct(2, one, places, types, &whole));
+    execution_note(e, pmpi.Type_commit(&whole));
+    pmpi.Type_free(&piece);
+    pmpi.Type_free(&types[0]);
+    pmpi.Type_free(&types[1]);
+    return whole;
+}
+
+/* Makes the count one that an int holds. True: the type is to be freed. */
+static bool counted(struct execution *e, struct place *p)
+{
+    if (p->count <= INT_MAX)
+        return false;
+    p->type = type_of_many(e, p);
+    p->count = 1;
+    return true;
+}
+
+static void post_block(struct execution *e, const struct step *s, struct requests *r)
+{
+    struct place at = stage_place(e, s, s->buffer, s->offset, s->peer);
+    struct pending *const p = request_new(e, r);
+
+    if (p == NULL)
+        return;
+    const bool made = counted(e, &at);
+    const int peer = s->peer + e->own_first, count = (int)at.count;
+    int error;
+
+    p->at = at.at;
+    p->expected = s->kind == STEP_SEND ? 0 : s->length;
+    p->may_lack = may_lack(e, s);
+    if (s->kind == STEP_RECEIVE)
+        error = pmpi.Irecv(at.at, count, at.type, peer, e->tag, e->comm, &p->request);
+    else if (is_marked(e, s))
+        error = post_marker(e, s->length, peer, &p->request);
+    else
+        error = pmpi.Isend(at.at, count, at.type, peer, e->tag, e->comm, &p->request);
+    if (error != MPI_SUCCESS)
+        r->count--;
+    execution_note(e, error);
+    if (made)
+        pmpi.Type_free(&at.type);
+}
+
+/* The own block; in place it is where it belongs. */
+static void copy_block(struct execution *e, const struct step *s)
+{
+    const int rank = e->call->comm->rank;
+    struct place to = stage_place(e, s, s->buffer, s->offset, rank);
+    struct place from = stage_place(e, s, s->source, s->source_offset, rank);
+
+    if (e->joined)
+        return;
+    const bool to_made = counted(e, &to), from_made = counted(e, &from);
+
+    execution_note(e,
+                   pmpi.Sendrecv(from.at, (int)from.count, from.type, rank, e->tag, to.at,
+                                 (int)to.count, to.type, rank, e->tag, e->comm, MPI_STATUS_IGNORE));
+    if (to_made)
+        pmpi.Type_free(&to.type);
+    if (from_made)
+        pmpi.Type_free(&from.type);
+}
+
 static void post_all(struct execution *e, const struct round *round, enum step_kind kind,
                      struct requests *r)
 {
     for (int i = 0; i < round->count; i++)
-        if (round->steps[i].kind == kind)
+        if (round->steps[i].kind == kind && e->by_block)
+            post_block(e, &round->steps[i], r);
+        else if (round->steps[i].kind == kind)
             post(e, &round->steps[i], r);
 }
 
 /* What has come in place of the bytes that were expected. One byte may be a marker. */
 static void note_length(struct execution *e, const struct pending *p, const MPI_Status *status)
 {
-    int bytes = 0;
+    MPI_Count bytes = 0;
 
-    pmpi.Get_count(status, MPI_BYTE, &bytes);
+    pmpi.Get_elements_x(status, MPI_BYTE, &bytes); /* of whatever type they were received */
     if (bytes == p->expected)
         return;
     if (bytes == 0 && !e->reduces)
         e->called_off = true;
     else if (p->may_lack && (bytes > 1 || e->algorithm->direct))
-        stage_lacks(e, p->at + bytes, p->expected - bytes);
+        stage_lacks(e, p->at + bytes);
     else
         execution_note(e, MPI_ERR_OTHER);
 }
@@ -231,6 +320,10 @@ static void local_step(struct execution *e, const struct step *s)
 {
     if (e->called_off) /* this rank's buffers may be shorter than the schedule's */
         return;
+    if (e->by_block && (e->blocks[0].side != NULL || e->blocks[1].side != NULL)) {
+        copy_block(e, s);
+        return;
+    }
     for (int64_t done = 0, part; done < s->length; done += part) {
         char *const target = address(e, s->buffer, s->offset + done);
         char *const source = address(e, s->source, s->source_offset + done);
@@ -311,7 +404,8 @@ static void generate(struct execution *e, int64_t r, int place)
     q->posted = false;
     e->algorithm->round(&e->context, r, &q->round);
     if (q->round.failed)
-        abort();
+        execution_note(e, MPI_ERR_NO_MEM);
+    q->round.failed = false;
 }
 
 /* The first round leaves the queue; its memory goes to the end for a later one. */
@@ -383,7 +477,7 @@ void execute_counts(struct execution *e, int64_t *counts, int64_t *room)
                             .buffers = {(char *)&counts[k->rank], (char *)counts, (char *)room}};
 
     if (!schedule_prepare(own.algorithm, &own.context, &p, k->rank))
-        abort();
+        return; /* never: it needs nothing */
     execute(&own);
     schedule_free(&own.context);
     execution_note(e, own.error);

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "auto.h"
+#include "memory.h"
 
 static struct text words, plan; /* for the end, under recorder.lock */
 static int reductions_switched;
@@ -33,7 +34,7 @@ void explain_start(void)
     const char *const path = getenv("MPIPROF_PLAN_OUT");
 
     if (path != NULL && plan_path == NULL)
-        plan_path = strdup(path);
+        plan_path = memory_text(path);
     told = getenv("MPIPROF_EXPLAIN") != NULL;
 }
 
@@ -292,9 +293,11 @@ static void put_plan(const struct selection *s)
     struct text entry = {0};
 
     put_entry(s, &entry);
-    const size_t same = (size_t)(strstr(entry.bytes, "\"why\"") - entry.bytes);
-    bool known = false;
+    const char *const why = entry.bytes != NULL ? strstr(entry.bytes, "\"why\"") : NULL;
+    const size_t same = why != NULL ? (size_t)(why - entry.bytes) : 0;
+    bool known = entry.cut;
 
+    plan.cut |= entry.cut;
     for (const char *at = plan.bytes; at != NULL && !known; at = strchr(at, '\n')) {
         at += *at == '\n';
         known = strncmp(at, entry.bytes, same) == 0;
@@ -362,42 +365,51 @@ void explain_end(struct selection *s)
     text_free(&s->history);
 }
 
+static int part_of(int64_t length, size_t most)
+{
+    return (int)(length < (int64_t)most ? length : (int64_t)most);
+}
+
 /* Rank 0 gets the texts of all; `comm` has all ranks, or is MPI_COMM_NULL. */
 static void collect(struct text *t, MPI_Comm comm)
 {
     enum { TAG = 19939 };
-    int64_t mine = (int64_t)t->length, *const lengths =
-                                           calloc((size_t)recorder.size, sizeof(int64_t));
+    char piece[1 << 14];
+    const int64_t mine = (int64_t)t->length;
 
-    if (comm == MPI_COMM_NULL || lengths == NULL) {
-        free(lengths);
+    if (comm == MPI_COMM_NULL)
         return;
-    }
-    pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, lengths, sizeof mine, MPI_BYTE, comm);
-    if (recorder.rank > 0 && mine > 0)
-        pmpi.Send(t->bytes, (int)mine, MPI_BYTE, 0, TAG, comm);
-    for (int i = 1; recorder.rank == 0 && i < recorder.size; i++) {
-        char *const theirs = lengths[i] > 0 ? malloc((size_t)lengths[i]) : NULL;
+    int64_t *const lengths = memory_get((size_t)recorder.size * sizeof *lengths);
 
-        if (lengths[i] == 0)
-            continue;
-        if (theirs == NULL)
-            abort();
-        pmpi.Recv(theirs, (int)lengths[i], MPI_BYTE, i, TAG, comm, MPI_STATUS_IGNORE);
-        text_add(t, "%s%.*s", t == &plan && t->length > 0 ? ",\n" : "", (int)lengths[i], theirs);
-        free(theirs);
+    if (lengths == NULL)
+        return;
+    pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, lengths, sizeof mine, MPI_BYTE, comm);
+    for (int64_t at = 0; recorder.rank > 0 && at < mine; at += (int)sizeof piece)
+        pmpi.Send(t->bytes + at, part_of(mine - at, sizeof piece), MPI_BYTE, 0, TAG, comm);
+    for (int i = 1; recorder.rank == 0 && i < recorder.size; i++) {
+        if (t == &plan && t->length > 0 && lengths[i] > 0)
+            text_add(t, ",\n");
+        for (int64_t at = 0; at < lengths[i]; at += (int)sizeof piece) {
+            const int part = part_of(lengths[i] - at, sizeof piece);
+
+            pmpi.Recv(piece, part, MPI_BYTE, i, TAG, comm, MPI_STATUS_IGNORE);
+            text_add(t, "%.*s", part, piece);
+        }
     }
-    free(lengths);
+    memory_free(lengths);
 }
 
 static void plan_write(const char *path)
 {
-    const int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int descriptor =
+        plan.cut ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     struct text t = {0};
 
     text_add(&t, "[\n%s\n]\n", plan.length > 0 ? plan.bytes : "");
-    if (descriptor < 0 || !file_write(descriptor, &t))
-        recorder_say("--plan-out: cannot write %s: %s", path, strerror(errno));
+    if (plan.cut)
+        recorder_say("--plan-out: %s is not written: there was no memory for it", path);
+    else if (descriptor < 0 || t.cut || !file_write(descriptor, &t))
+        recorder_say("--plan-out: cannot write %s: %s", path, strerror(t.cut ? ENOMEM : errno));
     if (descriptor >= 0)
         close(descriptor);
     text_free(&t);

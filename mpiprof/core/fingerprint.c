@@ -5,6 +5,7 @@
  *                          built (fingerprint.cmake); which entry points are wrapped
  *   what it was asked      all that the launcher has said, but for the names below
  *   the MPI library        its version, and whether it has all that switching needs
+ *   memory                 whether there is a reserve (memory.c)
  *
  * A variable that is not named here counts, so that a new option is agreed upon unless somebody
  * shows that it decides nothing. What is measured is agreed where it is used (private.c).
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "fingerprint.h"
+#include "memory.h"
 #include "recorder.h"
 
 /* Where and how calls are recorded; who started the program, by which words, and beside whom. */
@@ -51,7 +53,7 @@ int64_t fingerprint(void)
 {
     const uint64_t h =
         hash_mix(hash_mix(BUILD, hash_text(wrapped_level)), hash_text(meta_library()));
-    uint64_t asked = pmpi.can_switch;
+    uint64_t asked = pmpi.can_switch + 2u * memory_had();
 
     for (char **variable = environ; *variable != NULL; variable++)
         if (decides(*variable))

@@ -20,10 +20,10 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "memory.h"
 #include "recorder.h"
 
 enum { BELOW_BOUND = 19936 };
@@ -166,13 +166,13 @@ static bool lead(struct meeting *m, MPI_Comm comm, int size, bool several, struc
 {
     const int64_t deadline = now_ns() + WAIT_NS;
     const size_t used = offsetof(struct verdict, folder) + strlen(v->folder) + 1;
-    bool *const here = calloc((size_t)size, sizeof *here);
+    bool *const here = memory_get((size_t)size * sizeof *here);
     int heard = 1, known = 1;
 
-    m->words = calloc(2 * (size_t)size, sizeof *m->words);
-    m->left = calloc(2 * (size_t)size, sizeof *m->left);
+    m->words = memory_get(2 * (size_t)size * sizeof *m->words);
+    m->left = memory_get(2 * (size_t)size * sizeof *m->left);
     if (m->left == NULL || m->words == NULL || here == NULL) {
-        free(here);
+        memory_free(here);
         return false;
     }
     m->count = 2 * size;
@@ -200,7 +200,7 @@ static bool lead(struct meeting *m, MPI_Comm comm, int size, bool several, struc
         say_silent(m, size);
     if (v->together)
         parts_end(size);
-    free(here);
+    memory_free(here);
     return true;
 }
 
@@ -277,7 +277,7 @@ static void choose_tag(MPI_Comm comm)
 /* All members come here; false: this one has no memory. */
 static bool meet(MPI_Comm comm, int rank, int size, bool several, bool begun, struct verdict *v)
 {
-    struct meeting *const m = calloc(1, sizeof *m);
+    struct meeting *const m = memory_get(sizeof *m);
 
     if (m == NULL)
         return false;
@@ -290,9 +290,9 @@ static bool meet(MPI_Comm comm, int rank, int size, bool several, bool begun, st
     if (rank > 0)
         follow(m, comm, rank, v);
     if (v->together != 0) {
-        free(m->words);
-        free(rank == 0 ? m->left : NULL);
-        free(m);
+        memory_free(m->words);
+        memory_free(rank == 0 ? m->left : NULL);
+        memory_free(m);
         return met;
     }
     recorder_lock(); /* its memory stays: a late message must not find another's */

@@ -22,9 +22,7 @@
  * ago, by sequence number, makes room. All members see the same keys in the same order, so their
  * tables are alike. A table belongs to its communicator, on which no two threads call at once.
  */
-#include <stdlib.h>
-#include <string.h>
-
+#include "memory.h"
 #include "switch.h"
 
 enum { HISTORY = 3, MOST_KEYS = 128 };
@@ -119,15 +117,16 @@ static void forget(struct key *key, int count)
     auto_forget(key, count, MPI_COMM_NULL);
 }
 
-/* The entry of a key, made where it is new; all members call this alike. */
+/* The entry of a key, made where it is new; all members call this alike. NULL: not even the reserve
+ * has memory. */
 struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
 {
     struct keys *t = k->keys;
 
     if (t == NULL) {
-        t = k->keys = calloc(1, sizeof *t);
+        t = k->keys = memory_get(sizeof *t);
         if (t == NULL)
-            abort(); /* out of memory, where the other members are under way */
+            return NULL;
         t->epoch = epoch;
         t->owner = k;
         table_link(t);
@@ -159,7 +158,7 @@ void keys_free(struct communicator *k)
     if (t != NULL)
         table_unlink(t);
     auto_forget(t != NULL ? t->list : NULL, t != NULL ? t->count : 0, k->private);
-    free(t);
+    memory_free(t);
     k->keys = NULL;
 }
 
@@ -192,7 +191,7 @@ void keys_inherit(struct communicator *child, const struct communicator *parent)
     const struct keys *const from = parent->keys;
 
     if (from == NULL || from->epoch != epoch || child->keys != NULL ||
-        (child->keys = calloc(1, sizeof *child->keys)) == NULL)
+        (child->keys = memory_get(sizeof *child->keys)) == NULL)
         return;
     child->keys->epoch = epoch;
     child->keys->owner = child;

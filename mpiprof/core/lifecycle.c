@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "memory.h"
 #include "recorder.h"
 
 struct recorder recorder = {.rank = -1};
@@ -91,7 +92,11 @@ static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *
         text_add(skipped, "\"clocks and machine table: no private communicator\"");
         return;
     }
-    clock_nodes(recorder.private);
+    if (!clock_nodes(recorder.private)) {
+        pmpi.Comm_free(&recorder.private);
+        text_add(skipped, "\"clocks and machine table: no memory\"");
+        return;
+    }
     clock_synchronise("init");
     if (clock_node_count() < 2)
         text_add(skipped, "\"machine table between nodes: one node\"");
@@ -194,6 +199,7 @@ void recorder_initialised(int error)
         return;
     pmpi.Comm_rank(MPI_COMM_WORLD, &recorder.rank);
     pmpi.Comm_size(MPI_COMM_WORLD, &recorder.size);
+    memory_start(recorder.size);
     if (pmpi.Comm_group(MPI_COMM_WORLD, &recorder.world) == MPI_SUCCESS)
         start(MPI_COMM_WORLD, false);
 }
@@ -212,6 +218,7 @@ void recorder_session(int error, MPI_Session session)
         return;
     pmpi.Group_rank(recorder.world, &recorder.rank);
     pmpi.Group_size(recorder.world, &recorder.size);
+    memory_start(recorder.size);
 }
 
 /* A communicator from a group: of the first one the members agree on the folder. Returns whether

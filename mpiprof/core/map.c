@@ -4,8 +4,8 @@
  * with NULL. A table that is three quarters full is copied into one with room for its live keys and
  * published; the old one is kept, since a reader may still be in it.
  */
-#include <stdlib.h>
 
+#include "memory.h"
 #include "recorder.h"
 
 struct map_slot {
@@ -63,7 +63,7 @@ static struct map_table *table_grow(struct map *m, struct map_table *old)
     size_t size = 64;
     while (size < 3 * live)
         size *= 2;
-    struct map_table *const t = calloc(1, sizeof *t + size * sizeof *t->slots);
+    struct map_table *const t = memory_get(sizeof *t + size * sizeof *t->slots);
 
     if (t == NULL)
         return NULL;

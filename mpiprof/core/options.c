@@ -9,13 +9,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "memory.h"
 #include "recorder.h"
 
 static const char *text_option(const char *name, const char *otherwise)
 {
     const char *const value = getenv(name);
 
-    return value != NULL && value[0] != '\0' ? strdup(value) : otherwise;
+    const char *const kept = value != NULL && value[0] != '\0' ? memory_text(value) : NULL;
+
+    return kept != NULL ? kept : otherwise;
 }
 
 void recorder_options(void)

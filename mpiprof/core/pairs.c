@@ -4,8 +4,6 @@
  * program's own calls, and what they hold hardly matters. As every pair is reduced alike, the
  * library may split them as it likes.
  */
-#include <stdlib.h>
-
 #include "auto.h"
 
 static MPI_Datatype pair_type;
@@ -24,16 +22,14 @@ static void reduce(void *in, void *inout, int *count, MPI_Datatype *type)
     }
 }
 
-/* By all ranks, before the first reduction. */
-void pairs_open(void)
+/* By all ranks, before the first reduction. False: the library had no memory. */
+bool pairs_open(void)
 {
-    if (made)
-        return;
-    if (pmpi.Type_contiguous(2, MPI_INT64_T, &pair_type) != MPI_SUCCESS ||
-        pmpi.Type_commit(&pair_type) != MPI_SUCCESS ||
-        pmpi.Op_create(reduce, 1, &pair_op) != MPI_SUCCESS)
-        abort(); /* some bytes, and the other ranks go on */
-    made = true;
+    if (!made)
+        made = pmpi.Type_contiguous(2, MPI_INT64_T, &pair_type) == MPI_SUCCESS &&
+               pmpi.Type_commit(&pair_type) == MPI_SUCCESS &&
+               pmpi.Op_create(reduce, 1, &pair_op) == MPI_SUCCESS;
+    return made;
 }
 
 /* What is under way still ends. */

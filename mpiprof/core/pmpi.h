@@ -64,7 +64,7 @@
     X(Group_range_incl, (MPI_Group, int, int[][3], MPI_Group *))                                   \
     X(Group_union, (MPI_Group, MPI_Group, MPI_Group *))                                            \
     X(Gather, (const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm))         \
-    X(Get_count, (const MPI_Status *, MPI_Datatype, int *))                                        \
+    X(Get_elements_x, (const MPI_Status *, MPI_Datatype, MPI_Count *))                             \
     X(Iallreduce, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request *))      \
     X(Op_create, (void (*)(void *, void *, int *, MPI_Datatype *), int, MPI_Op *))                 \
     X(Op_free, (MPI_Op *))                                                                         \
@@ -75,6 +75,8 @@
     X(Unpack, (const void *, int, int *, void *, int, MPI_Datatype, MPI_Comm))                     \
     X(Type_commit, (MPI_Datatype *))                                                               \
     X(Type_contiguous, (int, MPI_Datatype, MPI_Datatype *))                                        \
+    X(Type_create_struct,                                                                          \
+      (int, const int *, const MPI_Aint *, const MPI_Datatype *, MPI_Datatype *))                  \
     X(Type_free, (MPI_Datatype *))                                                                 \
     X(Type_get_extent, (MPI_Datatype, MPI_Aint *, MPI_Aint *))                                     \
     X(Type_get_true_extent, (MPI_Datatype, MPI_Aint *, MPI_Aint *))                                \

@@ -13,9 +13,9 @@
  *
  * What members decide by later (link, limits) is agreed here, on the communicator that uses it.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "private.h"
 
 enum { MANY_COMMUNICATORS = 500 }; /* of 2043 */
@@ -84,6 +84,7 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
     facts[FACT_CANNOT_REDUCE] = !valid_asks();
     facts[FACT_MANY] = recorder.private == MPI_COMM_NULL && comm_living() > MANY_COMMUNICATORS;
     facts[FACT_DEVICE] = device_present();
+    facts[FACT_NO_MEMORY] = memory_short();
     room_facts(k, facts);
     if (!most_of_all(k, comm, facts, FACTS))
         return false;
@@ -152,17 +153,14 @@ static MPI_Comm make(const struct communicator *k, MPI_Comm comm)
     return made;
 }
 
-/* The node of each member, for orders of a ring; called by all members of the new communicator. */
-static int *nodes_of(const struct communicator *k)
+/* The node of each member, for orders of a ring; called by all members of the new communicator.
+ * `found` has room for two numbers of each. */
+static void find_nodes(const struct communicator *k, uint64_t *found, int *nodes)
 {
     const uint64_t mine = clock_node_hash();
-    uint64_t *const found = malloc(2 * sizeof mine * (size_t)k->size);
     uint64_t *const different = found + k->size;
-    int *const nodes = malloc(sizeof *nodes * (size_t)k->size);
     int count = 0;
 
-    if (found == NULL || nodes == NULL)
-        abort(); /* 20 bytes a member: MPI itself could not go on */
     pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, found, sizeof mine, MPI_BYTE, k->private);
     for (int i = 0; i < k->size; i++) {
         nodes[i] = 0;
@@ -171,12 +169,16 @@ static int *nodes_of(const struct communicator *k)
         if (nodes[i] == count)
             different[count++] = found[i];
     }
-    free(found);
-    return nodes;
 }
 
-/* Makes it, and agrees that all members have. */
-static bool make_agreed(struct communicator *k, MPI_Comm comm)
+static void nodes_forget(struct communicator *k)
+{
+    memory_free(k->nodes);
+    k->nodes = NULL;
+}
+
+/* Makes it, and agrees that all members have. `found` is for find_nodes. */
+static bool make_agreed(struct communicator *k, MPI_Comm comm, uint64_t *found)
 {
     MPI_Comm made = make(k, comm);
     int64_t missing = made == MPI_COMM_NULL;
@@ -190,23 +192,39 @@ static bool make_agreed(struct communicator *k, MPI_Comm comm)
     k->message_ns = 1 + (now_ns() - begin) / (1 + log2_ceiling(k->size + k->remote_size));
     k->private = made;
     if (!k->inter)
-        k->nodes = nodes_of(k);
+        find_nodes(k, found, k->nodes);
     room_take(k);
     return true;
 }
 
-/* How it went; REFUSED_NOT: it is there. */
-static enum refusal try(struct communicator *k, MPI_Comm comm)
+static enum refusal agree_and_make(struct communicator *k, MPI_Comm comm, uint64_t *found)
 {
     int64_t facts[FACTS] = {0};
 
     if (!facts_agree(k, comm, facts) || facts[FACT_MANY] != 0)
         return REFUSED_BY_MPI;
+    if (facts[FACT_NO_MEMORY] != 0)
+        return REFUSED_MEMORY;
     if (facts[FACT_DEVICE] != 0)
         return REFUSED_DEVICE;
     if (facts[FACT_FULL] != 0 && !room_make(k, comm, facts))
         return REFUSED_FULL;
-    return make_agreed(k, comm) ? REFUSED_NOT : REFUSED_BY_MPI;
+    return make_agreed(k, comm, found) ? REFUSED_NOT : REFUSED_BY_MPI;
+}
+
+/* How it went; REFUSED_NOT: it is there. What is needed afterwards is had before members agree:
+ * who lacks it is short of memory, and says so. */
+static enum refusal try(struct communicator *k, MPI_Comm comm)
+{
+    uint64_t *const found = k->inter ? NULL : memory_get(2 * sizeof *found * (size_t)k->size);
+
+    k->nodes = k->inter ? NULL : memory_get(sizeof *k->nodes * (size_t)k->size);
+    const enum refusal why = agree_and_make(k, comm, found);
+
+    memory_free(found);
+    if (why != REFUSED_NOT)
+        nodes_forget(k);
+    return why;
 }
 
 /* Whether it is time to ask (again); all members count alike. */
@@ -254,8 +272,8 @@ void private_forget(struct communicator *k)
         k->private = MPI_COMM_NULL;
     keys_free(k);
     k->private = MPI_COMM_NULL;
-    free(k->nodes);
-    k->nodes = NULL;
+    nodes_forget(k);
+    scratch_free(k);
 }
 
 /* The user's communicator has been freed by all its members: so is ours. */

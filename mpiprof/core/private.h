@@ -12,6 +12,7 @@ enum fact {
     FACT_BUFFER,
     FACT_CANNOT_REDUCE, /* a member has nobody to ask whether an operation is for a type */
     FACT_DEVICE,        /* one uses a device, whose memory the host may not touch */
+    FACT_NO_MEMORY,     /* one has asked for memory in vain */
     FACT_MANY,          /* one has too many communicators to risk another */
     FACT_FULL,          /* one has as many private ones as it may have: room.c */
     FACT_VICTIM,        /* which of its own it would give up; 0: none */

@@ -49,7 +49,7 @@ static inline int64_t now_ns(void)
 }
 
 struct text;
-void clock_nodes(MPI_Comm comm);
+bool clock_nodes(MPI_Comm comm);
 void clock_synchronise(const char *when);
 const char *clock_node(void);
 uint64_t clock_node_hash(void);
@@ -75,6 +75,7 @@ bool machine_reduces(void);
 struct text {
     char *bytes;
     size_t length, room;
+    bool cut; /* something did not fit, for want of memory */
 };
 void text_add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int text_scan(const char *s, const char *format, ...) __attribute__((format(scanf, 2, 3)));
@@ -137,6 +138,11 @@ void python_forget_preload(const char *value);
 
 struct key;
 struct keys;
+struct scratch { /* scratch.c: alike on all members but for the address */
+    char *bytes;
+    int64_t room, taken; /* `taken` by the call under way */
+    int64_t refused;     /* what some member did not get; 0: nothing */
+};
 struct communicator {
     uint64_t identity;
     struct communicator *handles; /* handles.c: where its windows and files are made */
@@ -167,6 +173,7 @@ struct communicator {
     atomic_int private_state;
     uint32_t used_turn, asked_turn;
     struct keys *keys; /* key.c */
+    struct scratch scratch;
 };
 enum { HISTORY_CREATION = 255 };
 struct creation {

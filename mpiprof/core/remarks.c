@@ -4,9 +4,10 @@
  * switch together. Notes come from any thread of a communicator's rank 0, under recorder.lock; the
  * end is one thread's, in MPI_Finalize.
  */
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "memory.h"
 #include "switch.h"
 
 enum { MOST_NOTES = 16, MOST_SHARING = 4 };
@@ -116,11 +117,13 @@ static void say_rule(const struct rule *r, uint64_t applied, uint64_t left)
                      what, r->label);
 }
 
+/* With what to do, where something can be done. */
 static void say_refused(enum refusal why, double communicators)
 {
     static const char *const reasons[REFUSALS] = {
         [REFUSED_FULL] = "others had the private ones that a process may have, 64 at a time",
         [REFUSED_DEVICE] = "a member uses a device (CUDA, HIP or Level Zero)",
+        [REFUSED_MEMORY] = "a member had no memory left: start fewer processes a node",
         [REFUSED_BY_MPI] = "MPI had none more for a private one"};
 
     if (communicators > 0)
@@ -128,26 +131,75 @@ static void say_refused(enum refusal why, double communicators)
                      communicators > 1 ? "s were" : " was", reasons[why]);
 }
 
+/* The power of two that holds so many bytes, as `run` takes it. */
+static const char *size_of(int64_t bytes, char *text)
+{
+    int64_t mb = 1;
+
+    while (mb << 20 < bytes)
+        mb *= 2;
+    sprintf(text, mb < 1024 ? "%lldM" : "%lldG", (long long)(mb < 1024 ? mb : mb / 1024));
+    return text;
+}
+
+/* To the user, and in the trace for the report. */
+static void say_scratch(const struct scratch_note *n)
+{
+    char size[32], line[400];
+    const int length =
+        snprintf(line, sizeof line,
+                 "%s=%s and the like were left out %llu time%s: ", n->algorithm->operation,
+                 n->algorithm->name, (unsigned long long)n->times, n->times > 1 ? "s" : "");
+    const size_t rest = sizeof line - (size_t)length;
+    const double mb = (double)n->bytes / (1 << 20);
+
+    if (n->bytes > n->limit)
+        snprintf(line + length, rest, "it needs %.1f MB a process, --scratch %s allows so much", mb,
+                 size_of(n->bytes, size));
+    else
+        snprintf(line + length, rest,
+                 "some process could not have another %.1f MB, of --scratch %s for all "
+                 "communicators",
+                 mb, size_of(n->limit, size));
+    recorder_say("%s", line);
+    file_note("%s", line);
+}
+
+static void say_short(double ranks)
+{
+    if (ranks > 0)
+        recorder_say("memory is short on %.0f rank%s: from then on the library's own routines ran, "
+                     "where all could be told",
+                     ranks, ranks > 1 ? "s" : "");
+}
+
+struct remark { /* what a rank could say: of call sites, and of memory that was wanted */
+    int64_t sharing, bytes;
+};
+
 /* In MPI_Finalize, by all ranks; `comm` has all of them, or is MPI_COMM_NULL. */
 void remarks_end(MPI_Comm comm)
 {
     const int rule_count = rules_count();
     const bool together = comm != MPI_COMM_NULL;
-    /* Applied and left alone by rule, then refused, by reason. */
-    const int numbers = 2 * rule_count + REFUSALS;
-    double *const counts = calloc(2 * (size_t)numbers, sizeof *counts);
+    /* Applied and left alone by rule, then refused, by reason; short of memory. */
+    const int numbers = 2 * rule_count + REFUSALS + 1;
+    double *const counts = memory_get(2 * (size_t)numbers * sizeof *counts);
     double *const all = counts != NULL ? counts + numbers : NULL;
-    int *const speaks = calloc((size_t)recorder.size + 1, sizeof *speaks);
-    int mine = any_sharing(), first = 0;
+    struct remark *const speaks = memory_get(((size_t)recorder.size + 1) * sizeof *speaks);
+    const struct scratch_note note = scratch_noted();
+    const struct remark mine = {any_sharing(), note.bytes};
+    int first = 0, largest = 0;
 
     if (counts == NULL || speaks == NULL)
-        abort(); /* the others are under way */
+        return; /* not even the reserve has memory */
     for (int i = 0; i < rule_count; i++) {
         counts[2 * i] = (double)atomic_load(&rule_at(i)->applied);
         counts[2 * i + 1] = (double)atomic_load(&rule_at(i)->left_alone);
     }
     for (int i = 0; i < REFUSALS; i++)
         counts[2 * rule_count + i] = private_refused((enum refusal)i);
+    counts[numbers - 1] = memory_short();
     if (together) {
         pmpi.Allreduce(counts, all, numbers, MPI_DOUBLE, MPI_SUM, comm);
         pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, speaks, sizeof mine, MPI_BYTE, comm);
@@ -158,12 +210,18 @@ void remarks_end(MPI_Comm comm)
         say_rule(rule_at(i), (uint64_t)all[2 * i], (uint64_t)all[2 * i + 1]);
     for (int i = 0; recorder.rank == 0 && i < REFUSALS; i++)
         say_refused((enum refusal)i, all[2 * rule_count + i]);
-    while (together && first < recorder.size && !speaks[first])
+    if (recorder.rank == 0)
+        say_short(all[numbers - 1]);
+    while (together && first < recorder.size && !speaks[first].sharing)
         first++;
-    if (mine)
+    if (mine.sharing)
         names_resolve();
+    for (int i = 0; together && i < recorder.size; i++)
+        largest = speaks[i].bytes > speaks[largest].bytes ? i : largest;
+    if (note.bytes > 0 && (!together || largest == recorder.rank))
+        say_scratch(&note);
     for (int i = 0; first == recorder.rank && i < sharing_count; i++)
         say_sharing(&sharings[i]);
-    free(counts);
-    free(speaks);
+    memory_free(counts);
+    memory_free(speaks);
 }

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "switch.h"
 
 enum { MOST_RULES = 4096, NAME_BYTES = 64 };
@@ -30,12 +31,12 @@ static int only = ANY_RULE; /* a study's: this rule or RULE_NONE, and no other *
 
 static char *decoded(const char *text)
 {
-    char *const copy = strdup(text);
+    char *const copy = memory_text(text);
     char *to = copy;
     unsigned byte;
 
     if (copy == NULL || strcmp(text, "*") == 0) {
-        free(copy);
+        memory_free(copy);
         return NULL;
     }
     for (const char *s = text; *s != '\0'; s++)
@@ -75,10 +76,10 @@ static bool rule_read(struct rule *r, const char *line)
     if (sscanf(line, " %63s %63s %lld %lld %lld %d %d%n", operation, algorithm, &from, &to, &block,
                &order, &equal, &length) < 7)
         return false;
-    char *const words = strdup(line + length);
+    char *const words = memory_text(line + length);
 
-    r->operation = strdup(operation);
-    r->algorithm = strdup(algorithm);
+    r->operation = memory_text(operation);
+    r->algorithm = memory_text(algorithm);
     if (words == NULL || r->operation == NULL || r->algorithm == NULL)
         return false;
     r->from = from;
@@ -95,16 +96,16 @@ static bool rule_read(struct rule *r, const char *line)
     r->site = word != NULL ? decoded(word) : NULL;
     word = word != NULL ? strtok_r(NULL, " ", &rest) : NULL;
     r->ranges = word != NULL ? decoded(word) : NULL;
-    free(words);
+    memory_free(words);
     return r->label != NULL;
 }
 
 /* Returns how many there are. */
 int rules_read(const char *text)
 {
-    char *const copy = strdup(text), *rest = NULL;
+    char *const copy = memory_text(text), *rest = NULL;
 
-    rules = calloc(MOST_RULES, sizeof *rules);
+    rules = memory_get(MOST_RULES * sizeof *rules);
     if (copy == NULL || rules == NULL)
         return 0;
     for (char *line = strtok_r(copy, ";", &rest); line != NULL && rule_count < MOST_RULES;
@@ -113,7 +114,7 @@ int rules_read(const char *text)
             break;
         recorder.by_site |= rules[rule_count++].site != NULL;
     }
-    free(copy);
+    memory_free(copy);
     return rule_count;
 }
 
@@ -123,7 +124,7 @@ bool rules_only(const char *text)
     only = RULE_NONE;
     if (*text == '\0')
         return true;
-    if (rules == NULL && (rules = calloc(MOST_RULES, sizeof *rules)) == NULL)
+    if (rules == NULL && (rules = memory_get(MOST_RULES * sizeof *rules)) == NULL)
         return false;
     if (rule_count == MOST_RULES || !rule_read(&rules[rule_count], text))
         return false;
@@ -136,9 +137,9 @@ bool rules_only(const char *text)
     if (only == rule_count) {
         rule_count++;
     } else {
-        free((char *)r->operation);
-        free((char *)r->algorithm);
-        free((char *)r->label);
+        memory_free((char *)r->operation);
+        memory_free((char *)r->algorithm);
+        memory_free((char *)r->label);
     }
     return true;
 }
@@ -248,7 +249,7 @@ static bool names_native(const struct rule *r, const char *frame)
 
 void rules_meet(struct site *s, const char *frame)
 {
-    int *const found = calloc((size_t)rule_count + 1, sizeof *found);
+    int *const found = memory_get(((size_t)rule_count + 1) * sizeof *found);
     const char *known = NULL;
     int count = 0;
 

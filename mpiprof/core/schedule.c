@@ -5,10 +5,10 @@
  */
 #include "schedule.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "algorithms/catalogue.h"
+#include "memory.h"
 
 #define ENTRY(name) &algorithm_##name,
 const struct algorithm *const schedule_algorithms[] = {CATALOGUE(ENTRY)};
@@ -33,12 +33,20 @@ bool schedule_prepare(const struct algorithm *a, struct context *c, const struct
     *c = (struct context){.problem = p, .rank = rank, .size = p->size};
     if (a->applies != NULL && !a->applies(p))
         return false;
-    return a->prepare == NULL || a->prepare(c);
+    if (a->prepare == NULL || a->prepare(c))
+        return true;
+    schedule_free(c);
+    return false;
+}
+
+int64_t schedule_scratch_of(const struct algorithm *a, const struct problem *p)
+{
+    return a->scratch != NULL ? a->scratch(p) : 0;
 }
 
 void schedule_free(struct context *c)
 {
-    free(c->table);
+    memory_free(c->table);
     c->table = NULL;
 }
 
@@ -48,7 +56,8 @@ static void emit(struct round *r, struct step step)
 {
     if (r->count == r->room) {
         const int room = r->room < 16 ? 16 : 2 * r->room;
-        struct step *const steps = realloc(r->steps, sizeof *steps * (size_t)room);
+        struct step *const steps =
+            memory_resize(r->steps, sizeof *steps * (size_t)r->room, sizeof *steps * (size_t)room);
 
         if (steps == NULL) {
             r->failed = true;
@@ -182,7 +191,7 @@ DOOR struct handle *schedule_open(int i, int rank, const int64_t *numbers, const
                                   const int64_t *remote_counts, const int *nodes, double alpha,
                                   double beta)
 {
-    struct handle *const h = calloc(1, sizeof *h);
+    struct handle *const h = memory_get(sizeof *h);
 
     if (h == NULL)
         return NULL;
@@ -206,8 +215,7 @@ DOOR struct handle *schedule_open(int i, int rank, const int64_t *numbers, const
         h->rounds = h->algorithm->rounds(&h->context);
         return h;
     }
-    schedule_free(&h->context);
-    free(h);
+    memory_free(h);
     return NULL;
 }
 
@@ -218,7 +226,7 @@ DOOR int64_t schedule_rounds(const struct handle *h)
 
 DOOR int64_t schedule_scratch(const struct handle *h)
 {
-    return h->algorithm->scratch != NULL ? h->algorithm->scratch(&h->context) : 0;
+    return schedule_scratch_of(h->algorithm, &h->problem);
 }
 
 /* Steps of rounds first .. last - 1, COLUMNS numbers each (see schedule_columns). Returns how many
@@ -329,6 +337,6 @@ DOOR int schedule_entries(void)
 DOOR void schedule_close(struct handle *h)
 {
     schedule_free(&h->context);
-    free(h->round.steps);
-    free(h);
+    memory_free(h->round.steps);
+    memory_free(h);
 }

@@ -81,7 +81,7 @@ struct algorithm {
     bool (*applies)(const struct problem *p); /* by what all ranks know; NULL: always */
     bool (*prepare)(struct context *c);       /* fills c->table; NULL: nothing to prepare */
     int64_t (*rounds)(const struct context *c);
-    int64_t (*scratch)(const struct context *c); /* bytes; NULL: none */
+    int64_t (*scratch)(const struct problem *p); /* bytes, the same on all ranks; NULL: none */
     void (*round)(const struct context *c, int64_t r, struct round *out);
 };
 
@@ -91,6 +91,7 @@ const struct algorithm *schedule_find(const char *operation, const char *name, b
 bool schedule_prepare(const struct algorithm *a, struct context *c, const struct problem *p,
                       int rank);
 void schedule_free(struct context *c);
+int64_t schedule_scratch_of(const struct algorithm *a, const struct problem *p);
 
 /* ---- for generators: an empty message or copy is left out, alike on both sides */
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "auto.h"
+#include "memory.h"
 
 enum { MOST_CANDIDATES = 32 };
 
@@ -73,6 +74,7 @@ static void switching_start(void)
             if (strcmp(schedule_algorithms[i]->operation, operation_names[op]) == 0)
                 switched[op][schedule_algorithms[i]->inter] = true;
     stage_start();
+    scratch_start();
     valid_start();
     recorder.switching = true;
 }
@@ -82,6 +84,8 @@ static const char *obstacle(void)
 {
     if (!pmpi.can_switch)
         return "this MPI library is too old";
+    if (!memory_had())
+        return "there is no memory for it";
     if (!recorder.agreed && !recorder.sessions)
         return "the ranks were given different options, or run different versions of mpiprof";
     if (library_survives_failures())
@@ -169,7 +173,7 @@ static int64_t side_bytes(const struct arguments *a, const struct side *s)
 static int64_t *counts_bytes(const struct arguments *a, const struct side *s, MPI_Datatype type,
                              int members, int which)
 {
-    int64_t *const counts = scratch_counts(which, members);
+    int64_t *const counts = counts_take(which, members);
     const int64_t size = type_facts(type).size;
 
     for (int i = 0; counts != NULL && i < members; i++)
@@ -224,7 +228,7 @@ static bool problem_of(struct execution *e)
         return true;
     case OP_allgatherv:
         if (k->inter) { /* of its own group a rank knows its own count */
-            int64_t *const own = scratch_counts(0, k->size);
+            int64_t *const own = counts_take(0, k->size);
 
             p->remote_counts =
                 counts_bytes(a, &a->recv, argument_type(a, a->recv.type, 0), members, 1);
@@ -338,15 +342,17 @@ static const struct algorithm *choose(struct execution *e, const char **label)
 
         key = key_find(k, sites != 0 ? hash_mix(hash, sites) : hash, e->call->sequence);
     }
-    if (sites != 0 && private_ready(k, e->call->handle))
+    const bool keyed = key != NULL; /* else memory is short, and no private communicator made */
+
+    if (sites != 0 && private_ready(k, e->call->handle) && keyed)
         index = key_choice(key, e, &q);
     if (index == RULE_NONE)
         index = rules_general(&q);
     struct rule *const r = rule_at(index);
 
-    if (automatic && watched)
+    if (automatic && watched && keyed)
         return take_candidate(e, auto_choose(e, key, r), label);
-    if (watched)
+    if (watched && keyed)
         auto_watch(e, key);
     if (r == NULL)
         return NULL;
@@ -355,12 +361,12 @@ static const struct algorithm *choose(struct execution *e, const char **label)
     e->problem.block_size = r->block_size;
     e->problem.order = r->order;
     e->problem.equal_blocks = r->equal_blocks;
-    const bool applies = r->native || (a != NULL && candidate_fits(a, e));
+    const bool applies = r->native || (a != NULL && candidate_applies(a, e));
 
     if (communicator_leads(k))
         atomic_fetch_add(applies ? &r->applied : &r->left_alone, 1);
     *label = r->label;
-    return applies ? a : NULL;
+    return applies && !r->native && candidate_fits(a, e) ? a : NULL;
 }
 
 /* ---- a call */
@@ -389,11 +395,28 @@ static bool longer_than_expected(const struct execution *e)
            own_block_bytes(&own.sent) > own_block_bytes(&own.received);
 }
 
-/* False: the call is to run on the library's own, on all members. */
+/* Whether all members have the memory; on an inter-communicator they learn the own group's counts
+ * as well. */
+static bool has_memory(struct execution *e)
+{
+    struct communicator *const k = e->call->comm;
+    const int most = k->size > k->remote_size ? k->size : k->remote_size;
+
+    if (e->algorithm->needs_counts) {
+        if (!scratch_had(k, most * (int64_t)sizeof(int64_t)))
+            return false;
+        execute_counts(e, counts_take(0, k->size), (int64_t *)k->scratch.bytes);
+    }
+    return stage_has_memory(e);
+}
+
+/* False: the call is to run on the library's own, on all members: one of them lacks memory, or has
+ * called it off. */
 static bool run(struct execution *e)
 {
-    const struct communicator *const k = e->call->comm;
+    struct communicator *const k = e->call->comm;
 
+    k->scratch.taken = 0; /* by a call that an operation of the user's has left, for good */
     e->comm = k->private;
     e->problem.alpha = k->link.alpha; /* agreed since the problem was made */
     e->problem.beta = k->link.beta;
@@ -401,11 +424,14 @@ static bool run(struct execution *e)
     e->own_first = k->inter && !k->first_group ? k->remote_size : 0;
     e->remote_first = k->inter && k->first_group ? k->size : 0;
     e->tag = 1 + (int)(e->call->sequence % 16384);
-    if (e->algorithm->needs_counts)
-        execute_counts(e, scratch_counts(0, k->size),
-                       scratch_take(SCRATCH_OWN, k->size * (int64_t)sizeof(int64_t)));
-    if (!schedule_prepare(e->algorithm, &e->context, &e->problem, k->rank))
-        abort(); /* out of memory, where the other members are under way */
+    if (!has_memory(e)) {
+        e->call->candidate = NATIVE;
+        return false;
+    }
+    if (!schedule_prepare(e->algorithm, &e->context, &e->problem, k->rank)) {
+        execution_note(e, MPI_ERR_NO_MEM); /* not even the reserve has any */
+        return true;
+    }
     e->called_off = e->own_differs && may_be_called_off(e);
     stage_begin(e);
     execute(e);
@@ -413,6 +439,7 @@ static bool run(struct execution *e)
         execution_note(e, MPI_ERR_TRUNCATE);
     stage_end(e);
     schedule_free(&e->context);
+    scratch_give_back(k);
     return !e->called_off;
 }
 
@@ -428,7 +455,10 @@ static void watch(struct call *c)
                                  .root = c->root,
                                  .alpha = link_of(k)->alpha,
                                  .beta = link_of(k)->beta};
-    auto_watch(&e, key_find(k, key_hash(&e), c->sequence));
+    struct key *const key = key_find(k, key_hash(&e), c->sequence);
+
+    if (key != NULL)
+        auto_watch(&e, key);
 }
 
 /* True: the call has run on one of our algorithms, with this result. */
@@ -474,6 +504,7 @@ bool switch_run(struct call *c, const struct arguments *given, int *error)
         e.unit = e.problem.unit = f.size;
         e.extent = f.extent;
         e.lower = f.true_lower;
+        e.span = f.true_extent;
         e.solid = f.true_extent == f.size;
     }
     c->inside = true;

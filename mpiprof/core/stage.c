@@ -1,40 +1,40 @@
 /* The user's buffers as a schedule sees them: IN, OUT and SCRATCH, packed, in rank order.
  *
  * Data movement sees bytes: a buffer of a predefined type whose blocks follow each other is used as
- * it is, everything else is packed into and unpacked from memory of ours. Reductions see the
- * type's own layout: count, type and operation are the same on all members, and PMPI_Reduce_local
- * gets the user's own handles. What is said here of a type is known to this rank alone, and
- * decides nothing but how this rank moves its own data.
+ * it is, everything else is packed into and unpacked from memory of ours. Where messages are whole
+ * blocks from their place to their place (gatherv, scatterv, alltoallv, whose sizes not all know,
+ * so that nobody knows what another one must pack), they are sent as the user describes them, and
+ * no memory is needed. Reductions see the type's own layout: count, type and operation are the same
+ * on all members, and PMPI_Reduce_local gets the user's own handles.
+ *
+ * What is said here of a type is known to this rank alone, and decides nothing but how this rank
+ * moves its own data. What all members know are bounds: what an algorithm takes for itself, and
+ * that what is packed is no more than all of the operation's data (scratch.c).
  */
 #include <limits.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "switch.h"
 
-enum { ALIGNMENT = 16 };
+enum { IN, OUT, OWN, ALIGNMENT = 16 };
 
-/* The thread's memory, by use; grows, is kept for the next call, and freed with the thread. */
-static _Thread_local struct {
-    char *bytes;
-    int64_t room;
-} memory[4];
+/* Counts of the thread's call; grow, are kept for the next one, and freed with the thread. */
 static _Thread_local struct {
     int64_t *counts;
     int room;
 } kept[2];
+static _Thread_local bool keeps;
 static pthread_key_t key;
 
 static void release(void *unused)
 {
     (void)unused;
-    for (int i = 0; i < 4; i++)
-        free(memory[i].bytes);
     for (int i = 0; i < 2; i++)
-        free(kept[i].counts);
-    memset(memory, 0, sizeof memory);
+        memory_free(kept[i].counts);
     memset(kept, 0, sizeof kept);
+    keeps = false;
     execute_release();
 }
 
@@ -43,25 +43,22 @@ void stage_start(void)
     pthread_key_create(&key, release);
 }
 
-void *scratch_take(int which, int64_t bytes)
+/* What the thread keeps is freed with it. */
+static void thread_keeps(void)
 {
-    if (bytes > memory[which].room || memory[which].bytes == NULL) {
-        free(memory[which].bytes);
-        memory[which].bytes = malloc((size_t)bytes + 64);
-        memory[which].room = memory[which].bytes != NULL ? bytes + 64 : 0;
-        pthread_setspecific(key, memory);
-    }
-    return memory[which].bytes;
+    if (!keeps)
+        pthread_setspecific(key, kept);
+    keeps = true;
 }
 
-/* Counts in bytes, by rank; the thread's, like the rest. */
-int64_t *scratch_counts(int which, int members)
+/* Counts in bytes, by rank. */
+int64_t *counts_take(int which, int members)
 {
     if (members > kept[which].room || kept[which].counts == NULL) {
-        free(kept[which].counts);
-        kept[which].counts = malloc(sizeof(int64_t) * (size_t)(members + 1));
+        memory_free(kept[which].counts);
+        kept[which].counts = memory_get(sizeof(int64_t) * (size_t)(members + 1));
         kept[which].room = kept[which].counts != NULL ? members : 0;
-        pthread_setspecific(key, memory);
+        thread_keeps();
     }
     return kept[which].counts;
 }
@@ -87,14 +84,6 @@ struct type_facts type_facts(MPI_Datatype type)
 }
 
 /* ---- blocks: the user's places of a side's data, block after block */
-
-struct blocks {
-    char *base;
-    int count;    /* of blocks */
-    bool v, wide; /* counts and displacements by block; displacements in bytes (alltoallw) */
-    bool device;  /* the library alone may touch it */
-    const struct side *side;
-};
 
 static int64_t block_count(const struct arguments *a, const struct blocks *b, int i)
 {
@@ -128,13 +117,13 @@ static bool direct(const struct arguments *a, const struct blocks *b, const stru
 }
 
 /* Elements into bytes, or back. MPI_Pack of older MPICHs refuses MPI_BOTTOM, which is no address to
- * it, and need not know devices: a message to oneself does the same. */
+ * it, need not know devices, and ends with an element: a message to oneself does the same. */
 static int pass_elements(const struct execution *e, char *at, int count, MPI_Datatype type,
-                         char *packed, int bytes, bool pack, bool device)
+                         char *packed, int bytes, bool pack, bool as_message)
 {
     int position = 0, rank = 0;
 
-    if (at != NULL && !device)
+    if (at != NULL && !as_message)
         return pack ? pmpi.Pack(at, count, type, packed, bytes, &position, e->comm)
                     : pmpi.Unpack(packed, bytes, &position, at, count, type, e->comm);
     pmpi.Comm_rank(e->comm, &rank);
@@ -142,6 +131,15 @@ static int pass_elements(const struct execution *e, char *at, int count, MPI_Dat
                                 e->tag, e->comm, MPI_STATUS_IGNORE)
                 : pmpi.Sendrecv(packed, bytes, MPI_BYTE, rank, e->tag, at, count, type, rank,
                                 e->tag, e->comm, MPI_STATUS_IGNORE);
+}
+
+/* How many bytes of a packed block have come. */
+static int64_t come_of(const struct execution *e, const char *packed, int64_t bytes)
+{
+    for (const struct lack *l = e->lacks; l != NULL; l = l->next)
+        if (l->at >= packed && l->at < packed + bytes)
+            return l->at - packed;
+    return bytes;
 }
 
 /* Packs (or unpacks) block i; in parts, as PMPI_Pack counts in int. Returns its bytes. */
@@ -152,14 +150,18 @@ static int64_t move_block(struct execution *e, const struct blocks *b, int i, ch
     const struct type_facts f = type_facts(type);
     const int64_t most = f.size > 0 ? INT_MAX / 2 / f.size + 1 : 0;
     const int64_t count = block_count(e->arguments, b, i);
+    int64_t left = pack ? count * f.size : come_of(e, packed, count * f.size);
     char *at = block_at(e->arguments, b, i, f.extent);
 
-    for (int64_t done = 0, part; f.size > 0 && done < count; done += part) {
+    for (int64_t done = 0, part; left > 0; done += part) {
         part = count - done < most ? count - done : most;
-        const int bytes = (int)(part * f.size);
+        const bool whole = part * f.size <= left;
+        const int bytes = (int)(whole ? part * f.size : left);
 
-        execution_note(e, pass_elements(e, at, (int)part, type, packed, bytes, pack, b->device));
+        execution_note(
+            e, pass_elements(e, at, (int)part, type, packed, bytes, pack, b->device || !whole));
         packed += bytes;
+        left -= bytes;
         at += part * f.extent;
     }
     return count * f.size;
@@ -181,19 +183,48 @@ static int64_t packed_bytes(const struct execution *e, const struct blocks *b)
     return elements * f.size;
 }
 
-/* Makes one of the schedule's buffers from the user's. True: it is memory of ours, still empty. */
-static bool stage(struct execution *e, int which, const struct blocks *b, bool copied)
+static bool is_direct(const struct execution *e, const struct blocks *b)
 {
     const struct type_facts f = type_facts(argument_type(e->arguments, b->side->type, 0));
 
-    if (!copied && direct(e->arguments, b, &f)) {
-        e->buffers[which] = b->base;
+    return direct(e->arguments, b, &f);
+}
+
+/* Makes one of the schedule's buffers from the user's. True: it is memory of ours, still empty. */
+static bool stage(struct execution *e, int which, const struct blocks *b, bool copied)
+{
+    struct communicator *const k = e->call->comm;
+
+    e->buffers[which] = b->base;
+    if (!copied && is_direct(e, b))
+        return false;
+    if (e->by_block) {
+        e->blocks[which] = *b;
         return false;
     }
-    e->buffers[which] = scratch_take(which, packed_bytes(e, b));
-    if (e->buffers[which] == NULL)
-        abort(); /* the other members are under way */
-    return true;
+    const int64_t bytes = packed_bytes(e, b);
+    const bool fits = scratch_piece(bytes) <= k->scratch.room - k->scratch.taken;
+
+    /* Else what this rank sends to itself is longer than what it expects: it is not sent. */
+    e->buffers[which] = fits ? scratch_take(k, bytes) : k->scratch.bytes;
+    if (!fits)
+        execution_note(e, MPI_ERR_TRUNCATE);
+    return fits;
+}
+
+/* Where a step's data are; those of a block are the user's, of a type of its own. */
+struct place stage_place(const struct execution *e, const struct step *s, int buffer,
+                         int64_t offset, int block)
+{
+    const struct blocks *const b = buffer < OWN ? &e->blocks[buffer] : NULL;
+
+    if (b == NULL || b->side == NULL || s->length == 0)
+        return (struct place){e->buffers[buffer] + offset, s->length, MPI_BYTE};
+    const MPI_Datatype type = argument_type(e->arguments, b->side->type, 0);
+
+    block = b->count == 1 ? 0 : block;
+    return (struct place){block_at(e->arguments, b, block, type_facts(type).extent),
+                          block_count(e->arguments, b, block), type};
 }
 
 /* ---- which blocks an operation has */
@@ -208,6 +239,8 @@ static char *mutable(const void *p)
     return (char *)(uintptr_t)p;
 }
 
+/* A root whose two sizes differ takes part as if in place: what it sends to itself stays out of the
+ * schedule (stage_end). */
 static struct sides sides_of(const struct execution *e)
 {
     const struct arguments *const a = e->arguments;
@@ -232,14 +265,14 @@ static struct sides sides_of(const struct execution *e)
         s.has_out = root;
         s.out.count = all;
         s.out.v = v_out;
-        s.in_is_part = root && argument_in_place(a, a->sendbuf);
+        s.in_is_part = root && (e->own_differs || argument_in_place(a, a->sendbuf));
         break;
     case OP_scatter:
     case OP_scatterv:
         s.has_in = root;
         s.in.count = all;
         s.in.v = v_in;
-        s.out_is_part = root && argument_in_place(a, a->recvbuf);
+        s.out_is_part = root && (e->own_differs || argument_in_place(a, a->recvbuf));
         break;
     case OP_allgather:
     case OP_allgatherv:
@@ -273,116 +306,123 @@ static int64_t own_offset(const struct execution *e)
 
 static void stage_in(struct execution *e, const struct blocks *b, bool copied)
 {
-    if (stage(e, SCRATCH_IN, b, copied))
-        move_blocks(e, b, e->buffers[SCRATCH_IN], true);
+    if (stage(e, IN, b, copied))
+        move_blocks(e, b, e->buffers[IN], true);
 }
 
 static void stage_out(struct execution *e, const struct sides *s, int64_t own)
 {
     const struct blocks *const b = &s->out;
 
-    if (!stage(e, SCRATCH_OUT, b, false))
+    if (!stage(e, OUT, b, false))
         return;
     e->unpack = !s->out_loads; /* else nothing is received: a root's buffer is left alone */
     if (s->out_loads)
-        move_blocks(e, b, e->buffers[SCRATCH_OUT], true);
+        move_blocks(e, b, e->buffers[OUT], true);
     if (s->in_is_part)
-        move_block(e, b, e->call->comm->rank, e->buffers[SCRATCH_OUT] + own, true);
+        move_block(e, b, e->call->comm->rank, e->buffers[OUT] + own, true);
 }
 
-/* Of a root whose two sizes differ: what it sends itself stays out of the schedule, which gets in
- * its place what the own block held before, or memory that nobody reads. */
-static void stage_apart(struct execution *e, const struct sides *s)
+/* A part of OUT has not come, from `at` to the end of its block: the user's own stays there. */
+void stage_lacks(struct execution *e, const char *at)
 {
-    const int rank = e->call->comm->rank;
-    const bool gathers = s->in.count == 1;
-    struct own_sides own;
-
-    own_sides(e->call, e->arguments, &own);
-    const int64_t bytes = own_block_bytes(gathers ? &own.received : &own.sent);
-    const int which = gathers ? SCRATCH_IN : SCRATCH_OUT;
-    char *const instead = scratch_take(which, bytes);
-
-    if (instead == NULL)
-        abort(); /* the other members are under way */
-    if (gathers)
-        move_block(e, &s->out, rank, instead, true);
-    e->buffers[which] = instead;
-}
-
-/* A part of OUT has not come: the user's own stays there. */
-void stage_lacks(struct execution *e, char *at, int64_t length)
-{
-    const struct sides s = sides_of(e);
-
     if (!e->unpack)
         return;
-    if (e->before == NULL) {
-        char *const room = scratch_take(SCRATCH_BEFORE, packed_bytes(e, &s.out));
+    struct lack *const made = memory_get(sizeof *made);
 
-        if (room != NULL)
-            move_blocks(e, &s.out, room, true);
-        e->before = room;
+    if (made == NULL) {
+        execution_note(e, MPI_ERR_NO_MEM);
+        return;
     }
-    if (e->before != NULL)
-        memcpy(at, e->before + (at - e->buffers[SCRATCH_OUT]), (size_t)length);
-    else
-        execution_note(e, MPI_ERR_OTHER);
+    *made = (struct lack){.next = e->lacks, .at = at};
+    e->lacks = made;
+}
+
+static void lacks_free(struct execution *e)
+{
+    while (e->lacks != NULL) {
+        struct lack *const l = e->lacks;
+
+        e->lacks = l->next;
+        memory_free(l);
+    }
 }
 
 static void stage_movement(struct execution *e)
 {
     const struct sides s = sides_of(e);
     const int64_t own = s.in_is_part || s.out_is_part ? own_offset(e) : 0;
-    const bool apart = e->own_differs && e->call->root != ROOT_NONE;
 
     if (s.in_is_out)
         stage_in(e, &s.out, true); /* what is overwritten must be sent first */
-    else if (s.has_in && !s.in_is_part && !(apart && s.in.count == 1))
+    else if (s.has_in && !s.in_is_part)
         stage_in(e, &s.in, false);
-    if (s.has_out && !s.out_is_part && !(apart && s.out.count == 1))
+    if (s.has_out && !s.out_is_part)
         stage_out(e, &s, own);
-    if (apart)
-        stage_apart(e, &s);
     if (s.in_is_part)
-        e->buffers[SCRATCH_IN] = e->buffers[SCRATCH_OUT] + own;
+        e->buffers[IN] = e->buffers[OUT] + own;
     if (s.out_is_part)
-        e->buffers[SCRATCH_OUT] = e->buffers[SCRATCH_IN] + own;
+        e->buffers[OUT] = e->buffers[IN] + own;
     e->joined = s.in_is_part || s.out_is_part;
     e->in_at = s.in_is_part ? own : -own;
 }
 
 /* ---- reductions: the type's own layout */
 
-static char *typed_scratch(const struct execution *e, int which, int64_t bytes)
+static int64_t stride_of(const struct execution *e)
 {
-    const struct type_facts f = type_facts(e->type);
-    const int64_t elements = bytes / e->unit + 1;
-    const int64_t stride = f.extent < 0 ? -f.extent : f.extent;
-    char *const m = scratch_take(which, elements * stride + f.true_extent + ALIGNMENT);
+    return e->extent < 0 ? -e->extent : e->extent;
+}
 
-    if (m == NULL)
-        abort(); /* the other members are under way */
-    /* Element i is at i * extent, its data from true_lower on; a negative extent runs downwards.
+/* What so many bytes of operands take, the same on all members. */
+static int64_t typed_bytes(const struct execution *e, int64_t bytes)
+{
+    return bytes > 0 ? (bytes / e->unit + 1) * stride_of(e) + e->span + ALIGNMENT : 0;
+}
+
+static char *typed_scratch(const struct execution *e, int64_t bytes)
+{
+    const int64_t elements = bytes / e->unit + 1;
+    char *const m = scratch_take(e->call->comm, typed_bytes(e, bytes));
+    /* Element i is at i * extent, its data from `lower` on; a negative extent runs downwards.
      * Elements are as well aligned as they may be in the user's memory. */
-    const int64_t before = (elements - 1) * (f.extent < 0 ? stride : 0) - f.true_lower;
+    const int64_t before = (elements - 1) * (e->extent < 0 ? stride_of(e) : 0) - e->lower;
 
     return m + before + ((-before) % ALIGNMENT + ALIGNMENT) % ALIGNMENT;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Of all ranks' parts together, and of the largest. */
+static int64_t counts_sum(const struct problem *p)
+{
+    int64_t whole = 0;
+
+    for (int i = 0; i < p->size; i++)
+        whole += p->counts[i];
+    return whole;
+}
+
+static int64_t counts_most(const struct problem *p)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < p->size; i++)
+        most = larger(most, p->counts[i]);
+    return most;
 }
 
 /* Bytes of the vector that a rank gives, and of what it gets of the result. */
 static int64_t vector_given(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
-    int64_t whole = 0;
 
     if (e->call->operation == OP_reduce_scatter_block)
         return p->bytes * p->size;
-    if (p->counts == NULL)
-        return p->bytes;
-    for (int i = 0; i < p->size; i++)
-        whole += p->counts[i];
-    return whole;
+    return p->counts != NULL ? counts_sum(p) : p->bytes;
 }
 
 static int64_t vector_got(const struct execution *e)
@@ -412,44 +452,141 @@ static void vector_copy(struct execution *e, char *to, char *from, int64_t whole
     }
 }
 
-static void stage_reduction(struct execution *e)
+/* A rank's vectors, and which of them are copied: that is known to this rank alone, as of
+ * reduce_scatter in place, which is so on any of the members. */
+struct vectors {
+    char *in, *out;
+    bool gets, in_place, from_device, to_device, kept;
+};
+
+static struct vectors vectors_of(const struct execution *e)
 {
     const struct arguments *const a = e->arguments;
     const int operation = e->call->operation;
-    const bool gets = operation != OP_reduce || e->call->root == e->call->comm->rank;
-    const bool in_place = /* without the word: some libraries accept that */
-        gets && (argument_in_place(a, a->sendbuf) || a->sendbuf == a->recvbuf);
-    char *const out = mutable(a->recvbuf), *const in = in_place ? out : mutable(a->sendbuf);
-    const bool from_device = device_holds((void *)((uintptr_t)in + (uintptr_t)e->lower));
-    /* The share that is written is not where its operands are. */
-    const bool kept =
-        in_place && (operation == OP_reduce_scatter || operation == OP_reduce_scatter_block);
+    struct vectors v = {.out = mutable(a->recvbuf),
+                        .gets = operation != OP_reduce || e->call->root == e->call->comm->rank};
 
-    e->to_device = gets && device_holds((void *)((uintptr_t)out + (uintptr_t)e->lower));
-    e->joined = in_place && !kept;
-    e->buffers[SCRATCH_OUT] = !gets          ? NULL
-                              : e->to_device ? typed_scratch(e, SCRATCH_OUT, vector_got(e))
-                                             : out;
-    e->buffers[SCRATCH_IN] = e->joined             ? e->buffers[SCRATCH_OUT]
-                             : from_device || kept ? typed_scratch(e, SCRATCH_IN, vector_given(e))
-                                                   : in;
-    if (from_device || kept)
-        vector_copy(e, e->buffers[SCRATCH_IN], in, vector_given(e), from_device);
+    /* Without the word, too: some libraries accept that. */
+    v.in_place = v.gets && (argument_in_place(a, a->sendbuf) || a->sendbuf == a->recvbuf);
+    v.in = v.in_place ? v.out : mutable(a->sendbuf);
+    v.from_device = device_holds((void *)((uintptr_t)v.in + (uintptr_t)e->lower));
+    v.to_device = v.gets && device_holds((void *)((uintptr_t)v.out + (uintptr_t)e->lower));
+    /* The share that is written is not where its operands are. */
+    v.kept = v.in_place && (operation == OP_reduce_scatter || operation == OP_reduce_scatter_block);
+    return v;
 }
+
+static void stage_reduction(struct execution *e)
+{
+    const struct vectors v = vectors_of(e);
+
+    e->to_device = v.to_device;
+    e->joined = v.in_place && !v.kept;
+    e->buffers[OUT] = !v.gets       ? NULL
+                      : v.to_device ? typed_scratch(e, vector_got(e))
+                                    : v.out;
+    e->buffers[IN] = e->joined                 ? e->buffers[OUT]
+                     : v.from_device || v.kept ? typed_scratch(e, vector_given(e))
+                                               : v.in;
+    if (v.from_device || v.kept)
+        vector_copy(e, e->buffers[IN], v.in, vector_given(e), v.from_device);
+}
+
+/* ---- memory */
+
+static int64_t piece_of(const struct execution *e, int64_t bytes)
+{
+    return scratch_piece(e->reduces ? typed_bytes(e, bytes) : bytes);
+}
+
+/* What an algorithm needs in any case; the same on all members. */
+int64_t stage_sure(const struct algorithm *a, const struct execution *e)
+{
+    return piece_of(e, schedule_scratch_of(a, &e->problem));
+}
+
+/* What no member packs or copies more than, where all know the sizes. */
+static int64_t stage_most(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+    int64_t all = larger(p->size * p->bytes, p->remote_size * p->remote_bytes);
+    int64_t each = larger(p->bytes, p->remote_bytes);
+
+    if (e->call->operation == OP_bcast)
+        return scratch_piece(p->bytes);
+    if (e->call->operation == OP_alltoall)
+        return 2 * scratch_piece(all);
+    if (p->counts != NULL)
+        each = counts_most(p);
+    if (e->reduces)
+        all = vector_given(e);
+    else if (p->counts != NULL)
+        all = counts_sum(p);
+    return piece_of(e, all) + piece_of(e, each);
+}
+
+/* What this rank packs, or copies. */
+static int64_t stage_own(const struct execution *e)
+{
+    int64_t bytes = 0;
+
+    if (e->reduces) {
+        const struct vectors v = vectors_of(e);
+
+        bytes += v.to_device ? piece_of(e, vector_got(e)) : 0;
+        bytes += (v.from_device && !v.in_place) || v.kept ? piece_of(e, vector_given(e)) : 0;
+        return bytes;
+    }
+    const struct sides s = sides_of(e);
+
+    if (s.in_is_out)
+        bytes += scratch_piece(packed_bytes(e, &s.out));
+    else if (s.has_in && !s.in_is_part && !is_direct(e, &s.in))
+        bytes += scratch_piece(packed_bytes(e, &s.in));
+    if (s.has_out && !s.out_is_part && !is_direct(e, &s.out))
+        bytes += scratch_piece(packed_bytes(e, &s.out));
+    return bytes;
+}
+
+/* Whether all members have the memory for a call; called by all of them, before anything is sent.
+ * The algorithm is a candidate. */
+bool stage_has_memory(struct execution *e)
+{
+    struct communicator *const k = e->call->comm;
+    const int operation = e->call->operation;
+    const int64_t sure = stage_sure(e->algorithm, e);
+    int64_t needed = sure;
+    bool has;
+
+    e->by_block =
+        operation == OP_gatherv || operation == OP_scatterv ||
+        (operation == OP_alltoallv && !argument_in_place(e->arguments, e->arguments->sendbuf));
+    if (e->by_block || operation == OP_barrier) {
+        has = scratch_had(k, sure);
+    } else if (problem_is_known(e) && scratch_had(k, sure + stage_most(e))) {
+        has = true;
+    } else {
+        needed = sure + stage_own(e);
+        has = scratch_asked(k, &needed);
+    }
+    if (!has)
+        scratch_left_out(k, e->algorithm, needed);
+    return has;
+}
+
+/* ---- a call */
 
 void stage_begin(struct execution *e)
 {
-    const int64_t bytes = e->algorithm->scratch != NULL ? e->algorithm->scratch(&e->context) : 0;
+    const int64_t bytes = schedule_scratch_of(e->algorithm, &e->problem);
 
+    thread_keeps();
+    if (bytes > 0)
+        e->buffers[OWN] = e->reduces ? typed_scratch(e, bytes) : scratch_take(e->call->comm, bytes);
     if (e->reduces)
         stage_reduction(e);
     else
         stage_movement(e);
-    if (bytes > 0)
-        e->buffers[SCRATCH_OWN] =
-            e->reduces ? typed_scratch(e, SCRATCH_OWN, bytes) : scratch_take(SCRATCH_OWN, bytes);
-    if (bytes > 0 && e->buffers[SCRATCH_OWN] == NULL)
-        abort();
 }
 
 /* Gives the user what was staged; of a call that was called off, what was overwritten. */
@@ -458,16 +595,15 @@ void stage_end(struct execution *e)
     const bool movement = !e->reduces && e->call->operation != OP_barrier;
     const struct sides s = movement ? sides_of(e) : (struct sides){0};
 
-    if (e->called_off) {
-        if (s.in_is_out)
-            move_blocks(e, &s.out, e->buffers[SCRATCH_IN], false);
+    if (e->called_off && s.in_is_out)
+        move_blocks(e, &s.out, e->buffers[IN], false);
+    if (!e->called_off && e->unpack)
+        move_blocks(e, &s.out, e->buffers[OUT], false);
+    lacks_free(e);
+    if (e->called_off)
         return;
-    }
-    if (e->unpack)
-        move_blocks(e, &s.out, e->buffers[SCRATCH_OUT], false);
     if (e->to_device)
-        vector_copy(e, mutable(e->arguments->recvbuf), e->buffers[SCRATCH_OUT], vector_got(e),
-                    true);
+        vector_copy(e, mutable(e->arguments->recvbuf), e->buffers[OUT], vector_got(e), true);
     if (e->own_differs && e->call->root != ROOT_NONE) {
         struct own_sides own;
 

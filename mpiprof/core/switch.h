@@ -9,13 +9,34 @@
  *   valid.c    whether a call's arguments are what the library accepts
  *   stage.c    the user's buffers as the schedule sees them
  *   device.c   buffers that the host may not touch
+ *   scratch.c  the memory for that, and for algorithms
  *   execute.c  the schedule's rounds, with point-to-point calls
  */
 #pragma once
 #include "recorder.h"
 #include "schedule.h"
 
-/* One call that runs on a schedule. Lives on the caller's stack; its memory is the thread's. */
+/* The user's places of a side's data, block after block. */
+struct blocks {
+    char *base;
+    int count;   /* of blocks */
+    bool v;      /* counts and displacements by block */
+    bool device; /* the library alone may touch it */
+    const struct side *side;
+};
+struct place { /* one of them */
+    char *at;
+    int64_t count;
+    MPI_Datatype type;
+};
+
+struct lack { /* a part of staged OUT that has not come */
+    struct lack *next;
+    const char *at;
+};
+
+/* One call that runs on a schedule. Lives on the caller's stack; its memory is the
+ * communicator's. */
 struct execution {
     struct call *call;
     const struct arguments *arguments;
@@ -31,15 +52,18 @@ struct execution {
     MPI_Op op;
     int64_t unit, extent; /* bytes of an element: as counted by the schedule, and in memory */
     int64_t lower;        /* where an element's data begins */
+    int64_t span;         /* from its first byte to its last */
     bool solid;           /* which then has no gaps */
     bool unpack;          /* OUT is staged */
     bool to_device;       /* the result of a reduction is */
     bool joined;          /* IN is a part of OUT: */
     int64_t in_at;        /* where in OUT it begins */
-    bool own_differs;     /* sizes do, of what this rank sends to itself and expects */
-    const char *before;   /* what OUT was, packed, where not all of it comes */
-    bool called_off;      /* all members will know, and run the library's own */
-    int error;            /* the first */
+    bool by_block;        /* messages are whole blocks; IN and OUT, where they are not packed: */
+    struct blocks blocks[2];
+    bool own_differs;   /* sizes do, of what this rank sends to itself and expects */
+    struct lack *lacks; /* where parts of OUT have not come */
+    bool called_off;    /* all members will know, and run the library's own */
+    int error;          /* the first */
 };
 
 /* ---- rules.c */
@@ -87,7 +111,7 @@ void remarks_end(MPI_Comm comm);
 
 /* ---- private.c */
 
-enum refusal { REFUSED_NOT, REFUSED_FULL, REFUSED_DEVICE, REFUSED_BY_MPI, REFUSALS };
+enum refusal { REFUSED_NOT, REFUSED_FULL, REFUSED_DEVICE, REFUSED_MEMORY, REFUSED_BY_MPI, REFUSALS };
 bool private_ready(struct communicator *k, MPI_Comm comm);
 int private_refused(enum refusal why);
 int64_t private_least(const struct communicator *k, MPI_Comm comm, int64_t value);
@@ -195,13 +219,15 @@ struct type_facts {
     bool named; /* a predefined type */
 };
 
-enum { SCRATCH_IN, SCRATCH_OUT, SCRATCH_OWN, SCRATCH_BEFORE };
 void stage_start(void);
+int64_t stage_sure(const struct algorithm *a, const struct execution *e);
+bool stage_has_memory(struct execution *e);
 void stage_begin(struct execution *e);
 void stage_end(struct execution *e);
-void stage_lacks(struct execution *e, char *at, int64_t length);
+void stage_lacks(struct execution *e, const char *at);
+struct place stage_place(const struct execution *e, const struct step *s, int buffer,
+                         int64_t offset, int block);
 struct type_facts type_facts(MPI_Datatype type);
-void *scratch_take(int which, int64_t bytes);
 void execute(struct execution *e);
 void execute_counts(struct execution *e, int64_t *counts, int64_t *room);
 void execute_release(void);
@@ -211,5 +237,23 @@ void execution_copy(struct execution *e, char *to, char *from, int64_t length);
 MPI_Datatype argument_type(const struct arguments *a, const void *types, size_t i);
 int64_t argument_count(const struct arguments *a, const void *counts, size_t i);
 int64_t argument_displacement(const struct arguments *a, const void *displs, size_t i);
-int64_t *scratch_counts(int which, int members);
+int64_t *counts_take(int which, int members);
 MPI_Op argument_op(const struct arguments *a);
+
+/* ---- scratch.c */
+
+struct scratch_note {
+    const struct algorithm *algorithm; /* that of those left out which needs most */
+    int64_t bytes, limit;
+    uint64_t times;
+};
+void scratch_start(void);
+int64_t scratch_piece(int64_t bytes);
+bool scratch_fits(const struct communicator *k, int64_t bytes);
+void scratch_left_out(const struct communicator *k, const struct algorithm *a, int64_t bytes);
+struct scratch_note scratch_noted(void);
+bool scratch_had(struct communicator *k, int64_t bytes);
+bool scratch_asked(struct communicator *k, int64_t *bytes);
+void *scratch_take(struct communicator *k, int64_t bytes);
+void scratch_give_back(struct communicator *k);
+void scratch_free(struct communicator *k);

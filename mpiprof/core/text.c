@@ -5,9 +5,9 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "recorder.h"
 
 /* In the locale that a program has set, numbers may have a comma, and would make no JSON. */
@@ -25,8 +25,9 @@ static bool text_reserve(struct text *t, size_t more)
     if (t->length + more + 1 <= t->room)
         return true;
     const size_t room = 2 * (t->length + more + 64);
-    char *const bytes = realloc(t->bytes, room);
+    char *const bytes = memory_resize(t->bytes, t->room, room);
 
+    t->cut |= bytes == NULL;
     if (bytes == NULL)
         return false;
     t->bytes = bytes;
@@ -84,6 +85,6 @@ void text_json(struct text *t, const char *string, long length)
 
 void text_free(struct text *t)
 {
-    free(t->bytes);
+    memory_free(t->bytes);
     *t = (struct text){0};
 }

@@ -97,9 +97,9 @@ static int64_t bruck_rounds(const struct context *c)
     return log2_ceiling(c->size) + 1;
 }
 
-static int64_t bruck_scratch(const struct context *c)
+static int64_t bruck_scratch(const struct problem *p)
 {
-    return c->size > 1 ? c->size * c->problem->bytes : 0;
+    return p->size > 1 ? p->size * p->bytes : 0;
 }
 
 static void bruck_last(const struct context *c, struct round *out)

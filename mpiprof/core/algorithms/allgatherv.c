@@ -29,10 +29,9 @@
  * is best for a pipeline where one process has all data, and otherwise formula (2).
  */
 #include "catalogue.h"
+#include "memory.h"
 #include "ring_order.h"
 #include "tree.h"
-
-#include <stdlib.h>
 
 static int64_t share(const struct problem *p, int64_t rank)
 {
@@ -51,7 +50,7 @@ static void find_places(const struct problem *p, int64_t *place)
 
 static bool linear_prepare(struct context *c)
 {
-    c->table = malloc(sizeof *c->table * ((size_t)c->size + 1));
+    c->table = memory_get(sizeof *c->table * ((size_t)c->size + 1));
     if (c->table != NULL)
         find_places(c->problem, c->table);
     return c->table != NULL;
@@ -176,7 +175,7 @@ static bool pipelined_prepare(struct context *c)
 {
     const size_t p = (size_t)c->size;
     struct ring *const g =
-        malloc(sizeof *g + sizeof(int64_t) * (3 * p + 2) + 2 * sizeof(struct delay) * p);
+        memory_get(sizeof *g + sizeof(int64_t) * (3 * p + 2) + 2 * sizeof(struct delay) * p);
     int64_t self = 0;
 
     c->table = (int64_t *)g;

@@ -18,9 +18,9 @@
 #include "catalogue.h"
 #include "reductions.h"
 
-static int64_t whole_scratch(const struct context *c)
+static int64_t whole_scratch(const struct problem *p)
 {
-    return c->problem->bytes;
+    return p->bytes;
 }
 
 /* ---- binary_tree */

@@ -25,9 +25,9 @@ static int64_t ring_rounds(const struct context *c)
     return c->size > 1 ? 2 * (int64_t)c->size - 2 : 1;
 }
 
-static int64_t ring_scratch(const struct context *c)
+static int64_t ring_scratch(const struct problem *p)
 {
-    return 3 * equal_largest(c);
+    return 3 * equal_largest(p);
 }
 
 static void ring_round(const struct context *c, int64_t r, struct round *out)
@@ -131,9 +131,9 @@ static void circulant_round(const struct context *c, int64_t r, struct round *ou
         circulant_sharing(c, 2 * halvings - 1 - r, out);
 }
 
-static int64_t circulant_scratch(const struct context *c)
+static int64_t circulant_scratch(const struct problem *p)
 {
-    return c->problem->bytes;
+    return p->bytes;
 }
 
 const struct algorithm algorithm_allreduce_circulant = {

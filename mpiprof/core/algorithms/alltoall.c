@@ -211,9 +211,9 @@ static int64_t bruck_rounds(const struct context *c)
     return log2_ceiling(c->size) + 1;
 }
 
-static int64_t bruck_scratch(const struct context *c)
+static int64_t bruck_scratch(const struct problem *p)
 {
-    return 3 * c->size * c->problem->bytes;
+    return 3 * p->size * p->bytes;
 }
 
 static int bruck_moving(const struct context *c, int64_t bit, bool unpack, int64_t part,

@@ -9,16 +9,15 @@
  *   ring_light_barrier  the messages of two rounds that go to one rank are made to follow each
  * other
  */
-#include <stdlib.h>
-
 #include "catalogue.h"
+#include "memory.h"
 
 /* The table: where the blocks for each rank begin in IN and the end, then the same for OUT. */
 static bool blocks_prepare(struct context *c)
 {
     const int p = c->size;
 
-    c->table = malloc(sizeof *c->table * 2 * (size_t)(p + 1));
+    c->table = memory_get(sizeof *c->table * 2 * (size_t)(p + 1));
     if (c->table == NULL)
         return false;
     c->table[0] = c->table[p + 1] = 0;

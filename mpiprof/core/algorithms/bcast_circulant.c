@@ -19,9 +19,8 @@
  * on, which only the last phase has, once for a process, mean the last block, n-1.
  */
 #include "catalogue.h"
+#include "memory.h"
 #include "tree.h"
-
-#include <stdlib.h>
 
 enum { MOST = 32 }; /* 2^31 processes */
 
@@ -113,7 +112,7 @@ static void compute_gets(const struct circulant *s, int64_t v, int64_t *gets)
 
 static bool circulant_prepare(struct context *c)
 {
-    struct circulant *const s = calloc(1, sizeof *s);
+    struct circulant *const s = memory_get(sizeof *s);
     const int64_t m = c->problem->bytes, v = relative_rank(c);
     int64_t others[MOST];
 

@@ -81,12 +81,9 @@ static int64_t turning_child(const struct context *c)
     return 0;
 }
 
-static int64_t binomial_scratch(const struct context *c)
+static int64_t binomial_scratch(const struct problem *p)
 {
-    const int64_t v = relative_rank(c), child = v == 0 ? turning_child(c) : v;
-    const int64_t blocks = child == 0 ? 0 : subtree_size(c, child);
-
-    return v != 0 && blocks == 1 ? 0 : blocks * c->problem->bytes;
+    return largest_subtree(p) * p->bytes;
 }
 
 static void put_in_order(const struct context *c, struct round *out)

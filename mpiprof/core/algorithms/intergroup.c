@@ -13,16 +13,15 @@
  */
 #include "intergroup.h"
 
-#include <stdlib.h>
-
 #include "catalogue.h"
+#include "memory.h"
 
 /* ---- shared with the other algorithms */
 
 bool intergroup_prepare(struct context *c, int64_t more)
 {
     const struct problem *const p = c->problem;
-    int64_t *const own = malloc(sizeof *own * (size_t)(c->size + p->remote_size + 2 + more));
+    int64_t *const own = memory_get(sizeof *own * (size_t)(c->size + p->remote_size + 2 + more));
 
     if (own == NULL)
         return false;
@@ -70,9 +69,22 @@ static bool has_children(const struct context *c)
     return c->rank % 2 == 0 && c->rank + 1 < c->size;
 }
 
-static int64_t roots_scratch(const struct context *c)
+static int64_t total(const int64_t *counts, int size, int64_t each)
 {
-    return has_children(c) ? own_begins(c)[subtree_end(c, c->rank)] - own_begins(c)[c->rank] : 0;
+    int64_t all = counts != NULL ? 0 : size * each;
+
+    for (int i = 0; counts != NULL && i < size; i++)
+        all += counts[i];
+    return all;
+}
+
+/* The root of a group collects all its blocks. */
+static int64_t roots_scratch(const struct problem *p)
+{
+    const int64_t own = total(p->counts, p->size, p->bytes);
+    const int64_t remote = total(p->remote_counts, p->remote_size, p->remote_bytes);
+
+    return own > remote ? own : remote;
 }
 
 /* The subtrees' blocks are collected in SCRATCH; who has no children sends from IN. */

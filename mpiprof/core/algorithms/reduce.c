@@ -33,11 +33,6 @@ static enum buffer work_of(const struct context *c)
     return c->rank == c->problem->root ? BUFFER_OUT : BUFFER_SCRATCH;
 }
 
-static int64_t work_bytes(const struct context *c)
-{
-    return c->rank == c->problem->root ? 0 : c->problem->bytes;
-}
-
 /* ---- binary_tree */
 
 static int tree_holder(const struct context *c, int64_t run, int k)
@@ -85,9 +80,9 @@ static int64_t tree_rounds(const struct context *c)
     return log2_ceiling(c->size) + 1;
 }
 
-static int64_t tree_scratch(const struct context *c)
+static int64_t tree_scratch(const struct problem *p)
 {
-    return work_bytes(c) + c->problem->bytes;
+    return 2 * p->bytes; /* the root, which works in OUT, needs the half */
 }
 
 static void tree_round(const struct context *c, int64_t r, struct round *out)
@@ -127,9 +122,9 @@ static int64_t halving_doubling_rounds(const struct context *c)
     return survivors_halving_rounds(c) + log2_floor(c->size) + 1;
 }
 
-static int64_t halving_scratch(const struct context *c)
+static int64_t halving_scratch(const struct problem *p)
 {
-    return work_bytes(c) + halving_half(c);
+    return p->bytes + halving_half(p);
 }
 
 static void halving_doubling_round(const struct context *c, int64_t r, struct round *out)
@@ -227,7 +222,7 @@ static struct pairwise ring_pairwise(const struct context *c)
 
     return (struct pairwise){.into = here ? BUFFER_OUT : BUFFER_SCRATCH,
                              .offset = here ? equal_begin(c, c->rank) : 0,
-                             .scratch = here ? 0 : equal_largest(c),
+                             .scratch = here ? 0 : equal_largest(c->problem),
                              .begin = equal_begin};
 }
 
@@ -236,9 +231,9 @@ static int64_t ring_rounds(const struct context *c)
     return c->size > 1 ? 2 * (int64_t)c->size - 2 : 1;
 }
 
-static int64_t ring_scratch(const struct context *c)
+static int64_t ring_scratch(const struct problem *p)
 {
-    return (c->rank == c->problem->root ? 3 : 4) * equal_largest(c);
+    return 4 * equal_largest(p);
 }
 
 static void ring_round(const struct context *c, int64_t r, struct round *out)

@@ -13,9 +13,8 @@
  * Source: Thakur, Rabenseifner and Gropp 2005, Section 4.3. Both keep the order of operands. With
  * MPI_IN_PLACE the share replaces the beginning of the vector, so OUT is written last.
  */
-#include <stdlib.h>
-
 #include "catalogue.h"
+#include "memory.h"
 #include "reductions.h"
 
 /* The table: where each rank's share begins, and the end; recursive_halving adds its own. */
@@ -23,7 +22,7 @@ static bool shares_prepare(struct context *c, int more)
 {
     const struct problem *const p = c->problem;
 
-    c->table = malloc(sizeof *c->table * (size_t)(c->size + 1 + more));
+    c->table = memory_get(sizeof *c->table * (size_t)(c->size + 1 + more));
     if (c->table == NULL)
         return false;
     c->table[0] = 0;
@@ -54,9 +53,13 @@ static int64_t pairwise_rounds(const struct context *c)
     return c->size;
 }
 
-static int64_t pairwise_scratch(const struct context *c)
+static int64_t pairwise_scratch(const struct problem *p)
 {
-    return 4 * share_length(c, c->rank);
+    int64_t most = p->bytes;
+
+    for (int i = 0; p->counts != NULL && i < p->size; i++)
+        most = p->counts[i] > most ? p->counts[i] : most;
+    return 4 * most;
 }
 
 static void pairwise_scatter_round(const struct context *c, int64_t r, struct round *out)
@@ -119,9 +122,13 @@ static int64_t halving_scatter_rounds(const struct context *c)
     return log2_floor(c->size) + 1 + (removed_count(c) > 0);
 }
 
-static int64_t halving_scatter_scratch(const struct context *c)
+static int64_t halving_scatter_scratch(const struct problem *p)
 {
-    return 2 * c->table[c->size];
+    int64_t all = p->counts != NULL ? 0 : p->size * p->bytes;
+
+    for (int i = 0; p->counts != NULL && i < p->size; i++)
+        all += p->counts[i];
+    return 2 * all;
 }
 
 /* The bytes of the turned vector that survivor x has after k halvings. */

@@ -94,9 +94,11 @@ struct move gathering_move(const struct context *c, int levels, int x, int root,
     return m;
 }
 
-int64_t halving_half(const struct context *c)
+int64_t halving_half(const struct problem *p)
 {
-    return halving_range(c, log2_floor(c->size), 0, c->size > 1 ? 1 : 0).length;
+    const int64_t parts = INT64_C(1) << log2_floor(p->size);
+
+    return part_begin(p->bytes, p->unit, parts, p->size > 1 ? parts / 2 : 1);
 }
 
 /* ---- removed processes */
@@ -267,7 +269,7 @@ int64_t equal_begin(const struct context *c, int i)
     return part_begin(c->problem->bytes, c->problem->unit, c->size, i);
 }
 
-int64_t equal_largest(const struct context *c)
+int64_t equal_largest(const struct problem *p)
 {
-    return equal_begin(c, 1);
+    return part_begin(p->bytes, p->unit, p->size, 1);
 }

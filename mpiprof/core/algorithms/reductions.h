@@ -42,7 +42,7 @@ struct move halving_move(const struct context *c, int levels, int x, int peer, i
 struct move doubling_move(const struct context *c, int levels, int x, int peer, int k);
 /* The gather to `root`: nothing for who has sent its part in an earlier step. */
 struct move gathering_move(const struct context *c, int levels, int x, int root, int peer, int k);
-int64_t halving_half(const struct context *c); /* bytes of the larger half */
+int64_t halving_half(const struct problem *p); /* bytes of the larger half */
 
 /* ---- any number of processes: of the first 2r ranks one of each pair is removed
  *
@@ -89,4 +89,4 @@ struct pairwise {
 void pairwise_round(const struct context *c, const struct pairwise *w, int64_t r,
                     struct round *out);
 int64_t equal_begin(const struct context *c, int i); /* p parts of the vector */
-int64_t equal_largest(const struct context *c);
+int64_t equal_largest(const struct problem *p);

@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
+
 /* A process, or a node: `count` entries of the list of processes from `first` on. */
 struct item {
     int64_t data, first, count;
@@ -99,7 +101,7 @@ static int64_t list_nodes(const struct problem *p, int64_t *order, struct item *
 
 bool ring_order(const struct problem *p, int64_t *order)
 {
-    struct item *const processes = malloc(sizeof *processes * 3 * (size_t)p->size);
+    struct item *const processes = memory_get(sizeof *processes * 3 * (size_t)p->size);
 
     if (processes == NULL)
         return false;
@@ -117,6 +119,6 @@ bool ring_order(const struct problem *p, int64_t *order)
     for (int64_t i = 0; i < count; i++)
         for (int64_t k = 0; k < nodes[i].count; k++)
             order[placed++] = processes[nodes[i].first + k].first;
-    free(processes);
+    memory_free(processes);
     return true;
 }

@@ -75,17 +75,9 @@ static bool turns(const struct context *c, int64_t child)
     return absolute_rank(c, child) + subtree_size(c, child) > c->size;
 }
 
-static int64_t binomial_scratch(const struct context *c)
+static int64_t binomial_scratch(const struct problem *p)
 {
-    const int64_t v = relative_rank(c);
-    int64_t blocks = v == 0 ? 0 : subtree_size(c, v);
-
-    if (blocks == 1)
-        return 0;
-    for (int64_t child = 1; v == 0 && child < c->size; child *= 2)
-        if (turns(c, child))
-            blocks = subtree_size(c, child);
-    return blocks * c->problem->bytes;
+    return largest_subtree(p) * p->bytes;
 }
 
 static void binomial_root(const struct context *c, int64_t child, struct round *out)

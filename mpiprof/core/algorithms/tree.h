@@ -35,6 +35,12 @@ static inline int64_t subtree_size(const struct context *c, int64_t v)
     return bit < c->size - v ? bit : c->size - v;
 }
 
+/* What no subtree below the root is larger than. */
+static inline int64_t largest_subtree(const struct problem *p)
+{
+    return p->size > 1 ? INT64_C(1) << (log2_ceiling(p->size) - 1) : 0;
+}
+
 /* The largest b with b * b <= a. */
 static inline int64_t integer_root(double a)
 {
