@@ -202,10 +202,10 @@ def test_threads_share_the_room_on_3_ranks(spec: str, openmpi: Mpi, tmp_path: Pa
     program = tmp_path / "crowd"
     source = ROOT / "tests" / "programs" / "crowd.c"
     run([openmpi.mpicc, "-pthread", "-o", program, source], check=True)
-    words = wrapped(openmpi, tmp_path, "--switch", spec, "--", program, "4", "30", "12")
+    words = wrapped(openmpi, tmp_path, "--switch", spec, "--", program, "4", "30", "60")
     ended = run_mpi(openmpi, 3, words, check=True, timeout=120)
     assert ended.stdout == "0 wrong\n"
-    table = mpiprof.open(tmp_path / "trace").instances
-    switched = table[table["algorithm"].astype(str).isin(["ring", "binomial"])]
-    if "=" in spec:
-        assert switched["communicator"].nunique() > 64
+    if "=" in spec:  # those that are used have got the room in the end
+        table = mpiprof.open(tmp_path / "trace").instances.sort_values("first_arrival_ns")
+        names = table.loc[table["operation"] == "allreduce", "algorithm"].astype(str)
+        assert (names.iloc[-400:] == "ring").mean() > 0.9

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import raw
-from conftest import ROOT, Mpi, run_mpi
+from conftest import ROOT, Mpi, run_mpi, table_rows
 from test_cost import compiled
 
 import mpiprof
@@ -162,5 +162,5 @@ def test_what_was_found_starts_the_next_run_on_4_ranks(openmpi: Mpi, tmp_path: P
     again = ["run", "-q", "-o", str(tmp_path / "again"), "--switch", str(tmp_path / "found.json")]
     argv = [str(openmpi.python), "-m", "mpiprof", *again, str(PROGRAMS / "auto.py"), "long", "5"]
     run_mpi(openmpi, 4, argv, cwd=tmp_path, check=True)
-    used = mpiprof.open(tmp_path / "again").instances["algorithm"].astype(str)
+    used = table_rows(mpiprof.open(tmp_path / "again").instances)["algorithm"].astype(str)
     assert set(used) == {"ring"}

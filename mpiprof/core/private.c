@@ -2,7 +2,7 @@
  *
  *      k's first switched call    members agree on k: facts, then whether there is room (room.c)
  *                                 made from our own parent, then agreed that all have it
- *      later calls                it is there, or is asked for again (4th, 16th, 64th, ... call)
+ *      later calls                it is there, or is asked for again (2nd, 4th, 8th, ... call)
  *
  * Made in a blocking collective of all its members, at a point that all compute alike; never at
  * creation, and never in a Wait or Test. It descends from a communicator of our own, so that an
@@ -234,7 +234,7 @@ static bool is_due(struct communicator *k)
 
     if (asked == 1)
         return true;
-    return k->why_not == REFUSED_FULL && is_power_of_two(asked) && log2_floor(asked) % 2 == 0;
+    return k->why_not == REFUSED_FULL && is_power_of_two(asked);
 }
 
 static void count(const struct communicator *k, int change)
@@ -256,10 +256,10 @@ bool private_ready(struct communicator *k, MPI_Comm comm)
 
     k->private_tried = true;
     k->private = MPI_COMM_NULL;
-    room_ask(k);
     count(k, -1);
     k->why_not = (uint8_t)try(k, comm);
     count(k, 1);
+    room_asked(k);
     if (first)
         k->private_ns = now_ns() - begin;
     return k->private != MPI_COMM_NULL;

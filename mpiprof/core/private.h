@@ -23,6 +23,6 @@ void room_facts(const struct communicator *k, int64_t *facts);
 bool room_make(const struct communicator *k, MPI_Comm comm, const int64_t *facts);
 void room_take(struct communicator *k);
 void room_use(struct communicator *k);
-void room_ask(struct communicator *k);
+void room_asked(struct communicator *k);
 void room_leave(struct communicator *k);
 void private_forget(struct communicator *k);

@@ -8,7 +8,7 @@
  *                     all of j's members are here, and none is in a call on j: all free j's
  *
  * A communicator that has asked once is not worth another's place; for one that asks again only
- * what was not used since it asked first gives way.
+ * what was not used since it asked last gives way.
  *
  * Threads: the table is under recorder.lock. A call on j (`room_enter` to `room_exit`) and a vote
  * for j exclude each other: who comes between a vote and its end waits for it. That end waits for
@@ -60,10 +60,9 @@ void room_use(struct communicator *k)
     k->used_turn = turn();
 }
 
-void room_ask(struct communicator *k)
+void room_asked(struct communicator *k)
 {
-    if (k->asked_turn == 0)
-        k->asked_turn = turn();
+    k->asked_turn = turn();
 }
 
 /* ---- the table */

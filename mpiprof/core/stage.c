@@ -482,9 +482,7 @@ static void stage_reduction(struct execution *e)
 
     e->to_device = v.to_device;
     e->joined = v.in_place && !v.kept;
-    e->buffers[OUT] = !v.gets       ? NULL
-                      : v.to_device ? typed_scratch(e, vector_got(e))
-                                    : v.out;
+    e->buffers[OUT] = !v.gets ? NULL : v.to_device ? typed_scratch(e, vector_got(e)) : v.out;
     e->buffers[IN] = e->joined                 ? e->buffers[OUT]
                      : v.from_device || v.kept ? typed_scratch(e, vector_given(e))
                                                : v.in;

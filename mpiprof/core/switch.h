@@ -111,7 +111,14 @@ void remarks_end(MPI_Comm comm);
 
 /* ---- private.c */
 
-enum refusal { REFUSED_NOT, REFUSED_FULL, REFUSED_DEVICE, REFUSED_MEMORY, REFUSED_BY_MPI, REFUSALS };
+enum refusal {
+    REFUSED_NOT,
+    REFUSED_FULL,
+    REFUSED_DEVICE,
+    REFUSED_MEMORY,
+    REFUSED_BY_MPI,
+    REFUSALS
+};
 bool private_ready(struct communicator *k, MPI_Comm comm);
 int private_refused(enum refusal why);
 int64_t private_least(const struct communicator *k, MPI_Comm comm, int64_t value);

@@ -1,7 +1,8 @@
 /* With `mpiexec --with-ft ulfm`: rank 0 revokes a communicator that the others wait on in a
  * reduction; all of them learn it, and go on with what MPIX_Comm_shrink makes of it. */
-#include <mpi-ext.h>
 #include <mpi.h>
+/* which this needs */
+#include <mpi-ext.h>
 #include <stdio.h>
 #include <unistd.h>
 
