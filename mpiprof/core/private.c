@@ -122,6 +122,27 @@ static bool members_of(const struct communicator *k, MPI_Comm comm, MPI_Group *m
     return known;
 }
 
+/* The same processes by their ranks in our parent: MPICH 4.0 crashes on groups that are not of the
+ * parent's own. `room` is for two numbers a member. */
+static bool members_within(MPI_Comm parent, int count, int *room, MPI_Group *members)
+{
+    MPI_Group all = MPI_GROUP_NULL, found = MPI_GROUP_NULL;
+    int *const there = room, *const here = room + count;
+
+    for (int i = 0; i < count; i++)
+        here[i] = i;
+    const bool known =
+        pmpi.Comm_group(parent, &all) == MPI_SUCCESS &&
+        pmpi.Group_translate_ranks(*members, count, here, all, there) == MPI_SUCCESS &&
+        pmpi.Group_incl(all, count, there, &found) == MPI_SUCCESS;
+
+    if (all != MPI_GROUP_NULL)
+        pmpi.Group_free(&all);
+    pmpi.Group_free(members);
+    *members = found;
+    return known;
+}
+
 /* Tells apart what threads make at once with members in common. */
 static int tag_of(const struct communicator *k)
 {
@@ -132,7 +153,7 @@ static int tag_of(const struct communicator *k)
     return (int)(k->identity % (uint64_t)*most);
 }
 
-static MPI_Comm make(const struct communicator *k, MPI_Comm comm)
+static MPI_Comm make(const struct communicator *k, MPI_Comm comm, int *room)
 {
     MPI_Comm made = MPI_COMM_NULL;
     MPI_Group members = MPI_GROUP_NULL;
@@ -140,7 +161,8 @@ static MPI_Comm make(const struct communicator *k, MPI_Comm comm)
 
     if (recorder.private == MPI_COMM_NULL)
         error = pmpi.Comm_split(comm, 0, k->rank, &made);
-    else if (members_of(k, comm, &members))
+    else if (members_of(k, comm, &members) &&
+             members_within(recorder.private, k->size + k->remote_size, room, &members))
         error = pmpi.Comm_create_group(recorder.private, members, tag_of(k), &made);
     else
         return MPI_COMM_NULL;
@@ -177,10 +199,10 @@ static void nodes_forget(struct communicator *k)
     k->nodes = NULL;
 }
 
-/* Makes it, and agrees that all members have. `found` is for find_nodes. */
-static bool make_agreed(struct communicator *k, MPI_Comm comm, uint64_t *found)
+/* Makes it, and agrees that all members have. `room` is for two numbers a member. */
+static bool make_agreed(struct communicator *k, MPI_Comm comm, uint64_t *room)
 {
-    MPI_Comm made = make(k, comm);
+    MPI_Comm made = make(k, comm, (int *)room);
     int64_t missing = made == MPI_COMM_NULL;
     const int64_t begin = now_ns();
 
@@ -192,12 +214,12 @@ static bool make_agreed(struct communicator *k, MPI_Comm comm, uint64_t *found)
     k->message_ns = 1 + (now_ns() - begin) / (1 + log2_ceiling(k->size + k->remote_size));
     k->private = made;
     if (!k->inter)
-        find_nodes(k, found, k->nodes);
+        find_nodes(k, room, k->nodes);
     room_take(k);
     return true;
 }
 
-static enum refusal agree_and_make(struct communicator *k, MPI_Comm comm, uint64_t *found)
+static enum refusal agree_and_make(struct communicator *k, MPI_Comm comm, uint64_t *room)
 {
     int64_t facts[FACTS] = {0};
 
@@ -209,19 +231,19 @@ static enum refusal agree_and_make(struct communicator *k, MPI_Comm comm, uint64
         return REFUSED_DEVICE;
     if (facts[FACT_FULL] != 0 && !room_make(k, comm, facts))
         return REFUSED_FULL;
-    return make_agreed(k, comm, found) ? REFUSED_NOT : REFUSED_BY_MPI;
+    return make_agreed(k, comm, room) ? REFUSED_NOT : REFUSED_BY_MPI;
 }
 
 /* How it went; REFUSED_NOT: it is there. What is needed afterwards is had before members agree:
  * who lacks it is short of memory, and says so. */
 static enum refusal try(struct communicator *k, MPI_Comm comm)
 {
-    uint64_t *const found = k->inter ? NULL : memory_get(2 * sizeof *found * (size_t)k->size);
+    uint64_t *const room = memory_get(2 * sizeof *room * (size_t)(k->size + k->remote_size));
 
     k->nodes = k->inter ? NULL : memory_get(sizeof *k->nodes * (size_t)k->size);
-    const enum refusal why = agree_and_make(k, comm, found);
+    const enum refusal why = agree_and_make(k, comm, room);
 
-    memory_free(found);
+    memory_free(room);
     if (why != REFUSED_NOT)
         nodes_forget(k);
     return why;
