@@ -83,3 +83,18 @@ def test_stacks_of_one_thread(switch: str, mpi: Mpi, tmp_path: Path) -> None:
     yields = sum(int(line.split()[3]) for line in said)
     assert yields > 0
     assert found == {("allreduce", 2): 4 * 30, ("barrier", 1): yields, ("finalize", 2): 1}
+
+
+def test_a_communicator_that_one_rank_alone_is_refused(openmpi: Mpi, tmp_path: Path) -> None:
+    """3 ranks; the program checks its sums. MPICH refuses within the call, and hangs bare."""
+    program = tmp_path / "refused"
+    run([openmpi.mpicc, "-g", "-O1", "-o", program, PROGRAMS / "refused_creation.c"], check=True)
+    recorder = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
+    words = [*recorder, "--switch", "random:7", "--", program]
+    assert run_mpi(openmpi, 3, words, check=True, cwd=tmp_path).stdout == "ok\n"
+    instances = mpiprof.open(tmp_path / "trace").instances
+    calls = instances[
+        (instances["size"] == 3) & instances["operation"].isin(["allreduce", "bcast"])
+    ]
+    assert len(calls) == 2 * TURNS
+    assert calls["complete"].all()

@@ -52,8 +52,10 @@ struct communicator *comm_find(MPI_Comm comm)
     return map_get(&by_handle, handle_key(comm));
 }
 
-/* Errors of a local argument check: the call has taken part in nothing. */
-bool error_is_local(int error)
+/* Errors of a local argument check: the call has taken part in nothing. In making a communicator
+ * Open MPI says MPI_ERR_OTHER of a dimension below 0; where a library says it because there is no
+ * room for one more, all members hear it, and all take the call back alike. */
+bool error_is_local(int error, bool makes)
 {
     static const int classes[] = {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE,
                                   MPI_ERR_TAG,    MPI_ERR_COMM,  MPI_ERR_RANK,
@@ -66,7 +68,7 @@ bool error_is_local(int error)
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (class == classes[i])
             return true;
-    return false;
+    return makes && class == MPI_ERR_OTHER;
 }
 
 /* ---- members */
@@ -525,7 +527,7 @@ bool comm_made(struct creation *c, int error)
     if (error == MPI_SUCCESS) /* or what is said of it when a handler was asked */
         return !c->failed;
     c->failed = true;
-    if (c->counted && error_is_local(error) && c->parent->next == c->sequence + 1) {
+    if (c->counted && error_is_local(error, true) && c->parent->next == c->sequence + 1) {
         c->parent->next = c->sequence;
         c->parent->history >>= 8;
         c->counted = false;

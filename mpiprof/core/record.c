@@ -414,8 +414,11 @@ bool call_end(struct call *c, int error)
     if (c->site != NULL || c->key != NULL || c->watched)
         c->exit_ns = now_ns();
     if (error != MPI_SUCCESS) {
+        /* Windows and files have no communicator's handle. */
+        const bool makes = c->operation >= OP_COLLECTIVES && c->handle != MPI_COMM_NULL;
+
         /* On an algorithm of ours it has taken part, whatever came of it. */
-        c->refused = c->comm != NULL && c->algorithm == NULL && error_is_local(error);
+        c->refused = c->comm != NULL && c->algorithm == NULL && error_is_local(error, makes);
         if (c->comm != NULL && !c->refused)
             c->comm->failed = true;
         if (c->refused) {

@@ -199,7 +199,7 @@ void comm_register(struct creation *c, MPI_Comm made);
 void comm_freeing(struct freeing *f, MPI_Comm comm);
 void comm_freed(struct freeing *f, int error);
 void comm_named(MPI_Comm comm, int error);
-bool error_is_local(int error);
+bool error_is_local(int error, bool makes);
 int comm_living(void);
 
 #if defined(MPIPROF_ABI_openmpi) /* a Fortran handle is an index */
