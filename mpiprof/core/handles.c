@@ -16,10 +16,25 @@ enum { MOST_HANDLES = 1 << 14 }; /* some 200 bytes each, and a kilobyte in the t
 static struct map windows, files;
 static atomic_uint made;
 
-/* Where the windows and files of a communicator are made. */
+static bool is_room_for_one(void)
+{
+    static atomic_bool said;
+
+    if (atomic_fetch_add(&made, 1) < MOST_HANDLES)
+        return true;
+    atomic_fetch_sub(&made, 1);
+    if (!atomic_exchange(&said, true))
+        file_note("more than %d windows, files and communicators that have them: calls on later "
+                  "ones are not recorded",
+                  MOST_HANDLES);
+    return false;
+}
+
+/* Where the windows and files of a communicator are made; NULL: there are too many. An entry that
+ * is used again for another communicator needs a new one. */
 static struct communicator *maker_of(struct communicator *comm)
 {
-    if (comm->handles == NULL)
+    if (comm->handles == NULL && is_room_for_one())
         comm->handles = comm_derive(comm, "maker", 0);
     return comm->handles;
 }
@@ -38,16 +53,8 @@ void handle_making(struct creation *c, MPI_Comm comm)
 
 static void handle_register(const struct creation *c, struct map *table, uint64_t key)
 {
-    static atomic_bool said;
-
-    if (!c->counted)
+    if (!c->counted || !is_room_for_one())
         return;
-    if (atomic_fetch_add(&made, 1) >= MOST_HANDLES) {
-        if (!atomic_exchange(&said, true))
-            file_note("more than %d windows and files: calls on later ones are not recorded",
-                      MOST_HANDLES);
-        return;
-    }
     struct communicator *const entry = comm_derive(c->parent, c->how, c->sequence);
 
     recorder_lock();
