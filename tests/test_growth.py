@@ -146,7 +146,10 @@ def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes]
     options += ["-fsanitize=undefined", "-fno-sanitize-recover"]
     source = ROOT / "tests" / "programs" / "sums.c"
-    run(["cc", *options, "-o", folder / "sums", source, core / "arrival.c"], check=True)
+    run(
+        ["cc", *options, "-o", folder / "sums", source, core / "arrival.c", core / "memory.c"],
+        check=True,
+    )
     return folder / "sums"
 
 

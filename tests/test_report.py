@@ -20,7 +20,7 @@ from mpiprof.reports.table import Column, render
 MS = 1_000_000
 SCHEMA = (
     "version trace program mpi ranks nodes duration_ns collective_ns wait_ns clock_error_ns "
-    "dropped complete callsites findings notes spawned selection times"
+    "dropped complete callsites summed_up findings notes spawned selection times"
 )
 CALLSITE = (
     "operation sites instances complete_instances size bytes bytes_min bytes_max mean_elapsed_ns "

@@ -64,13 +64,12 @@ def test_rank_0_is_later_than_the_others_wait(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_communicators_without_end_use_bounded_memory(mpich: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: 131072 of 140000 communicators have entries, and what is lost is said."""
+    """On 1 rank: 140000 communicators, one after the other, share entries, and no call is lost."""
     program = compiled(mpich, "remade", tmp_path)
     words = [word for word in words_for(mpich, tmp_path / "trace") if word != "-q"]
     ended = run_mpi(mpich, 1, [*words, program, "140000"], check=True)
-    assert ended.stderr.count("more than 131072 communicators") == 1
-    assert "rank 0: 89 calls are missing" in ended.stderr
-    assert len(raw.read(tmp_path / "trace").of(0)) == 1400 - 89
+    assert "more than" not in ended.stderr and "missing" not in ended.stderr
+    assert len(raw.read(tmp_path / "trace").of(0)) == 1400
 
 
 def test_no_address_is_the_librarys_error(mpich: Mpi, tmp_path: Path) -> None:

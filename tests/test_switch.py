@@ -83,7 +83,8 @@ def switched(
 
 def ran(trace: mpiprof.Trace, line: int = 0) -> list[str]:
     """Return what the instances of a line ran on, in their order; without one: all."""
-    found = trace.instances.sort_values(["communicator", "sequence"], kind="stable")
+    found = table_rows(trace.instances)
+    found = found.sort_values(["communicator", "sequence"], kind="stable")
     place = f":{line} " if line else ""
     at = found["sites"].astype(str).str.contains(place, regex=False)
     return [str(name) for name in found.loc[at, "algorithm"]]

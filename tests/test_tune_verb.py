@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import tune_traces
-from conftest import Mpi, run, run_mpi
+from conftest import Mpi, run, run_mpi, table_rows
 from tune_traces import HOP, LATE_NS, MILLION, RANKS
 
 import mpiprof
@@ -136,7 +136,7 @@ def test_its_plan_runs(openmpi: Mpi, trace: Path, tmp_path: Path) -> None:
     (line,) = [text for text in done.stderr.splitlines() if "measured under" in text]
     assert f"{path}, entry 1: measured under Synthetic MPI" in line
     block = plan[0]["parameters"]["block_size"]
-    found = mpiprof.open(tmp_path / "new").instances
+    found = table_rows(mpiprof.open(tmp_path / "new").instances)
     assert set(found["algorithm"]) == {f"pipelined_ring:block_size={block}"}
     assert len(found) == 3
 

@@ -3,26 +3,27 @@
  *
  *   the recorder itself    all of its sources, its compiler and flags: one number, made when it is
  *                          built (fingerprint.cmake); which entry points are wrapped
- *   what it was asked      all that the launcher has said, but for the names below
+ *   what it was asked      the variables that decide
  *   the MPI library        its version, and whether it has all that switching needs
  *   memory                 whether there is a reserve (memory.c)
  *
- * A variable that is not named here counts, so that a new option is agreed upon unless somebody
- * shows that it decides nothing. What is measured is agreed where it is used (private.c).
+ * Each variable that the recorder reads is in one of the two lists (a test compares them with the
+ * sources). What is measured is agreed where it is used (private.c).
  */
-#include <string.h>
-#include <unistd.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "fingerprint.h"
 #include "memory.h"
 #include "recorder.h"
 
-/* Where and how calls are recorded; who started the program, by which words, and beside whom. */
-static const char *const harmless[] = {
-    "ALIKE",   "ALONE",     "BASE", "COMMAND",          "INVOCATION",    "LIBRARY", "LIMIT",
-    "MACHINE", "MARKS",     "NODE", "NODE_FILES_ABOVE", "PARTS",         "PROGRAM", "PYTHON_SITES",
-    "QUIET",   "RANK",      "RUNS", "SAMPLE",           "SKIP_PACKAGES", "STACK",   "TOGETHER",
-    "TRACE",   "UNRECORDED"};
+/* Not compared, as they say where and how calls are recorded, who started the program, by which
+ * words and beside whom: ALIKE ALONE BASE COMMAND INVOCATION JOB LIBRARY LIMIT MACHINE MARKS NODE
+ * NODE_FILES_ABOVE PARTS PROGRAM PYTHON_SITES QUIET RANK RUNS SAMPLE SKIP_PACKAGES STACK TOGETHER
+ * TRACE UNRECORDED */
+static const char *const deciding[] = {"AUTO",         "EXPLAIN",      "PARTIAL", "PLAN_OUT",
+                                       "RECORD",       "REPRODUCIBLE", "SCRATCH", "SWITCH",
+                                       "SWITCH_MODEL", "VERSION"};
 
 static uint64_t hash_text(const char *s)
 {
@@ -33,30 +34,19 @@ static uint64_t hash_text(const char *s)
     return h;
 }
 
-static bool decides(const char *variable)
-{
-    static const char prefix[] = "MPIPROF_";
-    const size_t skip = sizeof prefix - 1;
-
-    if (strncmp(variable, prefix, skip) != 0)
-        return false;
-    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
-        const size_t length = strlen(harmless[i]);
-
-        if (strncmp(variable + skip, harmless[i], length) == 0 && variable[skip + length] == '=')
-            return false;
-    }
-    return true;
-}
-
 int64_t fingerprint(void)
 {
     const uint64_t h =
         hash_mix(hash_mix(BUILD, hash_text(wrapped_level)), hash_text(meta_library()));
     uint64_t asked = pmpi.can_switch + 2u * memory_had();
 
-    for (char **variable = environ; *variable != NULL; variable++)
-        if (decides(*variable))
-            asked += hash_text(*variable); /* in whatever order they stand */
+    for (size_t i = 0; i < sizeof deciding / sizeof *deciding; i++) {
+        char name[40];
+
+        snprintf(name, sizeof name, "MPIPROF_%s", deciding[i]);
+        const char *const value = getenv(name);
+
+        asked = hash_mix(asked, value != NULL ? 1 + hash_text(value) : 0);
+    }
     return (int64_t)hash_mix(h, asked);
 }

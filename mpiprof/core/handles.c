@@ -39,6 +39,15 @@ static struct communicator *maker_of(struct communicator *comm)
     return comm->handles;
 }
 
+/* An entry with rows of its own for one of many communicators that are alike; NULL: there are too
+ * many. */
+struct communicator *handle_own(struct communicator *comm)
+{
+    if (comm->own == NULL && is_room_for_one())
+        comm->own = comm_derive(comm, "alike", 0);
+    return comm->own;
+}
+
 void handle_making(struct creation *c, MPI_Comm comm)
 {
     struct communicator *const own =

@@ -260,28 +260,37 @@ static bool is_summed(void)
            atomic_load_explicit(&recorder.limited, memory_order_relaxed);
 }
 
+/* Whose rows a call's record refers to. The starts of a persistent operation have a number of their
+ * own, where that of one of many alike would stand. NULL: there are too many. */
+static const struct communicator *rows_of(const struct call *c)
+{
+    if (c->comm->kin == 0 || operation_form(c->operation) != 2 || is_summed())
+        return c->comm;
+    return handle_own(c->comm);
+}
+
 static void call_open(struct call *c)
 {
     struct thread *const t = &self;
 
-    if (c->family == NULL)
-        c->family = family_find(c->operation, c->comm, c->site);
+    if (c->family == NULL) {
+        const struct communicator *const rows = rows_of(c);
+
+        c->family = rows != NULL ? family_find(c->operation, rows, c->site) : NULL;
+    }
     if (c->family == NULL) {
         drop(t);
         return;
     }
     if (is_summed())
         return;
+    c->kin = c->family->comm->kin;
     c->wide = c->family->count >= 63;
-    if (c->comm->kin > 0 && operation_form(c->operation) == 2) {
-        drop(t); /* its starts have a number of their own, where that of the kin would stand */
-        return;
-    }
-    c->record = record_new(t, (c->wide ? 2u : 0u) + (c->comm->kin > 0 ? 1u : 0u));
+    c->record = record_new(t, (c->wide ? 2u : 0u) + (c->kin > 0 ? 1u : 0u));
     if (c->record == NULL)
         return;
-    if (c->comm->kin > 0)
-        extend(c->record - (c->wide ? 3 : 1), EXT_START, c->comm->kin);
+    if (c->kin > 0)
+        extend(c->record - (c->wide ? 3 : 1), EXT_START, c->kin);
     c->record->sequence = c->sequence;
     c->record->shape = c->shape = c->family->base.id;
     c->record->exit_ns = 0;
@@ -396,7 +405,7 @@ static void call_retract(struct call *c)
     }
     if (c->record != NULL) {
         c->record->kind = KIND_empty;
-        if (c->comm->kin > 0)
+        if (c->kin > 0)
             c->record[c->wide ? -3 : -1].kind = KIND_empty;
         /* What a wide one had is in an extension, which now extends the next record. */
         if (c->record->outside_ns < UINT32_MAX)

@@ -146,6 +146,7 @@ struct scratch { /* scratch.c: alike on all members but for the address */
 struct communicator {
     uint64_t identity;
     struct communicator *handles; /* handles.c: where its windows and files are made */
+    struct communicator *own;     /* of one of many alike: for its persistent operations */
     uint64_t history; /* the last operations that MPI orders here, a byte each: 1 + operation */
     uint32_t id, next;
     int rank, size, remote_size; /* of the own and the remote group */
@@ -243,6 +244,7 @@ static inline MPI_File file_f2c(MPI_Fint f)
 /* ---- handles.c: windows and files, whose calls are counted as a communicator's are */
 
 struct communicator *comm_derive(const struct communicator *like, const char *how, uint32_t number);
+struct communicator *handle_own(struct communicator *comm);
 void handle_making(struct creation *c, MPI_Comm comm);
 void window_register(const struct creation *c, MPI_Win made);
 struct communicator *window_find(MPI_Win window);
@@ -338,6 +340,7 @@ struct call {
     int64_t begin_ns, enter_ns, exit_ns;
     bool counted, wide;
     bool refused;    /* by the library's check of its arguments: it has taken part in nothing */
+    uint32_t kin;    /* in an extension: which of many communicators alike; 0: none */
     bool settled;    /* an error handler has been asked: what follows from the error is done */
     bool running;    /* an algorithm of ours */
     struct key *key; /* auto.c: its statistics are wanted */

@@ -37,8 +37,8 @@ void request_add(const struct call *c, MPI_Request handle)
     r->identity = c->comm->identity;
     r->sequence = c->sequence;
     r->shape = c->shape;
-    r->persistent = c->operation % 3 == 2;
-    r->starts = c->comm->kin;
+    r->persistent = operation_form(c->operation) == 2;
+    r->starts = c->kin;
     r->active = !r->persistent;
     recorder_lock();
     struct request *last = map_get(&by_handle, r->handle);
