@@ -90,7 +90,7 @@ def test_a_communicator_that_one_rank_alone_is_refused(openmpi: Mpi, tmp_path: P
     program = tmp_path / "refused"
     run([openmpi.mpicc, "-g", "-O1", "-o", program, PROGRAMS / "refused_creation.c"], check=True)
     recorder = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
-    words = [*recorder, "--switch", "random:7", "--", program]
+    words = [*recorder, "--switch", "random:7", "--", str(program)]
     assert run_mpi(openmpi, 3, words, check=True, cwd=tmp_path).stdout == "ok\n"
     instances = mpiprof.open(tmp_path / "trace").instances
     calls = instances[
