@@ -21,11 +21,17 @@ def wrapped(mpi: Mpi, folder: Path, *options: str) -> list[str]:
     return [str(mpi.python), "-m", "mpiprof", "run", *options, "-o", str(folder), "--"]
 
 
+def answers(stdout: str) -> list[str]:
+    """Return what the children said; MPICH's UCX may complain there of a segment just removed."""
+    return [line for line in stdout.splitlines() if " UCX  ERROR " not in line]
+
+
 def test_it_is_said_that_children_are_not_recorded_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
     own = program(mpi, tmp_path)
     bare = run_mpi(mpi, 2, [own, own], check=True, cwd=tmp_path)
     done = run_mpi(mpi, 2, [*wrapped(mpi, tmp_path / "parent"), own, own], cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, bare.stdout) == (0, "child got 4711\n" * 2)
+    assert done.returncode == 0
+    assert answers(done.stdout) == answers(bare.stdout) == ["child got 4711"] * 2
     assert done.stderr.count(TOLD) == 1
     words = [str(mpi.python), "-m", "mpiprof", "report", str(tmp_path / "parent")]
     shown = " ".join(run(words, check=True).stdout.split())
@@ -36,7 +42,7 @@ def test_spawned_through_mpiprof_they_have_a_trace_on_2_ranks(mpi: Mpi, tmp_path
     own, parent, child = program(mpi, tmp_path), tmp_path / "parent", tmp_path / "child"
     words = [*wrapped(mpi, parent), own, *wrapped(mpi, child, "-q"), own]
     done = run_mpi(mpi, 2, words, check=True, cwd=tmp_path)
-    assert done.stdout == "child got 4711\n" * 2 and TOLD not in done.stderr
+    assert answers(done.stdout) == ["child got 4711"] * 2 and TOLD not in done.stderr
     # Another job in the same folder has nothing to do with either.
     lone = [*wrapped(mpi, tmp_path / "lone", "-q"), own, own]
     run_mpi(mpi, 1, lone, check=True, cwd=tmp_path)
