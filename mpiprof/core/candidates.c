@@ -42,10 +42,7 @@ bool candidate_fits(const struct algorithm *a, const struct execution *e)
 const char *label_intern(const char *text)
 {
     static struct map labels; /* under recorder.lock */
-    uint64_t h = 3;
-
-    for (const char *s = text; *s != '\0'; s++)
-        h = hash_mix(h, (uint64_t)(unsigned char)*s);
+    const uint64_t h = hash_text(3, text, -1);
     const char *found = map_get(&labels, h);
 
     if (found != NULL)

@@ -69,11 +69,7 @@ const char *clock_node(void)
 
 uint64_t clock_node_hash(void)
 {
-    uint64_t h = 1;
-
-    for (const char *s = clock_node(); *s != '\0'; s++)
-        h = hash_mix(h, (uint64_t)(unsigned char)*s);
-    return h;
+    return hash_text(1, clock_node(), -1);
 }
 
 /* Whether all ranks have memory for the clocks of all; called by all of them. */

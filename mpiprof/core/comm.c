@@ -40,13 +40,6 @@ static void handle_names(MPI_Comm comm, struct communicator *c)
     atomic_fetch_add(&recorder.generation, 1);
 }
 
-static uint64_t hash_text(uint64_t h, const char *text, int length)
-{
-    for (int i = 0; length < 0 ? text[i] != '\0' : i < length; i++)
-        h = hash_mix(h, (uint64_t)(unsigned char)text[i]);
-    return h;
-}
-
 struct communicator *comm_find(MPI_Comm comm)
 {
     return map_get(&by_handle, handle_key(comm));

@@ -25,19 +25,10 @@ static const char *const deciding[] = {"AUTO",         "EXPLAIN",      "PARTIAL"
                                        "RECORD",       "REPRODUCIBLE", "SCRATCH", "SWITCH",
                                        "SWITCH_MODEL", "VERSION"};
 
-static uint64_t hash_text(const char *s)
-{
-    uint64_t h = 1;
-
-    for (; *s != '\0'; s++)
-        h = hash_mix(h, (uint64_t)(unsigned char)*s);
-    return h;
-}
-
 int64_t fingerprint(void)
 {
-    const uint64_t h =
-        hash_mix(hash_mix(BUILD, hash_text(wrapped_level)), hash_text(meta_library()));
+    const uint64_t h = hash_mix(hash_mix(BUILD, hash_text(1, wrapped_level, -1)),
+                                hash_text(1, meta_library(), -1));
     uint64_t asked = pmpi.can_switch + 2u * memory_had();
 
     for (size_t i = 0; i < sizeof deciding / sizeof *deciding; i++) {
@@ -46,7 +37,7 @@ int64_t fingerprint(void)
         snprintf(name, sizeof name, "MPIPROF_%s", deciding[i]);
         const char *const value = getenv(name);
 
-        asked = hash_mix(asked, value != NULL ? 1 + hash_text(value) : 0);
+        asked = hash_mix(asked, value != NULL ? 1 + hash_text(1, value, -1) : 0);
     }
     return (int64_t)hash_mix(h, asked);
 }

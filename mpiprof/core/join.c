@@ -207,11 +207,7 @@ static bool lead(struct meeting *m, MPI_Comm comm, int size, bool several, struc
 /* A number that all processes of a partial job agree on without a message: from the folder. */
 static uint64_t job_of_folder(const char *folder)
 {
-    uint64_t h = 7;
-
-    for (; *folder != '\0'; folder++)
-        h = hash_mix(h, (uint64_t)(unsigned char)*folder);
-    return h;
+    return hash_text(7, folder, -1);
 }
 
 static void follow(struct meeting *m, MPI_Comm comm, int rank, struct verdict *v)

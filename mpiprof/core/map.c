@@ -27,6 +27,13 @@ uint64_t hash_mix(uint64_t a, uint64_t b)
     return x ^ x >> 31;
 }
 
+uint64_t hash_text(uint64_t h, const char *text, int length)
+{
+    for (int i = 0; length < 0 ? text[i] != '\0' : i < length; i++)
+        h = hash_mix(h, (uint64_t)(unsigned char)text[i]);
+    return h;
+}
+
 static struct map_slot *slot_for(struct map_table *t, uint64_t key)
 {
     size_t i = (size_t)hash_mix(key, 1) & t->mask;

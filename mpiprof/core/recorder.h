@@ -89,6 +89,7 @@ struct map {
     struct map_table *_Atomic table;
 };
 uint64_t hash_mix(uint64_t a, uint64_t b);
+uint64_t hash_text(uint64_t h, const char *text, int length); /* < 0: to its end */
 void *map_get(const struct map *m, uint64_t key);
 bool map_put(struct map *m, uint64_t key, void *value); /* under recorder.lock; NULL removes */
 
