@@ -138,9 +138,17 @@ def run(
         end(process)
         out, err = process.communicate()
         pytest.fail(f"{argv} did not end within {timeout} s\n{out[-3000:]}\n{err[-3000:]}")
-    if check and process.returncode:
-        pytest.fail(f"{argv} ended with {process.returncode}\n{out[-3000:]}\n{err[-3000:]}")
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    ended = subprocess.CompletedProcess(argv, process.returncode, out, err)
+    if check:
+        checked(ended)
+    return ended
+
+
+def checked(ended: subprocess.CompletedProcess[str]) -> None:
+    """Fail with what a command printed, unless it ended with 0."""
+    if ended.returncode:
+        said = f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
+        pytest.fail(f"{ended.args} ended with {ended.returncode}\n{said}")
 
 
 def descendants(pid: int) -> list[int]:
@@ -174,7 +182,12 @@ def table_rows(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def run_mpi(
-    mpi: Mpi, n: int, argv: Sequence[str | os.PathLike[str]], **options: Any
+    mpi: Mpi,
+    n: int,
+    argv: Sequence[str | os.PathLike[str]],
+    *,
+    check: bool = False,
+    **options: Any,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program on n ranks; the options are those of `run`.
 
@@ -185,6 +198,8 @@ def run_mpi(
     if ended.returncode and NO_LISTENER in ended.stderr:
         warnings.warn(f"{argv} again: {ended.stdout[-2000:]}{ended.stderr[-2000:]}", stacklevel=2)
         ended = run([*mpi.mpiexec(n), *argv], **options)
+    if check:
+        checked(ended)
     return ended
 
 

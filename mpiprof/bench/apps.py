@@ -22,6 +22,7 @@ import numpy as np
 import mpiprof
 from mpiprof import launch
 from mpiprof.analysis.callsites import averages, routines
+from mpiprof.analysis.operations import GATHERINGS
 from mpiprof.bench.case import AUTO
 from mpiprof.bench.options import Options
 from mpiprof.bench.running import publish
@@ -156,8 +157,12 @@ def one_run(start: Start, argv: Sequence[str], switch: str | None) -> Run:
 
 
 def measured(trace: Trace) -> Run:
-    """Return what a trace tells: of all collectives, of each major routine, of the whole run."""
+    """Return what a trace tells: of all collectives, of each major routine, of the whole run.
+
+    No algorithm changes what MPI_Finalize or making a communicator costs, so these are left out.
+    """
     table = trace.callsites
+    table = table[~table["operation"].isin(GATHERINGS)]
     overall = averages(table)
     seconds = {
         WHOLE: trace.duration_ns / 1e9,
