@@ -20,10 +20,10 @@ import pandas as pd
 from mpiprof.analysis.frames import communicator_names
 from mpiprof.errors import MpiprofError, TraceError
 from mpiprof.reports.units import ranks
+from mpiprof.store import cache, derived
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Bool, Int
 
-from . import cache, derived
 from .state import State, parse_ranks
 
 MOST_RANKS = 1 << 16  # that are shown one by one

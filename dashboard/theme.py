@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from mpiprof.reports.colours import CYCLE, GREEN, GREY
+from mpiprof.reports.colours import CYCLE, GREEN, GREY, WAITING, WORK, operation_colour
 
 OUTSIDE = "#9AA5B1"
 BALANCED = GREEN
@@ -20,6 +21,23 @@ def algorithm_colour(algorithm: str) -> str:
     if algorithm == "native":
         return GREY
     return CYCLE[zlib.crc32(algorithm.split(":")[0].encode()) % (len(CYCLE) - 1)]
+
+
+def state_colours(kind: str, names: Sequence[str]) -> list[str]:
+    """Return a colour for each state of a timeline coloured by operation, algorithm or waiting."""
+    if kind == "waiting":
+        return [WAITING, WORK]
+    paint = algorithm_colour if kind == "algorithm" else operation_colour
+    return apart([paint(name) for name in names])
+
+
+def apart(wanted: Sequence[str]) -> list[str]:
+    """Return colours with those that occur again replaced by free ones, as far as there are."""
+    free = [c for c in CYCLE if c not in wanted]
+    found: list[str] = []
+    for colour in wanted:
+        found.append(free.pop(0) if colour in found and free else colour)
+    return found
 
 
 def template(*, dark: bool) -> go.layout.Template:

@@ -20,14 +20,17 @@ import numpy as np
 from flask import Response, request
 
 from mpiprof.errors import MpiprofError
+from mpiprof.store import cache, derived
+from mpiprof.timeline import find as timeline_find
+from mpiprof.timeline.build import open_or_build
+from mpiprof.timeline.events import Progress
+from mpiprof.timeline.rows import COLOURS, SORTS
+from mpiprof.timeline.window import MOST_PIXELS, Need, Request, Shown, Timeline
 from mpiprof.trace.types import Array
 
-from . import cache, derived, timeline_find, timeline_model
+from . import messages, theme
 from . import state as states
 from .data import Context, Data
-from .timeline import COLOURS, MOST_PIXELS, SORTS, Need, Request, Shown, Timeline
-from .timeline_build import open_or_build
-from .timeline_events import Progress
 
 ROUTE = "/timeline-data"
 PATIENCE_S = 0.4  # what is ready within it is not worth a word about its making
@@ -183,6 +186,11 @@ def _answer(store: Store, data: Data, state: states.State, what: str) -> Respons
         shown = store.shown(data, timeline, wanted)
         head, arrays = getattr(timeline, what)(wanted, shown)
         head |= {"length": timeline.length_ns, "growing": not data.ended}
+        colours = theme.state_colours(wanted.colour, head["states"])
+        head["states"] = [
+            {"name": name, "colour": colour}
+            for name, colour in zip(head["states"], colours, strict=True)
+        ]
         if what == "overview":
             head["searched"] = timeline_find.label_of(timeline, wanted.find)
         return _packed(head, arrays)
@@ -193,8 +201,8 @@ def _answer(store: Store, data: Data, state: states.State, what: str) -> Respons
         return _json({"none": True})
     if what == "messages":
         try:
-            return _json(timeline_model.messages(timeline, number))
-        except timeline_model.NotModelledError as reason:
+            return _json(messages.messages(timeline, number))
+        except messages.NotModelledError as reason:
             return _json({"number": number, "reason": str(reason)})
     return _json(timeline_find.described(timeline, number))
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from mpiprof.dashboard import cache, derived, timeline_build, values
 from synthetic import RECORD_TYPE, Synthetic, chunks, head_chunk
 
 from mpiprof.analysis import DERIVED
+from mpiprof.store import cache, derived, values
+from mpiprof.timeline import build
 from mpiprof.trace import Trace
 
 # Of one call site, or of two.
@@ -128,7 +129,7 @@ def entries(folder: Path) -> list[Path]:
 def segments(folder: Path) -> Any:
     """Return all segments and their ranks, from the cache where it is good."""
     trace = Trace(folder, DERIVED)
-    events = timeline_build.open_or_build(trace, cache.key_of(trace))
+    events = build.open_or_build(trace, cache.key_of(trace))
     found, ranks = events.window(events.begin_ns, events.end_ns + 1)
     return found.tolist(), ranks.tolist()
 
@@ -170,7 +171,7 @@ def test_flips_in_arrays_are_noticed(folder: Path) -> None:
 def test_segments_that_cannot_be_are_refused(folder: Path) -> None:
     segments(folder)
     trace = Trace(folder, DERIVED)
-    events = timeline_build.open_or_build(trace, cache.key_of(trace))
+    events = build.open_or_build(trace, cache.key_of(trace))
     (path,) = (folder / "cache").glob("timeline-*")
     content = bytearray(path.read_bytes())
     content[28:32] = b"\x7f\xff\xff\x7f"  # the shape of the first segment

@@ -9,19 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from mpiprof.dashboard import (
-    cache,
-    timeline,
-    timeline_build,
-    timeline_events,
-    timeline_find,
-    timeline_tiles,
-    timeline_view,
-)
-from mpiprof.dashboard.timeline import Need, Request, Timeline
 from synthetic import Synthetic
 
 import mpiprof
+from mpiprof.store import cache
+from mpiprof.timeline import build as timeline_build
+from mpiprof.timeline import events as timeline_events
+from mpiprof.timeline import find as timeline_find
+from mpiprof.timeline import rows as timeline_rows
+from mpiprof.timeline import tiles as timeline_tiles
+from mpiprof.timeline import window as timeline
+from mpiprof.timeline.window import Need, Request, Timeline
 
 RANKS = 6
 
@@ -181,7 +179,7 @@ def test_sums_are_those_of_the_events(
     level, columns = head["level"], head["columns"]
     assert 0.7 <= (wanted.end - wanted.begin) / pixels / (1 << level) <= 1.42 or level == 0
     expected = brute(found, wanted, level, head["first"], columns)
-    names = [s["name"] for s in head["states"]]
+    names = head["states"]
     for name, legend in zip(names, head["legend"], strict=True):
         of = [v for (_, _, n), v in expected.items() if n == name]
         assert legend["count"] == sum(v[0] for v in of)
@@ -215,7 +213,7 @@ def test_waiting_as_colour_splits_all_time(found: Timeline) -> None:
 
 
 def test_states_that_are_off_are_not_drawn_but_counted(found: Timeline) -> None:
-    names = [s["name"] for s in answer(found, request(found))[0]["states"]]
+    names = answer(found, request(found))[0]["states"]
     head, arrays = answer(found, request(found, off=frozenset(["allreduce", "barrier"])))
     drawn = {names[i] for i in np.unique(arrays["state"]).tolist() if i != timeline.NOTHING}
     assert drawn == {"bcast", "iallreduce"}
@@ -247,14 +245,14 @@ def test_few_events_come_one_by_one(tmp_path: Path) -> None:
 
 
 def test_ranks_beyond_a_screen_are_grouped(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(timeline_view, "ROWS", 2)
+    monkeypatch.setattr(timeline_rows, "ROWS", 2)
     monkeypatch.setattr(timeline, "MOST_EVENTS", 10**6)
     found = opened(made(tmp_path / "trace"))
     head, arrays = answer(found, request(found, pixels=50))
     shown = found.shown(request(found))
     assert not isinstance(shown, Need)
     assert [r.tolist() for r in shown.rows.ranks] == [[0, 1, 2, 3], [4, 5]]
-    assert [timeline_view.label(r) for r in shown.rows.ranks] == ["0–3", "4–5"]
+    assert [timeline_rows.label(r) for r in shown.rows.ranks] == ["0–3", "4–5"]
     expected = brute(found, request(found), head["level"], head["first"], head["columns"])
     share = arrays["share"].reshape(2, head["columns"])
     for row, ranks in enumerate(([0, 1, 2, 3], [4, 5])):

@@ -12,11 +12,10 @@ from mpiprof.model.machine import DEFAULT, Machine, of_table
 from mpiprof.model.schedule import Schedule
 from mpiprof.model.setting import algorithm, with_parameters
 from mpiprof.model.simulate import simulate
+from mpiprof.timeline.events import COMPLETION, OPEN
+from mpiprof.timeline.window import Timeline
 from mpiprof.trace.types import Array
 from mpiprof.tune.problem import problem_of
-
-from .timeline import Timeline
-from .timeline_events import COMPLETION, OPEN
 
 MOST_MEMBERS = 256
 MOST_MESSAGES = 20_000

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.reports import colours
+from mpiprof.timeline.tiles import CLASSES, ROWS
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float, Int
-
-from . import theme
-from .timeline_tiles import CLASSES, ROWS
 
 COLOURS = ("operation", "algorithm", "waiting")
 SORTS = ("rank", "late", "node")
 STATES = 12  # beyond it the least frequent share one
 OTHER = "other"
+WAITING, OWN = "waiting", "own part"  # the states of colour "waiting"
 FULL_CLASSES = CLASSES - 24  # the rest is left for what stands for all others of an operation
 
 
@@ -36,10 +34,9 @@ class Classes:
 
 @dataclass(frozen=True)
 class States:
-    """Names and colours, and for each class its state, negative where it is not shown."""
+    """Their names, and for each class its state, negative where it is not shown."""
 
     names: list[str]
-    colours: list[str]
     of_class: Int
 
 
@@ -104,7 +101,7 @@ def states(
     ]
     if colour == "waiting":
         of_class = np.where(passing, 0, -1).astype(np.int64) if passing else np.zeros(0, np.int64)
-        return States(["waiting", "own part"], [colours.WAITING, colours.WORK], of_class)
+        return States([WAITING, OWN], of_class)
     values = known.algorithm if colour == "algorithm" else known.operation
     names = list(dict.fromkeys(values))
     if len(names) > STATES:
@@ -114,17 +111,7 @@ def states(
         number.get(value, len(names) - 1) if good else -1
         for value, good in zip(values, passing, strict=True)
     ]
-    paint = theme.algorithm_colour if colour == "algorithm" else colours.operation_colour
-    return States(names, apart([paint(name) for name in names]), np.array(found, np.int64))
-
-
-def apart(wanted: Sequence[str]) -> list[str]:
-    """Return colours with those that occur again replaced by free ones, as far as there are."""
-    free = [c for c in colours.CYCLE if c not in wanted]
-    found: list[str] = []
-    for colour in wanted:
-        found.append(free.pop(0) if colour in found and free else colour)
-    return found
+    return States(names, np.array(found, np.int64))
 
 
 def order(trace: Trace, ranks: Int, sort: str, lateness: Float) -> Int:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.analysis import DERIVED
+from mpiprof.store import cache, values
 from mpiprof.trace import Trace
 from mpiprof.trace.clock import Clock
-
-from . import cache, values
 
 # What takes a pass over the trace and is small. A value of another type is just not kept.
 KEPT = frozenset(

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from mpiprof.analysis.ranks import recorded_at
+from mpiprof.timeline.events import COMPLETION, OPEN
+from mpiprof.timeline.window import Timeline
 from mpiprof.trace.types import CHOICES, Array, Bool, Int
-
-from .timeline import Timeline
-from .timeline_events import COMPLETION, OPEN
 
 PIECE = 1 << 16
 PIECES = 64  # searched for the next instance at most; beyond, the answer is that none is near
@@ -58,7 +57,7 @@ def test_of(timeline: Timeline, find: str, communicators: set[int] | None, opera
         wanted = of if wanted is None else wanted & of
 
     def test(rows: Array) -> Bool:
-        good = callsites[np.minimum(rows["callsite"], len(callsites) - 1)]
+        good: Bool = callsites[np.minimum(rows["callsite"], len(callsites) - 1)]
         good = good & algorithms[np.minimum(rows["algorithm"], len(algorithms) - 1)]
         if wanted is not None:
             good &= np.isin(rows["communicator"], np.array(sorted(wanted), np.int64))

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.store import cache
+from mpiprof.timeline.events import Events, Progress
 from mpiprof.trace.types import Array, Float, Int
-
-from . import cache
-from .timeline_events import Events, Progress
 
 BINS = 256
 ROWS = 128  # most rows; more ranks are shown as groups of ranks

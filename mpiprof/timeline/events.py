@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from mpiprof.store import cache
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
-
-from . import cache
 
 NAME = "timeline"
 BLOCK = 128

@@ -1,4 +1,4 @@
-"""The timeline of one trace: what a window of time looks like, to the pixels asked for."""
+"""What a window of a trace's time looks like, to the pixels asked for."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from mpiprof.analysis.frames import communicator_names, site_labels
+from mpiprof.store import cache
+from mpiprof.timeline import rows as timeline_rows
+from mpiprof.timeline.events import Events, Progress
+from mpiprof.timeline.rows import Classes, Rows, States
+from mpiprof.timeline.tiles import FEW, Sums, Tiles
+from mpiprof.timeline.tiles import build as build_tiles
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
-
-from . import cache, timeline_view
-from .timeline_events import Events, Progress
-from .timeline_tiles import FEW, Sums, Tiles
-from .timeline_tiles import build as build_tiles
-from .timeline_view import COLOURS, SORTS, Classes, Rows, States
 
 MOST_EVENTS = 12_000  # in a window, to be sent one by one
 MOST_PIXELS = 8192
@@ -80,7 +80,7 @@ class Timeline:
 
     def __init__(self, trace: Trace, events: Events, key: str) -> None:
         self.trace, self.events, self.key = trace, events, key
-        self.classes = timeline_view.classes(trace, events.calls)
+        self.classes = timeline_rows.classes(trace, events.calls)
         self.length_ns = max(events.end_ns - events.begin_ns, 1)
         self._tiles: dict[str, Tiles] = {}
 
@@ -100,12 +100,12 @@ class Timeline:
         """Return what a request comes to, or what has to be made before."""
         only = self.of_identities(request.communicators)
         known = self.classes
-        if only is not None and not timeline_view.resolved(known, only, self.trace):
-            known = timeline_view.classes(self.trace, self.events.calls, only)
+        if only is not None and not timeline_rows.resolved(known, only, self.trace):
+            known = timeline_rows.classes(self.trace, self.events.calls, only)
         size = self.trace.ranks
-        ranks = timeline_view.order(self.trace, request.ranks, request.sort, self.events.lateness)
-        rows = timeline_view.rows(ranks, size)
-        everybody = timeline_view.rows(np.arange(size, dtype=np.int64), size)
+        ranks = timeline_rows.order(self.trace, request.ranks, request.sort, self.events.lateness)
+        rows = timeline_rows.rows(ranks, size)
+        everybody = timeline_rows.rows(np.arange(size, dtype=np.int64), size)
         if everybody.single:
             of_rank, tile_rows = everybody.of_rank, ranks
         else:
@@ -113,7 +113,7 @@ class Timeline:
         tiles = self._tiles_for(of_rank, known.of_shape)
         if isinstance(tiles, Need):
             return tiles
-        states = timeline_view.states(known, request.colour, only, request.operations)
+        states = timeline_rows.states(known, request.colour, only, request.operations)
         return Shown(rows, tile_rows, known, states, tiles)
 
     def of_identities(self, identities: Collection[str]) -> set[int] | None:
@@ -159,7 +159,7 @@ class Timeline:
             and (found := self.events.window(first, last, ranks))
             and len(found[0]) <= MOST_EVENTS
         )
-        head: dict[str, Any] = {"from": begin, "to": end, "states": self._state_list(shown.states)}
+        head: dict[str, Any] = {"from": begin, "to": end, "states": shown.states.names}
         if few:
             more, arrays = self._events(request, shown, found, (first, last))
         else:
@@ -169,11 +169,6 @@ class Timeline:
     def _clipped(self, request: Request) -> tuple[int, int]:
         begin = min(max(request.begin, 0), self.length_ns - 1)
         return begin, min(max(request.end, begin + 1), self.length_ns)
-
-    @staticmethod
-    def _state_list(states: States) -> list[dict[str, str]]:
-        pairs = zip(states.names, states.colours, strict=True)
-        return [{"name": name, "colour": colour} for name, colour in pairs]
 
     def _cells(
         self, request: Request, shown: Shown, begin: int, end: int
@@ -267,14 +262,14 @@ class Timeline:
             "columns": last,
             "length": self.length_ns,
             "rows": [r.tolist() for r in rows],
-            "labels": [timeline_view.label(r) for r in rows],
+            "labels": [timeline_rows.label(r) for r in rows],
             "hosts": [self._host(int(r[0])) for r in rows],
             "nodes": [
                 nodes.index(n) if (n := self.trace.node_of.get(int(r[0]))) in nodes else -1
                 for r in rows
             ],
             "late": [float(np.nan_to_num(self.events.lateness[r]).mean()) for r in rows],
-            "states": self._state_list(shown.states),
+            "states": shown.states.names,
             "segments": int(self.events.meta["segments"]),
             "instances": self.events.instances,
         }
@@ -345,6 +340,3 @@ def legend_of(sums: Sums, whole: float) -> list[dict[str, float]]:
         {"count": count, "inside": inside, "wait": wait, "share": inside / max(whole, 1.0)}
         for count, inside, wait in zip(*parts, strict=True)
     ]
-
-
-__all__ = ["COLOURS", "SORTS", "Need", "Request", "Shown", "Timeline"]

@@ -1,4 +1,4 @@
-"""Makes the file of segments and instances that the timeline reads; see timeline_events.
+"""Makes the file of segments and instances that the timeline reads; see events.py.
 
 Two passes: segments and instances go to scratch files as they are matched, then, in order of time,
 to the entry. Memory is that of a batch of the trace, a piece of the scratch files, and 24 bytes an
@@ -15,12 +15,8 @@ from typing import Any
 import numpy as np
 
 from mpiprof.analysis.measure import Measure, Rows
-from mpiprof.trace import Trace
-from mpiprof.trace.match import Batch
-from mpiprof.trace.types import Array, Int
-
-from . import cache
-from .timeline_events import (
+from mpiprof.store import cache
+from mpiprof.timeline.events import (
     BLOCK,
     BLOCKS,
     COMPLETION,
@@ -31,6 +27,9 @@ from .timeline_events import (
     Events,
     Progress,
 )
+from mpiprof.trace import Trace
+from mpiprof.trace.match import Batch
+from mpiprof.trace.types import Array, Int
 
 NAME = "timeline"
 OPEN_SHARE = 64  # of the run: how long a call is shown that was entered last and is open

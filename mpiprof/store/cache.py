@@ -35,7 +35,7 @@ ALIGN = 64
 FOLDER = "cache"
 LEFT_OVER_S = 3600  # an unfinished file that nobody has written to for so long has no owner
 FOOTER_LIMIT = 1 << 28
-SOURCES = ("analysis", "trace", "dashboard")
+SOURCES = ("analysis", "store", "timeline", "trace")
 
 
 class DamagedError(Exception):
@@ -74,8 +74,7 @@ def growth(trace: Trace) -> int:
 def _code() -> str:
     told = hashlib.sha256()
     root = Path(mpiprof.__file__).parent
-    folders = [root / name for name in SOURCES[:2]] + [Path(__file__).parent]
-    for path in sorted(p for folder in folders for p in folder.glob("*.py")):
+    for path in sorted(p for name in SOURCES for p in (root / name).glob("*.py")):
         told.update(f"{path.name} {path.stat().st_mtime_ns};".encode())
     return told.hexdigest()[:16]
 
@@ -198,7 +197,8 @@ class Entry:
 
     def dtype(self, name: str) -> np.dtype[Any]:
         """Return an array's type."""
-        return np.dtype(_tuples(self._described(name)["dtype"]))
+        found: np.dtype[Any] = np.dtype(_tuples(self._described(name)["dtype"]))
+        return found
 
 
 def _bytes(array: Array) -> memoryview:

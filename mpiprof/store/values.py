@@ -12,9 +12,8 @@ import pandas as pd
 from mpiprof.analysis.causes import Causes
 from mpiprof.analysis.findings import Finding
 from mpiprof.analysis.variance import Estimate
+from mpiprof.store.cache import DamagedError, Entry, Writer
 from mpiprof.trace.clock import Clock
-
-from .cache import DamagedError, Entry, Writer
 
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Causes, Clock, Estimate, Finding)}
 TEXT = ("str", "string", "object")
