@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from synthetic import RECORD_TYPE, Synthetic, chunks, head_chunk
 
+from mpiprof.__main__ import main
 from mpiprof.analysis import DERIVED
 from mpiprof.store import cache, derived, values
 from mpiprof.timeline import build
@@ -230,3 +231,15 @@ def test_unfinished_files_go_when_they_are_old(folder: Path) -> None:
     derived.open_trace(folder).derive("callsites")
     assert not old.exists()
     assert new.exists()
+
+
+def test_a_report_takes_what_a_page_has_derived(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["report", str(folder), "--json"]
+    assert main(words) == 0
+    first = capsys.readouterr().out
+    assert list((folder / "cache").glob("callsites-*"))
+    monkeypatch.setitem(DERIVED, "callsites", None)
+    assert main(words) == 0
+    assert capsys.readouterr().out == first

@@ -36,15 +36,15 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.reports import condition
 
     terms = condition.parse(args.fail_on, reports.NUMBERS, reports.TEXTS) if args.fail_on else []
-    import mpiprof
     from mpiprof.analysis.compare import compare
     from mpiprof.commands.folders import chosen
     from mpiprof.commands.progress import working
     from mpiprof.commands.threshold import exit_code
     from mpiprof.reports import json
     from mpiprof.reports.table import paragraph
+    from mpiprof.store.derived import open_trace
 
-    traces = [mpiprof.open(chosen(path)) for path in args.traces]
+    traces = [open_trace(chosen(path)) for path in args.traces]
     with working("reading the traces"):
         table = compare(traces)
     if args.json:

@@ -43,11 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the files."""
-    import mpiprof
     from mpiprof.commands.folders import chosen
     from mpiprof.commands.progress import bar
+    from mpiprof.store.derived import open_trace
 
-    trace = mpiprof.open(chosen(args.trace))
+    trace = open_trace(chosen(args.trace))
     refuse_empty(trace, args.to)
     stem = stem_of(args.output, trace, ENDINGS[args.to])
     writer = {"html": page, "perfetto": perfetto}.get(args.to, tables)

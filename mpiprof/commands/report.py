@@ -50,14 +50,14 @@ def run(args: argparse.Namespace) -> int:
 
     terms = condition.parse(args.fail_on) if args.fail_on else []
     check_column(args.sort)
-    import mpiprof
     from mpiprof.commands.folders import chosen
     from mpiprof.commands.progress import working
     from mpiprof.commands.threshold import exit_code
     from mpiprof.reports import json, selection, times
+    from mpiprof.store.derived import open_trace
 
     name = shlex.quote(str(args.trace)) if args.trace else ""
-    trace = mpiprof.open(chosen(args.trace))
+    trace = open_trace(chosen(args.trace))
     with working("reading the trace"):
         if args.sort == "total_wait_ns" and not trace.callsites["total_wait_ns"].any():
             args.sort = "total_elapsed_ns"
