@@ -12,7 +12,7 @@ from conftest import ROOT, Mpi, run, run_mpi
 from test_communicators import compiled
 
 import mpiprof
-from mpiprof.library import library_folder
+from mpiprof.launch.library import library_folder
 
 SPECS = ["allreduce=ring", "auto", "random:5"]
 

@@ -13,8 +13,8 @@ from conftest import ROOT, Mpi, clean_environment, run, run_mpi
 from synthetic import Synthetic
 
 import mpiprof
-from mpiprof import mpiexec
 from mpiprof.__main__ import VERBS, command, main
+from mpiprof.launch import mpiexec
 
 
 def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:

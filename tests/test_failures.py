@@ -324,7 +324,9 @@ def test_standard_input_passes_through(mpi: Mpi, tmp_path: Path) -> None:
 
 def test_library_passes_through_other_programs(mpi: Mpi) -> None:
     """Without MPI: every library can stand before any program."""
-    folder = run([mpi.python, "-c", "from mpiprof.library import *; print(library_folder())"])
+    folder = run(
+        [mpi.python, "-c", "from mpiprof.launch.library import *; print(library_folder())"]
+    )
     libraries = sorted(Path(folder.stdout.strip()).glob("libmpiprof-*.so"))
     assert len(libraries) >= 7
     for library in libraries:

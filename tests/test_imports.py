@@ -13,26 +13,21 @@ PACKAGE = ROOT / "mpiprof"
 DASHBOARD = ROOT / "dashboard"  # installs as mpiprof.dashboard
 
 # For each part, the parts that it may use; errors and invocation are everybody's.
-LAUNCHING = {"elf", "job", "library", "launch", "mpiexec"}
 ALLOWED = {
     "errors": set(),
     "invocation": set(),
-    "elf": set(),
-    "job": set(),
-    "library": {"elf"},
-    "mpiexec": {"library"},
-    "launch": {"elf", "job", "library"},
+    "launch": set(),
     "core": set(),
-    "model": {"core", "library"},
+    "model": {"core", "launch"},
     "trace": set(),
     "analysis": {"trace"},
     "store": {"analysis", "trace"},
     "timeline": {"store", "analysis", "trace"},
     "tune": {"analysis", "trace", "model"},
-    "bench": {"analysis", "trace", "model"} | LAUNCHING,
+    "bench": {"analysis", "trace", "model", "launch"},
     "reports": {"analysis", "trace"},
     "dashboard": {"reports", "tune", "timeline", "store", "analysis", "trace", "model"},
-    "commands": {"reports", "bench", "tune", "store", "analysis", "trace", "model"} | LAUNCHING,
+    "commands": {"reports", "bench", "tune", "store", "analysis", "trace", "model", "launch"},
     "__main__": {"commands"},
     "__init__": {"analysis", "trace"},
 }

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from conftest import Mpi, clean_environment, run, run_mpi
 
-from mpiprof import elf, launch, library, mpiexec
 from mpiprof.errors import UsageError
+from mpiprof.launch import elf, library, mpiexec
+from mpiprof.launch.folder import check_folder
 
 HELLO_C = """
 #include <mpi.h>
@@ -213,11 +214,11 @@ def test_folder_that_holds_a_trace(mpich: Mpi, app: Path) -> None:
 
 def test_folder_of_this_job_is_no_old_trace(tmp_path: Path) -> None:
     (tmp_path / "rank-000001.log").write_text("")
-    launch.check_folder(tmp_path, {"PMI_RANK": "1"})
-    launch.check_folder(tmp_path, {"PMI_RANK": "0"})
+    check_folder(tmp_path, {"PMI_RANK": "1"})
+    check_folder(tmp_path, {"PMI_RANK": "0"})
     os.utime(tmp_path / "rank-000001.log", (1, 1))
     with pytest.raises(UsageError):
-        launch.check_folder(tmp_path, {"PMI_RANK": "0"})
+        check_folder(tmp_path, {"PMI_RANK": "0"})
 
 
 def test_n_under_a_launcher(mpich: Mpi, app: Path) -> None:

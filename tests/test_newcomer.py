@@ -13,8 +13,9 @@ import pytest
 from conftest import Mpi, run_mpi
 from synthetic import Synthetic
 
-from mpiprof import launch
 from mpiprof.__main__ import main
+from mpiprof.launch.folder import dated_name
+from mpiprof.launch.program import find_program
 from mpiprof.reports.json import text
 
 MS = 1_000_000
@@ -106,7 +107,7 @@ def test_wrong_options_of_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_a_long_program_name_gives_a_folder_that_can_be_made(tmp_path: Path) -> None:
     script = tmp_path / ("a" * 250 + ".py")
     script.touch()
-    (tmp_path / launch.dated_name(launch.find_program([str(script)], module=False))).mkdir()
+    (tmp_path / dated_name(find_program([str(script)], module=False))).mkdir()
 
 
 def test_what_the_recorder_says_to_type_next_works(mpi: Mpi, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 import raw
 from conftest import ROOT, Mpi, run, run_mpi
 
-from mpiprof import job
+from mpiprof.launch import job
 
 BY_ITSELF = "this launch has several parts"
 

@@ -13,7 +13,7 @@ from conftest import ROOT, run, wheel_mpi
 
 from mpiprof.analysis.operations import GATHERINGS, WAITS
 from mpiprof.core import collectives
-from mpiprof.library import library_folder
+from mpiprof.launch.library import library_folder
 
 CORE = ROOT / "mpiprof" / "core"
 

@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 
 import mpiprof
-from mpiprof import launch
 from mpiprof.analysis.callsites import averages, routines
 from mpiprof.analysis.operations import GATHERINGS
 from mpiprof.bench.case import AUTO
@@ -28,6 +27,7 @@ from mpiprof.bench.options import Options
 from mpiprof.bench.running import publish
 from mpiprof.bench.study import Progress, Report, Row, Setup, span_text
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.launch.program import python_flags
 from mpiprof.trace import Trace
 
 TITLE = "Programs under auto"
@@ -142,7 +142,7 @@ def one_run(start: Start, argv: Sequence[str], switch: str | None) -> Run:
     """Record a program on the ranks that `start` gives; raises MpiprofError where it fails."""
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as name:
         trace, said = Path(name, "trace"), Path(name, "said")
-        words = [sys.executable, *launch.python_flags(), "-m", "mpiprof", "run", "-q"]
+        words = [sys.executable, *python_flags(), "-m", "mpiprof", "run", "-q"]
         words += ["-o", str(trace), *(["--switch", switch] if switch else []), *argv]
         # What the programs print is only of interest where one fails.
         quiet = ["/bin/sh", "-c", f'exec "$@" >>{said} 2>&1', "sh"]

@@ -29,10 +29,10 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from mpiprof import mpiexec
 from mpiprof.bench.cluster_mpi import FAVOURED, launcher_words, rank_environment
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.library import Mpi
+from mpiprof.launch import mpiexec
+from mpiprof.launch.library import Mpi
 
 STATE = Path("/run/mpiprof")
 NETNS = Path("/run/netns")

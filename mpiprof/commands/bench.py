@@ -24,13 +24,14 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from mpiprof import launch, library
 from mpiprof.bench.options import Options
 from mpiprof.errors import UsageError
 from mpiprof.invocation import invocation
-from mpiprof.job import job_in, rank_in
-from mpiprof.launch import Program
-from mpiprof.library import Mpi
+from mpiprof.launch import library
+from mpiprof.launch.job import job_in, rank_in
+from mpiprof.launch.library import Mpi
+from mpiprof.launch.options import Recording, recorder_environment
+from mpiprof.launch.program import Program, become, python_flags
 
 STUDIES = {
     "allgatherv": "irregular allgathers: six distributions, rings against the library",
@@ -183,7 +184,7 @@ def this_mpi(environment: Mapping[str, str]) -> Mpi:
 
 def words_of(args: argparse.Namespace) -> list[str]:
     """Return the command line of one rank."""
-    words = [sys.executable, *launch.python_flags(), "-m", "mpiprof", "bench", args.study]
+    words = [sys.executable, *python_flags(), "-m", "mpiprof", "bench", args.study]
     words += ["--minutes", str(args.minutes), "--repetitions", str(args.repetitions)]
     for option in ("sizes", "blocks", "processes"):
         if getattr(args, option):
@@ -200,8 +201,8 @@ def prepared(study: str, words: Sequence[str], mpi: Mpi, folder: Path) -> dict[s
     """Return what a rank's environment must have beyond ours: the library put before its MPI."""
     program = Program("bench", tuple(words), tuple(words), None, Path(sys.executable))
     record = "events" if study in LOOPS else "summary"  # where probing instances are counted
-    options = launch.Options(folder, record=record, python_sites="never", quiet=True)
-    full = launch.recorder_environment(program, mpi, options, os.environ)
+    options = Recording(folder, record=record, python_sites="never", quiet=True)
+    full = recorder_environment(program, mpi, options, os.environ)
     changed = {name: value for name, value in full.items() if os.environ.get(name) != value}
     return changed | {READY: str(folder)}
 
@@ -224,8 +225,8 @@ def on_this_machine(
     args: argparse.Namespace, mpi: Mpi, environment: Mapping[str, str], options: Options
 ) -> int:
     """Run the study on ranks of this machine."""
-    from mpiprof import mpiexec
     from mpiprof.bench.cluster import endings_as_exceptions
+    from mpiprof.launch import mpiexec
 
     if args.ranks < 2:
         raise UsageError(f"-n {args.ranks}: a study needs two ranks or more")
@@ -277,7 +278,7 @@ def take_part(args: argparse.Namespace, options: Options) -> int:
         full = dict(os.environ) | prepared(args.study, words, mpi, folder)
         if job_in(os.environ) is None:  # ranks of other nodes have other parents
             full["MPIPROF_BASE"] = full.pop("MPIPROF_TRACE")
-        launch.become(words, full | {READY: "remove"})
+        become(words, full | {READY: "remove"})
     from mpiprof.bench.running import run_ranks
 
     run_ranks(args.study, options, mpi.abi, in_loops=args.study in LOOPS)

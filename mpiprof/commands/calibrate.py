@@ -16,8 +16,8 @@ from pathlib import Path
 
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.invocation import invocation
-from mpiprof.job import rank_in
-from mpiprof.library import ABIS, FAMILIES, Mpi
+from mpiprof.launch.job import rank_in
+from mpiprof.launch.library import ABIS, FAMILIES, Mpi
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 def find_mpi(wanted: str | None, environment: dict[str, str]) -> Mpi:
     """Return the launcher's MPI with its library; raises UsageError when it can't be found."""
-    from mpiprof import library
+    from mpiprof.launch import library
 
     launcher = library.mpi_of_launcher(environment)
     try:
@@ -73,7 +73,7 @@ def measure(mpi: Mpi, output: Path) -> None:
     """Let our library measure over this MPI; raises MpiprofError when it fails."""
     import ctypes
 
-    from mpiprof import library
+    from mpiprof.launch import library
 
     ctypes.CDLL(str(mpi.library), mode=ctypes.RTLD_GLOBAL)
     ours = ctypes.CDLL(str(library.our_library(mpi)), mode=ctypes.RTLD_GLOBAL)

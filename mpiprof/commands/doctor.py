@@ -16,12 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpiprof import elf, launch, library, mpiexec
 from mpiprof.errors import MpiprofError
 from mpiprof.invocation import invocation
-from mpiprof.launch import Options, Program
-from mpiprof.library import FAMILIES, Mpi
-from mpiprof.mpiexec import Mpiexec
+from mpiprof.launch import elf, library, mpiexec
+from mpiprof.launch.library import FAMILIES, Mpi
+from mpiprof.launch.mpiexec import Mpiexec
+from mpiprof.launch.options import Recording, recorder_environment
+from mpiprof.launch.program import Program
 
 TIMEOUT_S = 60
 
@@ -217,9 +218,9 @@ def preload(known: Mpiexec, mpi: Mpi) -> str:
         trace = Path(folder, "trace")
         argv = (sys.executable, "-c", PROBE, str(mpi.library), mpi.abi)
         program = Program("doctor", argv, ("doctor",), None, None)
-        options = Options(folder=trace, quiet=True)
+        options = Recording(folder=trace, quiet=True)
         try:
-            environment = launch.recorder_environment(program, mpi, options, os.environ)
+            environment = recorder_environment(program, mpi, options, os.environ)
         except MpiprofError as error:
             return str(error)
         added = [f"{k}={v}" for k, v in environment.items() if os.environ.get(k) != v]

@@ -19,11 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpiprof import launch
 from mpiprof.commands import bench, tune
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.job import job_in, rank_in, ranks_in
-from mpiprof.library import Mpi
+from mpiprof.launch.job import job_in, rank_in, ranks_in
+from mpiprof.launch.library import Mpi
+from mpiprof.launch.program import become, python_flags
 
 if TYPE_CHECKING:
     from mpiprof.bench.replay import Outcome, Task
@@ -126,7 +126,7 @@ def results_of(works: Sequence[Work], outcome: Outcome) -> list[Result]:
 
 def words_of(args: argparse.Namespace) -> list[str]:
     """Return the command line of one rank."""
-    words = [sys.executable, *launch.python_flags(), "-m", "mpiprof", "tune", "--replay"]
+    words = [sys.executable, *python_flags(), "-m", "mpiprof", "tune", "--replay"]
     words += ["--budget", f"{args.budget}s", "--top", str(args.top)]
     if args.trace is not None:
         words.append(str(args.trace.absolute()))
@@ -174,7 +174,7 @@ def on_this_machine(
     environment: Mapping[str, str],
 ) -> int:
     """Start ranks with the mpiexec that fits, and return its exit code."""
-    from mpiprof import mpiexec
+    from mpiprof.launch import mpiexec
 
     head = mpiexec.find(mpi, environment).words(ranks, environment)
     pairs = [f"{name}={value}" for name, value in inside.items()]
@@ -239,7 +239,7 @@ def become_ready(args: argparse.Namespace) -> None:
         handle, full[WORKS] = tempfile.mkstemp(prefix="mpiprof-tune-")
         with os.fdopen(handle, "wb") as file:
             file.write(pickle.dumps(found))
-    launch.become(words, full)
+    become(words, full)
 
 
 # ---- what was found

@@ -36,12 +36,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from mpiprof import job, launch, library
 from mpiprof.commands import switching
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.job import rank_in
-from mpiprof.launch import Options, Program
-from mpiprof.library import Mpi
+from mpiprof.launch import job, library
+from mpiprof.launch.folder import base_name, check_folder, check_place, dated_name
+from mpiprof.launch.job import rank_in
+from mpiprof.launch.library import Mpi
+from mpiprof.launch.options import Recording, recorder_environment
+from mpiprof.launch.program import Program, become, find_mpi, find_program, python_flags
 
 if TYPE_CHECKING:
     from mpiprof.tune.plan import Plan
@@ -167,7 +169,7 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
     words = program_words(args)
     if not words:
         raise UsageError("name a program to run: `python -m mpiprof run app.py`")
-    program = launch.find_program(words, module=args.module)
+    program = find_program(words, module=args.module)
     if args.machine is not None:
         check_machine(args.machine)
     if args.partial and args.together:
@@ -177,20 +179,20 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
     if args.ranks is not None:
         start_ranks(args, program, plan, environment)
     if args.record == "off":
-        launch.become(program.argv, environment)
-    mpi = launch.find_mpi(program, args.mpi, environment)
+        become(program.argv, environment)
+    mpi = find_mpi(program, args.mpi, environment)
     unrecorded = args.unrecorded
     if not args.named:
         unrecorded = is_without_place(args, program, environment)
         if args.folder is not None and not unrecorded:
-            launch.check_folder(args.folder, environment, partial=args.partial)
+            check_folder(args.folder, environment, partial=args.partial)
     options = replace(options, unrecorded=unrecorded)
     if plan is not None:
         plan = switching.fitted(args, plan, mpi, environment)
         options = with_plan(args, options, plan)
-    prepared = launch.recorder_environment(program, mpi, options, environment)
+    prepared = recorder_environment(program, mpi, options, environment)
     warn_of_mixture(program, mpi, environment)
-    launch.become(program.argv, prepared)
+    become(program.argv, prepared)
 
 
 def usable_plan(
@@ -211,10 +213,10 @@ def is_without_place(
     args: argparse.Namespace, program: Program, environment: dict[str, str]
 ) -> bool:
     """Whether no trace can be made, and the program may run without; raises MpiprofError."""
-    folder = args.folder or Path(launch.base_name(program))
+    folder = args.folder or Path(base_name(program))
     ranks = args.ranks or job.local_ranks_in(environment) or 1
     try:
-        launch.check_place(folder, ranks)
+        check_place(folder, ranks)
     except MpiprofError as error:
         if not args.or_bare:
             remedy = "name another folder with -o, or run it unrecorded with --or-bare"
@@ -241,9 +243,9 @@ def check_machine(path: Path) -> None:
     model_of(path)
 
 
-def options_of(args: argparse.Namespace) -> Options:
+def options_of(args: argparse.Namespace) -> Recording:
     """Return the recorder's options from the command line's."""
-    return Options(
+    return Recording(
         folder=args.folder,
         record=args.record,
         sample=args.sample,
@@ -259,7 +261,7 @@ def options_of(args: argparse.Namespace) -> Options:
     )
 
 
-def with_plan(args: argparse.Namespace, options: Options, plan: Plan) -> Options:
+def with_plan(args: argparse.Namespace, options: Recording, plan: Plan) -> Recording:
     """Return options with what the recorder shall switch, as checked text; raises UsageError."""
     return replace(
         options,
@@ -295,13 +297,13 @@ def start_ranks(
 
     Each rank sets its own environment, so that nothing is preloaded into mpiexec itself.
     """
-    from mpiprof import mpiexec
+    from mpiprof.launch import mpiexec
 
     under = next((name for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK") if name in environment), "")
     if under:
         raise UsageError(f"-n under a launcher ({under} is set): leave out -n, or its mpiexec")
     mpiexec.check_ranks(args.ranks, environment, sure=args.yes)
-    mpi = launch.find_mpi(program, args.mpi, environment)
+    mpi = find_mpi(program, args.mpi, environment)
     launcher = mpiexec.find(mpi, environment)
     if args.record != "off":
         library.our_library(mpi)
@@ -309,11 +311,11 @@ def start_ranks(
         switching.fitted(args, plan, mpi, environment).text()
     folder = args.folder
     if folder is None:
-        folder = Path(launch.dated_name(program))
+        folder = Path(dated_name(program))
     unrecorded = args.record != "off" and is_without_place(args, program, environment)
     if args.folder is not None and args.record != "off" and not unrecorded:
-        launch.check_folder(folder, {})
-    words = [*launcher.words(args.ranks, environment), sys.executable, *launch.python_flags()]
+        check_folder(folder, {})
+    words = [*launcher.words(args.ranks, environment), sys.executable, *python_flags()]
     words += ["-m", "mpiprof", "run", "--named", "-o", str(folder.absolute())]
     words += ["--record", args.record, "--sample", str(args.sample), "--stack", str(args.stack)]
     words += ["--python-sites", args.python_sites, "--limit", str(args.limit)]
@@ -333,7 +335,7 @@ def start_ranks(
     ):
         if wanted:
             words.append(option)
-    launch.become([*words, "--", *program_words(args)], environment)
+    become([*words, "--", *program_words(args)], environment)
 
 
 def program_words(args: argparse.Namespace) -> list[str]:

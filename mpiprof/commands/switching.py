@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpiprof import elf, library
 from mpiprof.commands import quantities
 from mpiprof.errors import UsageError
-from mpiprof.job import rank_in, ranks_in
-from mpiprof.launch import Program
-from mpiprof.library import Mpi
+from mpiprof.launch import elf, library
+from mpiprof.launch.job import rank_in, ranks_in
+from mpiprof.launch.library import Mpi
+from mpiprof.launch.program import Program
 
 if TYPE_CHECKING:
     from mpiprof.tune.plan import Plan

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from mpiprof.errors import MpiprofError
-from mpiprof.library import library_folder
+from mpiprof.launch.library import library_folder
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mpiprof.errors import UsageError
-from mpiprof.library import FAMILIES, Mpi
+from mpiprof.launch.library import FAMILIES, Mpi
 
 NAMES = {
     "mpich": ("mpiexec", "mpiexec.hydra", "mpiexec.mpich", "mpirun"),

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpiprof import elf
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.launch import elf
 
 ABIS = ("mpich", "openmpi", "mpiabi")
 FAMILIES = {"mpich": "MPICH", "openmpi": "Open MPI", "mpiabi": "the standard MPI ABI"}
@@ -85,7 +85,7 @@ def library_folder() -> Path:
     """Return the folder that holds our libraries; raises MpiprofError when they aren't built."""
     # An editable install leaves the sources where they are and puts the libraries into
     # site-packages.
-    beside = Path(__file__).parent
+    beside = Path(__file__).parent.parent
     for package in [beside, *(Path(entry, "mpiprof") for entry in sys.path if entry)]:
         folder = package / "lib"
         if next(folder.glob("libmpiprof-*.so"), None) is not None:

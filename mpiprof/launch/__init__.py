@@ -1,0 +1,1 @@
+"""How a program starts with our library put before its MPI; nothing here is slow to import."""

@@ -1,0 +1,96 @@
+"""The trace folder of a program that is about to start: its name, and whether it can be made."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.launch import job
+from mpiprof.launch.program import Program
+
+NAME_LENGTH = 180  # of a program's name within a folder's, which can have 255 bytes
+COMPONENT_LENGTH = 255
+PATH_LENGTH = 4000  # the recorder keeps 4096 bytes, with the name of a file in it
+RANK_BYTES = 2 << 16  # of a rank's log, when it is begun
+
+
+def base_name(program: Program) -> str:
+    """Return how the names of this program's trace folders begin."""
+    return "mpiprof-" + re.sub(r"[^A-Za-z0-9._+-]", "_", program.name)[:NAME_LENGTH]
+
+
+def dated_name(program: Program) -> str:
+    """Return a name for a trace folder that starts now; not one that exists."""
+    while True:
+        name = f"{base_name(program)}-{time.strftime('%Y%m%d-%H%M%S')}"
+        if not os.path.lexists(name):
+            return name
+        time.sleep(0.2)
+
+
+def shared_name(program: Program, environment: Mapping[str, str]) -> str:
+    """Return a folder's name that all processes of a job find without talking to each other.
+
+    Under launchers that give a job no name, those of one node find one.
+    """
+    several = (job.parts_in(environment) or 1) > 1  # each with a program of its own
+    base = "mpiprof" if several else base_name(program)
+    return f"{base}-job-{job.identity(environment)}"
+
+
+def check_place(folder: Path, ranks: int) -> None:
+    """Raise MpiprofError unless a trace of so many ranks can be begun in a folder."""
+    place = folder.absolute()
+    if len(os.fsencode(place)) > PATH_LENGTH:
+        raise MpiprofError(f"{folder}: a trace folder's path can't be that long")
+    while not os.path.lexists(place):
+        if len(os.fsencode(place.name)) > COMPONENT_LENGTH:
+            raise MpiprofError(f"{folder}: a folder's name can't be that long")
+        place = place.parent
+    if not place.is_dir():
+        raise MpiprofError(f"no trace can be made in {folder}: {place} is not a folder")
+    try:
+        probe = place / f".mpiprof-{os.uname().nodename}-{os.getpid()}"
+        probe.touch(exist_ok=False)
+        probe.unlink()
+        disk = os.statvfs(place)
+    except OSError as error:
+        raise MpiprofError(
+            f"no trace can be made in {folder}: {place}: {error.strerror}"
+        ) from error
+    # Network file systems may not say how large they are.
+    if disk.f_blocks and disk.f_bavail * disk.f_frsize < ranks * RANK_BYTES:
+        raise MpiprofError(f"no trace can be made in {folder}: its disk is full")
+
+
+def check_folder(folder: Path, environment: Mapping[str, str], *, partial: bool = False) -> None:
+    """Raise UsageError when a folder holds an earlier trace already.
+
+    Other processes of the same job may have begun to write into it: what was written after the
+    launcher started is the job's own. Only rank 0 looks, but where it may run bare.
+    """
+    alone = partial or (job.parts_in(environment) or 1) > 1
+    if (job.rank_in(environment) or 0) > 0 and not alone:
+        return
+    began = _parent_start() if job.rank_in(environment) is not None else None
+    for pattern in ("meta.json", "rank-*.log", "node-*.log"):
+        for path in folder.glob(pattern):
+            if began is None or path.stat().st_mtime < began:
+                raise UsageError(
+                    f"{folder} already holds a trace: name another folder with -o, or remove it"
+                )
+
+
+def _parent_start() -> float:
+    """Return when the parent process started, in seconds since the epoch."""
+    try:
+        fields = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return time.time()
+    age = uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return time.time() - age - 0.1

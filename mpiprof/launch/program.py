@@ -1,0 +1,174 @@
+"""From the words of a command line to a running program with our library put before its MPI.
+
+The launching process becomes the program by exec, so that exit code, signals and output are the
+program's own. Nothing is started before everything that can be checked has been checked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from mpiprof.errors import UsageError
+from mpiprof.launch import elf, library
+from mpiprof.launch.library import Mpi
+
+
+@dataclass(frozen=True)
+class Program:
+    """What shall run: its short name, the words for exec, and what to search for its MPI."""
+
+    name: str
+    argv: tuple[str, ...]
+    shown: tuple[str, ...]
+    file: Path | None
+    python: Path | None
+    folder: str | None = None
+
+
+def python_flags() -> list[str]:
+    """Return the interpreter flags that this process was started with, such as -u or -X dev."""
+    head = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
+    if len(head) >= 2 and re.fullmatch("-[A-Za-z]*m", head[-2]):
+        return head[:-2] + ([head[-2][:-1]] if len(head[-2]) > 2 else [])
+    return head[:-1]
+
+
+def find_program(words: Sequence[str], *, module: bool) -> Program:
+    """Find what a command line names; raises UsageError when it isn't there or can't be run."""
+    if module:
+        return _module(words)
+    first = Path(words[0])
+    if _is_script(first):
+        if not first.exists():
+            raise UsageError(f"{first}: no such script (seen from {Path.cwd()})")
+        argv = (sys.executable, *python_flags(), *words)
+        folder = str(first if first.is_dir() else first.resolve().parent)
+        return Program(first.name, argv, tuple(words), None, Path(sys.executable), folder)
+    path = _executable(words[0])
+    interpreter = _interpreter(path)
+    python = interpreter if library.PYTHON_NAME.match(interpreter.name) else None
+    scripts = [Path(word).name for word in words[1:] if word.endswith(".py")]
+    named_python = python is not None and library.PYTHON_NAME.match(path.name)
+    name = scripts[0] if named_python and scripts else path.name
+    return Program(name, (str(path), *words[1:]), tuple(words), interpreter, python)
+
+
+def _module(words: Sequence[str]) -> Program:
+    import importlib.machinery
+    import importlib.util
+
+    top = words[0].partition(".")[0]
+    if (
+        importlib.machinery.PathFinder.find_spec(top, [str(Path.cwd())]) is None
+        and importlib.util.find_spec(top) is None
+    ):
+        raise UsageError(f"no module named {top} (seen from {Path.cwd()})")
+    argv = (sys.executable, *python_flags(), "-m", *words)
+    folder = str(Path.cwd())
+    return Program(words[0], argv, ("-m", *words), None, Path(sys.executable), folder)
+
+
+def _is_script(path: Path) -> bool:
+    if path.suffix in (".py", ".pyw", ".pyz"):
+        return True
+    if path.is_dir():
+        return (path / "__main__.py").exists()
+    if path.suffix:  # a source file of another language is no Python program
+        return False
+    return path.is_file() and not os.access(path, os.X_OK) and not elf.is_elf(path)
+
+
+def _executable(word: str) -> Path:
+    found = shutil.which(word) or shutil.which(f"./{word}")
+    if found is not None:
+        return Path(found).absolute()
+    if Path(word).is_file():
+        raise UsageError(f"{word} is not executable: name a program, or `chmod +x {word}`")
+    if Path(word).is_dir():
+        raise UsageError(f"{word} is a folder without a __main__.py: name a program")
+    where = f"no such file (seen from {Path.cwd()})" if "/" in word else "not found here or in PATH"
+    raise UsageError(f"{word}: {where}")
+
+
+def _interpreter(path: Path) -> Path:
+    """Follow "#!" lines to the ELF file that the kernel will start."""
+    for _ in range(5):
+        if elf.is_elf(path):
+            return path
+        try:
+            with path.open("rb") as file:
+                line = os.fsdecode(file.readline(4096)).strip()
+        except OSError as error:
+            raise UsageError(f"{path} can't be read: {error.strerror}") from error
+        words = line[2:].split() if line.startswith("#!") else ["/bin/sh"]
+        if Path(words[0]).name == "env":
+            words = [word for word in words[1:] if word[0] != "-" and "=" not in word]
+        found = shutil.which(words[0]) if words else None
+        if found is None:
+            raise UsageError(f"{path} begins with {line!r}, and that interpreter isn't here")
+        path = Path(found).absolute()
+    raise UsageError(f"{path}: interpreters of interpreters without end")
+
+
+def find_mpi(program: Program, wanted: str | None, environment: Mapping[str, str]) -> Mpi:
+    """Find which MPI a program uses.
+
+    What the program itself shows counts first, then the launcher's environment or `wanted`;
+    raises UsageError where these contradict each other, and where nothing tells.
+    """
+    found = None
+    if program.python is not None:
+        if program.folder is not None:
+            python = library.this_interpreter(program.folder)
+        else:
+            python = library.interpreter_of(program.python)
+        found = library.mpi_of_python(python, environment)
+    elif program.file is not None:
+        found = library.mpi_of_file(program.file, environment)
+    if found is not None:
+        if wanted is not None and found.abi != wanted:
+            raise UsageError(
+                f"--mpi {wanted} doesn't fit: {found.reason}, which is {found.family}; "
+                "leave the option out"
+            )
+        return found
+    launcher = library.mpi_of_launcher(environment)
+    if wanted is not None:
+        if launcher is not None and wanted not in (launcher, "mpiabi"):
+            raise UsageError(
+                f"--mpi {wanted} doesn't fit: the launcher is {library.FAMILIES[launcher]}'s; "
+                f"use --mpi {launcher} or the other MPI's mpiexec"
+            )
+        return library.mpi_by_name(wanted, environment, f"--mpi {wanted}")
+    if launcher is not None:
+        return library.mpi_by_name(launcher, environment, "the launcher's environment")
+    if program.python is not None:
+        remedy = f"`{program.python} -m pip install mpi4py mpich`, or name the MPI with --mpi"
+        raise UsageError(f"{program.name}: no MPI found, as this Python has no mpi4py: {remedy}")
+    raise UsageError(
+        f"{program.name}: no MPI found, as {program.file} is linked with none; if it starts an MPI "
+        "program later, name its MPI: --mpi mpich, --mpi openmpi or --mpi mpiabi"
+    )
+
+
+def become(argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    """Replace this process by a program; raises UsageError when the system refuses."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Python ignores these two from its start, and what is ignored stays so through exec.
+    for name in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(name, signal.SIG_DFL)
+    try:
+        os.execve(argv[0], list(argv), dict(environment))
+    except OSError as error:
+        if error.errno == 8:  # no "#!" line: shells run such a file themselves, and so do we
+            os.execve("/bin/sh", ["/bin/sh", *argv], dict(environment))
+        raise UsageError(f"{argv[0]} can't be started: {error.strerror}") from error
