@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mpiprof.__main__ import main
-from mpiprof.commands.quantities import arrivals, duration, size
 from mpiprof.model.schedule import catalogue
+from mpiprof.quantities import arrivals, duration, size
 
 FIELDS = ["operation", "name", "intercommunicator", "restrictions", "cost", "parameters", "source"]
 

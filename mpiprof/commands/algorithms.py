@@ -18,10 +18,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpiprof.commands.quantities import arrivals, parameters, size
-from mpiprof.commands.run import positive
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.invocation import invocation
+from mpiprof.quantities import arrivals, parameters, positive, size
 
 if TYPE_CHECKING:
     from mpiprof.model.catalogue import Algorithm
@@ -117,9 +116,9 @@ def asked(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:
 
 def simulate(args: argparse.Namespace) -> None:
     """Print predictions for all algorithms, or the one that is named."""
-    from mpiprof.commands.progress import working
     from mpiprof.model import setting
     from mpiprof.model.simulate import lower_bound
+    from mpiprof.progress import working
     from mpiprof.reports import catalogue
 
     made, begin, nodes = asked(args)

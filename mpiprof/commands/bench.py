@@ -24,6 +24,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from mpiprof import quantities
 from mpiprof.bench.options import Options
 from mpiprof.errors import UsageError
 from mpiprof.invocation import invocation
@@ -48,21 +49,9 @@ LOOPS = ("arrival", "robust", "adaptive")  # many calls in a row, which nobody s
 PROGRAMS = "apps"  # starts programs, and so can't be within a job itself
 ONLY = ("robust", "adaptive", PROGRAMS)
 FULL = "robust"
-UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 READY = "MPIPROF_STUDY_FOLDER"
 PLACE = "MPIPROF_STUDY_PLACE"
 Start = Callable[[Sequence[str], Mapping[str, str]], int]  # a command and its environment, on ranks
-
-
-def sizes(text: str) -> tuple[int, ...]:
-    """Convert 1,64K,1M to bytes."""
-    found = []
-    for word in text.split(","):
-        match = re.fullmatch(r"(\d+)([kmg]?)b?", word.strip().lower())
-        if match is None or int(match[1]) == 0:
-            raise argparse.ArgumentTypeError(f"{word!r} is no size: write 64K or 1M")
-        found.append(int(match[1]) * UNITS[match[2]])
-    return tuple(found)
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -86,8 +75,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--cluster", metavar="16x100mbit", help="emulate nodes x rate [x ranks]")
     place.add_argument("--simulate", type=int, metavar="P", help="simulate P processes")
     add("--machine", type=Path, metavar="FILE", help="to simulate: what `calibrate -o` measured")
-    add("--sizes", type=sizes, default=(), metavar="64K,1M", help="sizes in place of the usual")
-    add("--blocks", type=sizes, default=(), metavar="8K,32K", help="block sizes of pipelines")
+    add(
+        "--sizes",
+        type=quantities.sizes,
+        default=(),
+        metavar="64K,1M",
+        help="sizes in place of the usual",
+    )
+    add(
+        "--blocks",
+        type=quantities.sizes,
+        default=(),
+        metavar="8K,32K",
+        help="block sizes of pipelines",
+    )
     add("--processes", type=numbers, default=(), metavar="2-32", help="sweep over the processes")
     add("--repetitions", type=int, default=0, metavar="N", help="laps, whatever they take")
     add("--minutes", type=float, default=15, help="do no more laps than take so long (15)")

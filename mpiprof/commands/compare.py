@@ -14,9 +14,9 @@ import argparse
 import shlex
 from pathlib import Path
 
-from mpiprof.commands.run import positive
 from mpiprof.errors import UsageError
 from mpiprof.invocation import invocation
+from mpiprof.quantities import positive
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,12 +37,12 @@ def run(args: argparse.Namespace) -> int:
 
     terms = condition.parse(args.fail_on, reports.NUMBERS, reports.TEXTS) if args.fail_on else []
     from mpiprof.analysis.compare import compare
-    from mpiprof.commands.folders import chosen
-    from mpiprof.commands.progress import working
-    from mpiprof.commands.threshold import exit_code
+    from mpiprof.progress import working
     from mpiprof.reports import json
+    from mpiprof.reports.condition import exit_code
     from mpiprof.reports.table import paragraph
     from mpiprof.store.derived import open_trace
+    from mpiprof.trace.folder import chosen
 
     traces = [open_trace(chosen(path)) for path in args.traces]
     with working("reading the traces"):

@@ -43,9 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the files."""
-    from mpiprof.commands.folders import chosen
-    from mpiprof.commands.progress import bar
+    from mpiprof.progress import bar
     from mpiprof.store.derived import open_trace
+    from mpiprof.trace.folder import chosen
 
     trace = open_trace(chosen(args.trace))
     refuse_empty(trace, args.to)

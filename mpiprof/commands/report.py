@@ -14,9 +14,9 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.commands.run import positive
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.invocation import invocation
+from mpiprof.quantities import positive
 
 if TYPE_CHECKING:
     from mpiprof.analysis.findings import Finding
@@ -50,11 +50,11 @@ def run(args: argparse.Namespace) -> int:
 
     terms = condition.parse(args.fail_on) if args.fail_on else []
     check_column(args.sort)
-    from mpiprof.commands.folders import chosen
-    from mpiprof.commands.progress import working
-    from mpiprof.commands.threshold import exit_code
+    from mpiprof.progress import working
     from mpiprof.reports import json, selection, times
+    from mpiprof.reports.condition import exit_code
     from mpiprof.store.derived import open_trace
+    from mpiprof.trace.folder import chosen
 
     name = shlex.quote(str(args.trace)) if args.trace else ""
     trace = open_trace(chosen(args.trace))

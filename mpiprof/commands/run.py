@@ -36,7 +36,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from mpiprof.commands import switching
+from mpiprof import quantities
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch import job, library
 from mpiprof.launch.folder import base_name, check_folder, check_place, dated_name
@@ -44,12 +44,10 @@ from mpiprof.launch.job import rank_in
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.options import Recording, recorder_environment
 from mpiprof.launch.program import Program, become, find_mpi, find_program, python_flags
+from mpiprof.tune import switch
 
 if TYPE_CHECKING:
     from mpiprof.tune.plan import Plan
-
-
-MOST = 2**31 - 1  # what MPI and the recorder count with
 
 
 def named(text: str) -> Path:
@@ -59,31 +57,12 @@ def named(text: str) -> Path:
     return Path(text)
 
 
-def positive(text: str) -> int:
-    """Convert an option's value to a number above 0."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if not 0 < value <= MOST:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no number above 0" if value < 1 else f"{text} is more than {MOST}"
-        )
-    return value
-
-
-def size(text: str) -> int:
-    """Convert an option's value to bytes, such as 64K, 100M or 1G."""
-    number, power = text[:-1], "KMG".find(text[-1:].upper()) + 1
-    if not (text if power == 0 else number).isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 100M")
-    return int(number) << 10 * power if power else int(text)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
-    add("-n", dest="ranks", type=positive, metavar="N", help="start N ranks with mpiexec")
+    add(
+        "-n", dest="ranks", type=quantities.positive, metavar="N", help="start N ranks with mpiexec"
+    )
     add("-m", dest="module", action="store_true", help="run a module, as `python -m` does")
     add("-o", dest="folder", type=named, metavar="DIR", help="the trace folder itself")
     add(
@@ -94,19 +73,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--sample",
-        type=positive,
+        type=quantities.positive,
         default=1,
         metavar="K",
         help="record one instance in K, the same ones on all ranks",
     )
     add(
         "--limit",
-        type=size,
+        type=quantities.size,
         default=1 << 30,
         metavar="SIZE",
         help="of a rank's log (1G): past it calls are summed up, without single instances",
     )
-    add("--stack", type=positive, default=1, metavar="N", help="record N frames a call site")
+    add(
+        "--stack",
+        type=quantities.positive,
+        default=1,
+        metavar="N",
+        help="record N frames a call site",
+    )
     add(
         "--skip-package",
         action="append",
@@ -131,7 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="Python call sites: always takes Python's lock where they can't be told without it",
     )
-    switching.add_options(parser)
+    switch.add_options(parser)
     add("--mpi", choices=library.ABIS, help="the program's MPI, where nothing else shows it")
     add(
         "--or-bare",
@@ -188,7 +173,7 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
             check_folder(args.folder, environment, partial=args.partial)
     options = replace(options, unrecorded=unrecorded)
     if plan is not None:
-        plan = switching.fitted(args, plan, mpi, environment)
+        plan = switch.fitted(args, plan, mpi, environment)
         options = with_plan(args, options, plan)
     prepared = recorder_environment(program, mpi, options, environment)
     warn_of_mixture(program, mpi, environment)
@@ -200,12 +185,12 @@ def usable_plan(
 ) -> Plan | None:
     """Return what --switch asks for, None where it can't be read and may be left out."""
     try:
-        return switching.plan_of(args, program, environment)
+        return switch.plan_of(args, program, environment)
     except MpiprofError as error:
         if not args.or_bare or args.switch is None:
             raise
         say_once(f"{error}; the program runs unswitched (--or-bare)", environment)
-        switching.forget(args)
+        switch.forget(args)
         return None
 
 
@@ -308,7 +293,7 @@ def start_ranks(
     if args.record != "off":
         library.our_library(mpi)
     if plan is not None:
-        switching.fitted(args, plan, mpi, environment).text()
+        switch.fitted(args, plan, mpi, environment).text()
     folder = args.folder
     if folder is None:
         folder = Path(dated_name(program))
@@ -325,7 +310,7 @@ def start_ranks(
         words += ["--machine", str(args.machine.absolute())]
     if args.mpi is not None:
         words += ["--mpi", args.mpi]
-    words += switching.words(args)
+    words += switch.words(args)
     for wanted, option in (
         (args.partial, "--partial"),
         (args.quiet, "-q"),

@@ -23,9 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the state of a job."""
     import mpiprof
-    from mpiprof.commands.folders import chosen
-    from mpiprof.commands.progress import working
+    from mpiprof.progress import working
     from mpiprof.reports import json, positions, status
+    from mpiprof.trace.folder import chosen
 
     trace = mpiprof.open(chosen(args.trace))
     with working("reading the ends of the logs"):

@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mpiprof import quantities
 from mpiprof.errors import UsageError
 from mpiprof.invocation import invocation
 
@@ -46,17 +47,6 @@ def budget(text: str) -> float:
     return value
 
 
-def number(least: int, most: int) -> Any:
-    """Return what converts an option's value to a number in a range."""
-
-    def convert(text: str) -> int:
-        if not re.fullmatch(r"\d{1,9}", text) or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"{text!r}: a number from {least} to {most}")
-        return int(text)
-
-    return convert
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
@@ -67,13 +57,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     way.add_argument("--replay", action="store_true", help="measure on the ranks of a job")
     way.add_argument("--from-selection", action="store_true", help="what `auto` has found")
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("-n", dest="ranks", type=number(2, 1 << 20), metavar="N")
+    place.add_argument("-n", dest="ranks", type=quantities.number(2, 1 << 20), metavar="N")
     place.add_argument("--cluster", metavar="16x100mbit", help="replay on an emulated cluster")
     add("--budget", type=budget, default=120.0, metavar="2m", help="take no longer (2m)")
     add("--site", metavar="PATTERN", help="only call sites whose place has this in it")
     add("--machine", type=Path, metavar="FILE", help="simulate this machine, as `calibrate` found")
     add(
-        "--top", type=number(1, 10**6), default=TOP, metavar="N", help=f"lines of the table ({TOP})"
+        "--top",
+        type=quantities.number(1, 10**6),
+        default=TOP,
+        metavar="N",
+        help=f"lines of the table ({TOP})",
     )
     add("--json", action="store_true", help="print everything as data")
     # Set by --replay -n and --cluster for the ranks that they start.
@@ -90,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     trace, name = opened(args)
     if args.from_selection:
         return from_selection(args, trace, name)
-    from mpiprof.commands.progress import bar
+    from mpiprof.progress import bar
     from mpiprof.tune import predict
 
     works = chosen_works(args, trace, predict.patterns_for(trace.ranks))
@@ -123,8 +117,8 @@ def check_output(path: Path) -> None:
 def opened(args: argparse.Namespace) -> tuple[Trace, str]:
     """Return the trace and its name as it was given."""
     import mpiprof
-    from mpiprof.commands.folders import chosen
-    from mpiprof.commands.progress import working
+    from mpiprof.progress import working
+    from mpiprof.trace.folder import chosen
 
     folder = chosen(args.trace)
     with working(f"reading {folder}"):
@@ -133,7 +127,7 @@ def opened(args: argparse.Namespace) -> tuple[Trace, str]:
 
 def chosen_works(args: argparse.Namespace, trace: Trace, patterns: int) -> list[Work]:
     """Return what the trace asks of the algorithms; raises UsageError for an unknown call site."""
-    from mpiprof.commands.progress import working
+    from mpiprof.progress import working
     from mpiprof.tune import work
 
     with working(f"reading {trace.path}"):

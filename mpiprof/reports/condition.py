@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import operator
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mpiprof.errors import UsageError
 from mpiprof.reports.json import NUMBERS, TEXTS
+from mpiprof.reports.places import places
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
@@ -20,6 +22,7 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
+THRESHOLD_MET = 3  # the exit code of --fail-on
 TERM = re.compile(r"\s*([A-Za-z_]+)\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*$")
 
 
@@ -75,3 +78,14 @@ def _term(part: str, expression: str, numbers: Sequence[str], texts: Sequence[st
 def holds(terms: list[Term], row: Mapping[str, Any]) -> bool:
     """Return whether a call site, as a row of data, meets all terms."""
     return all(term.holds(row) for term in terms)
+
+
+def exit_code(expression: str, terms: list[Term], rows: Sequence[Mapping[str, Any]]) -> int:
+    """Return 3, and say so, when a call site, as a row of data, meets all terms; else 0."""
+    met = [row for row in rows if terms and holds(terms, row)]
+    if not met:
+        return 0
+    many = f"{len(met)} call site" + "s" * (len(met) > 1)
+    first = f"{met[0]['operation']} at {places(met[0]['sites'])}"
+    print(f"mpiprof: --fail-on {expression!r} is met by {many}, first {first}", file=sys.stderr)
+    return THRESHOLD_MET

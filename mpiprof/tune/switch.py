@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpiprof.commands import quantities
+from mpiprof import quantities
 from mpiprof.errors import UsageError
 from mpiprof.launch import elf, library
 from mpiprof.launch.job import rank_in, ranks_in

@@ -1,16 +1,41 @@
-"""Sizes and times as a person types them: 64K, 1.5M, 200us, 5ms."""
+"""Numbers, sizes and times as a person types them: 64K, 1.5M, 200us, 5ms."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mpiprof.errors import UsageError
 
 SIZES = {"": 1, "B": 1, "K": 2**10, "KB": 2**10, "M": 2**20, "MB": 2**20, "G": 2**30, "GB": 2**30}
 TIMES = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+MOST = 2**31 - 1  # what MPI and the recorder count with
 NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Zµ]*)")
+
+
+def positive(text: str) -> int:
+    """Convert an option's value to a number above 0."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if not 0 < value <= MOST:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number above 0" if value < 1 else f"{text} is more than {MOST}"
+        )
+    return value
+
+
+def number(least: int, most: int) -> Callable[[str], int]:
+    """Return what converts an option's value to a number in a range."""
+
+    def convert(text: str) -> int:
+        if not re.fullmatch(r"\d{1,9}", text) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r}: a number from {least} to {most}")
+        return int(text)
+
+    return convert
 
 
 def size(text: str) -> int:
@@ -21,6 +46,14 @@ def size(text: str) -> int:
         if value.is_integer():
             return int(value)
     raise argparse.ArgumentTypeError(f"{text!r} is no size, such as 100, 64K or 1.5M")
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    """Convert 1,64K,1M to bytes, none of them 0."""
+    found = tuple(size(word) for word in text.split(","))
+    if 0 in found:
+        raise argparse.ArgumentTypeError(f"{text!r}: sizes are above 0")
+    return found
 
 
 def duration(text: str) -> float:
