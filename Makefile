@@ -37,11 +37,16 @@ demo: $(VENV)/mpich/.installed
 	$(VENV)/mpich/bin/python -m mpiprof run -q -n $(RANKS) samples/nbody.py
 	$(VENV)/mpich/bin/python -m mpiprof report
 
+# Files of tests run side by side, each as a whole and in their order, the longest first: ranks wait
+# much of their time, so that three workers share two cores well.
+WORKERS ?= 3
+PYTEST = $(VENV)/mpich/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
 test: $(VENV)/mpich/.test $(VENV)/openmpi/.test
-	$(VENV)/mpich/bin/python -m pytest $(TESTS)
+	$(PYTEST) $(TESTS)
 
 test-all: $(VENV)/mpich/.test $(VENV)/openmpi/.test
-	$(VENV)/mpich/bin/python -m pytest --everything $(TESTS)
+	$(PYTEST) --everything $(TESTS)
 
 LINT := $(VENV)/mpich/bin
 C_SOURCES = $(shell find mpiprof/core samples tests -name '*.[ch]')

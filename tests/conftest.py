@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from support.locks import alone_with
 
 from mpiprof.analysis.operations import GATHERINGS
 
@@ -201,6 +202,13 @@ def run_mpi(
     if check:
         checked(ended)
     return ended
+
+
+@pytest.fixture
+def one_cluster() -> Generator[None]:
+    """Let one test at a time have emulated clusters: each run says which others there are."""
+    with alone_with("cluster"):
+        yield
 
 
 @pytest.fixture

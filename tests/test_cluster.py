@@ -68,7 +68,7 @@ def namespaces() -> None:
 
 
 @pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
+def nothing_left(one_cluster: None) -> Iterator[None]:  # noqa: ARG001
     """Check after each test that all clusters of this module are gone."""
     before = remains()
     yield

@@ -200,6 +200,7 @@ def test_calls_of_a_replay_are_right(mpi: Mpi) -> None:
 
 
 @pytest.mark.everything
+@pytest.mark.usefixtures("one_cluster")
 def test_replay_on_a_cluster_finds_the_known_best(
     openmpi: Mpi, trace: Path, tmp_path: Path
 ) -> None:

@@ -1,0 +1,1 @@
+"""What several tests use: nothing in here is a test."""

@@ -1,0 +1,18 @@
+"""What only one test at a time may have, though several workers run them."""
+
+from __future__ import annotations
+
+import fcntl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def alone_with(thing: str) -> Iterator[None]:
+    """Wait until no other test on this machine has this thing, and hold it."""
+    path = Path(tempfile.gettempdir()) / f"mpiprof-tests-{thing}.lock"
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
