@@ -13,26 +13,20 @@ Prints a table; -o NAME writes NAME.csv and NAME.html. How long it takes is said
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib
 import os
 import re
-import shutil
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mpiprof import quantities
 from mpiprof.bench.options import Options
 from mpiprof.errors import UsageError
 from mpiprof.invocation import invocation
-from mpiprof.launch import library
-from mpiprof.launch.job import job_in, rank_in
+from mpiprof.launch import ranks
+from mpiprof.launch.job import rank_in
 from mpiprof.launch.library import Mpi
-from mpiprof.launch.options import Recording, recorder_environment
-from mpiprof.launch.program import Program, become, python_flags
 
 STUDIES = {
     "allgatherv": "irregular allgathers: six distributions, rings against the library",
@@ -49,7 +43,6 @@ LOOPS = ("arrival", "robust", "adaptive")  # many calls in a row, which nobody s
 PROGRAMS = "apps"  # starts programs, and so can't be within a job itself
 ONLY = ("robust", "adaptive", PROGRAMS)
 FULL = "robust"
-READY = "MPIPROF_STUDY_FOLDER"
 PLACE = "MPIPROF_STUDY_PLACE"
 Start = Callable[[Sequence[str], Mapping[str, str]], int]  # a command and its environment, on ranks
 
@@ -118,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
         if args.study == PROGRAMS:
             raise UsageError(f"{PROGRAMS} starts programs itself: `bench {PROGRAMS} -n 8`")
         return take_part(args, options)
-    mpi = this_mpi(environment)
+    mpi = ranks.this_mpi(environment)
     if args.cluster:
         return on_cluster(args, mpi, options)
     if args.ranks is None:
@@ -126,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
             f"say where to run: `mpiexec -n 8 {invocation()} bench {args.study}`, -n 8, "
             "--cluster 16x100mbit or --simulate 64"
         )
-    return on_this_machine(args, mpi, environment, options)
+    return on_this_machine(args, mpi, options)
 
 
 def checked_options(args: argparse.Namespace) -> Options:
@@ -169,23 +162,12 @@ def only(args: argparse.Namespace) -> tuple[str, ...]:
     return wanted
 
 
-def this_mpi(environment: Mapping[str, str]) -> Mpi:
-    """Return the MPI of this Python's mpi4py."""
-    found = library.mpi_of_python(library.this_interpreter(), environment)
-    if found is None:
-        raise UsageError(
-            f"the studies call MPI through mpi4py, which {sys.executable} lacks: "
-            f"`{sys.executable} -m pip install mpi4py mpich`"
-        )
-    return found
-
-
 # ---- starting ranks
 
 
 def words_of(args: argparse.Namespace) -> list[str]:
     """Return the command line of one rank."""
-    words = [sys.executable, *python_flags(), "-m", "mpiprof", "bench", args.study]
+    words = ranks.verb_words("bench", args.study)
     words += ["--minutes", str(args.minutes), "--repetitions", str(args.repetitions)]
     for option in ("sizes", "blocks", "processes"):
         if getattr(args, option):
@@ -196,16 +178,6 @@ def words_of(args: argparse.Namespace) -> list[str]:
     if args.output is not None:
         words += ["-o", str(args.output.absolute())]
     return words
-
-
-def prepared(study: str, words: Sequence[str], mpi: Mpi, folder: Path) -> dict[str, str]:
-    """Return what a rank's environment must have beyond ours: the library put before its MPI."""
-    program = Program("bench", tuple(words), tuple(words), None, Path(sys.executable))
-    record = "events" if study in LOOPS else "summary"  # where probing instances are counted
-    options = Recording(folder, record=record, python_sites="never", quiet=True)
-    full = recorder_environment(program, mpi, options, os.environ)
-    changed = {name: value for name, value in full.items() if os.environ.get(name) != value}
-    return changed | {READY: str(folder)}
 
 
 def on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
@@ -222,20 +194,15 @@ def on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
         return start_study(args, mpi, options, start, shape.ranks, f"{shape}, {mpi.family}")
 
 
-def on_this_machine(
-    args: argparse.Namespace, mpi: Mpi, environment: Mapping[str, str], options: Options
-) -> int:
+def on_this_machine(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
     """Run the study on ranks of this machine."""
     from mpiprof.bench.cluster import endings_as_exceptions
-    from mpiprof.launch import mpiexec
 
     if args.ranks < 2:
         raise UsageError(f"-n {args.ranks}: a study needs two ranks or more")
-    launcher = mpiexec.find(mpi, environment).words(args.ranks, environment)
 
     def start(words: Sequence[str], inside: Mapping[str, str]) -> int:
-        pairs = [f"{name}={value}" for name, value in inside.items()]
-        return subprocess.run([*launcher, "env", *pairs, *words], check=False).returncode
+        return ranks.start(mpi, args.ranks, words, inside)
 
     with endings_as_exceptions():
         place = f"one machine, {mpi.family}"
@@ -243,27 +210,23 @@ def on_this_machine(
 
 
 def start_study(
-    args: argparse.Namespace, mpi: Mpi, options: Options, start: Start, ranks: int, place: str
+    args: argparse.Namespace, mpi: Mpi, options: Options, start: Start, number: int, place: str
 ) -> int:
     """Start the ranks of a study, or the programs that it is about."""
     if args.study == PROGRAMS:
         from mpiprof.bench import apps
 
-        apps.run(options, start, ranks, place)
+        apps.run(options, start, number, place)
         return 0
     words = words_of(args)
-    with trace_folder() as folder:
-        inside = prepared(args.study, words, mpi, folder) | {PLACE: place}
-        if sys.stderr.isatty():
-            inside["MPIPROF_PROGRESS"] = "1"
-        return start(words, inside)
+    with tempfile.TemporaryDirectory(prefix=ranks.PREFIX) as folder:
+        inside = ranks.inside(words, mpi, Path(folder, "trace"), record(args.study))
+        return start(words, inside | {PLACE: place})
 
 
-@contextlib.contextmanager
-def trace_folder() -> Iterator[Path]:
-    """Make a folder for what the recorder writes meanwhile; nobody reads it."""
-    with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as name:
-        yield Path(name, "trace")
+def record(study: str) -> str:
+    """Return what the recorder keeps meanwhile: where probing instances are counted, all."""
+    return "events" if study in LOOPS else "summary"
 
 
 # ---- one rank
@@ -271,30 +234,10 @@ def trace_folder() -> Iterator[Path]:
 
 def take_part(args: argparse.Namespace, options: Options) -> int:
     """Be a rank of the study; begun by a bare mpiexec, first get the library put before MPI."""
-    mpi = this_mpi(os.environ)
-    if READY not in os.environ:
-        job = job_in(os.environ) or f"{os.getuid()}-{os.getppid()}"
-        folder = Path(tempfile.gettempdir(), "mpiprof-bench-" + re.sub("[^A-Za-z0-9.]", "-", job))
-        words = words_of(args)
-        full = dict(os.environ) | prepared(args.study, words, mpi, folder)
-        if job_in(os.environ) is None:  # ranks of other nodes have other parents
-            full["MPIPROF_BASE"] = full.pop("MPIPROF_TRACE")
-        become(words, full | {READY: "remove"})
+    mpi = ranks.this_mpi(os.environ)
+    if not ranks.is_ready():
+        ranks.become_ready(words_of(args), mpi, record(args.study))
     from mpiprof.bench.running import run_ranks
 
     run_ranks(args.study, options, mpi.abi, in_loops=args.study in LOOPS)
-    return leave(os.environ[READY] == "remove")
-
-
-def leave(remove: bool) -> int:
-    """End MPI; rank 0 removes the trace where nobody else does."""
-    from mpi4py import MPI
-
-    first = MPI.COMM_WORLD.rank == 0
-    maps = Path("/proc/self/maps").read_text().splitlines() if remove and first else []
-    MPI.Finalize()
-    for line in maps:
-        path = Path(line.partition("/")[1] + line.partition("/")[2])
-        if path.parent.name.startswith("mpiprof-bench-") and path.parent.is_dir():
-            shutil.rmtree(path.parent, ignore_errors=True)
-    return 0
+    return ranks.leave()

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from mpiprof.model.machine import Machine
     from mpiprof.trace import Trace
     from mpiprof.tune.result import Result, Verdict
-    from mpiprof.tune.work import Work
 
 SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 MOST_BUDGET_S = 24 * 3600.0
@@ -71,23 +70,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--json", action="store_true", help="print everything as data")
     # Set by --replay -n and --cluster for the ranks that they start.
-    add("--works", type=Path, help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read the trace, try the candidates, print what was found and write the plan."""
     check(args)
     if args.replay:
-        from mpiprof.commands.replaying import run as replay
-
         return replay(args)
     trace, name = opened(args)
     if args.from_selection:
         return from_selection(args, trace, name)
     from mpiprof.progress import bar
-    from mpiprof.tune import predict
+    from mpiprof.tune import predict, work
 
-    works = chosen_works(args, trace, predict.patterns_for(trace.ranks))
+    works = work.chosen(trace, predict.patterns_for(trace.ranks), args.site)
     machine = machine_of(args, trace)
     with bar("simulating", len(works)) as step:
         results = predict.predict(works, machine, args.budget, lambda: step(1))
@@ -116,32 +112,13 @@ def check_output(path: Path) -> None:
 
 def opened(args: argparse.Namespace) -> tuple[Trace, str]:
     """Return the trace and its name as it was given."""
-    import mpiprof
     from mpiprof.progress import working
+    from mpiprof.store.derived import open_trace
     from mpiprof.trace.folder import chosen
 
     folder = chosen(args.trace)
     with working(f"reading {folder}"):
-        return mpiprof.open(folder), str(folder)
-
-
-def chosen_works(args: argparse.Namespace, trace: Trace, patterns: int) -> list[Work]:
-    """Return what the trace asks of the algorithms; raises UsageError for an unknown call site."""
-    from mpiprof.progress import working
-    from mpiprof.tune import work
-
-    with working(f"reading {trace.path}"):
-        found = work.works(trace, patterns)
-    if args.site is None:
-        return found
-    chosen = [w for w in found if args.site in f"{w.operation} {w.place}" or args.site in w.sites]
-    if not chosen:
-        from mpiprof.tune.rules import nearest
-
-        known = dict.fromkeys(site for w in found for site in (w.sites or (w.place,)))
-        some = nearest(args.site, list(known)[:50]) if known else "there are none"
-        raise UsageError(f"--site {args.site}: no such call site in {trace.path}; {some}")
-    return chosen
+        return open_trace(folder), str(folder)
 
 
 def machine_of(args: argparse.Namespace, trace: Trace) -> Machine:
@@ -166,6 +143,64 @@ def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:
 
     hosts = [str(host) for host in trace.processes["host"] if isinstance(host, str)]
     return entries.origin(how, mpi_name(trace.mpi), hosts, str(trace.meta.get("started", ""))[:10])
+
+
+# ---- measuring
+
+
+def replay(args: argparse.Namespace) -> int:
+    """Measure on the ranks of a job; the process that has the outcome prints it."""
+    import numpy as np
+
+    from mpiprof.launch import ranks
+    from mpiprof.replay import job
+    from mpiprof.replay.measure import NEAR_NS
+    from mpiprof.reports.text import mpi_name
+    from mpiprof.reports.units import duration
+    from mpiprof.tune import entries
+
+    words = tuple(ranks.verb_words(*rank_words(args)))
+    done = job.run(job.Asked(args.trace, args.site, args.ranks, args.cluster, args.budget, words))
+    if isinstance(done, int):
+        return done
+    outcome = done.outcome
+    errors = outcome.errors()
+    facts: dict[str, Any] = {
+        "ranks": outcome.ranks,
+        "mpi": mpi_name(outcome.mpi),
+        "instances": len(errors),
+        "laps": outcome.laps,
+        "arrival_error_median_ns": float(np.median(errors)),
+        "arrival_error_90_ns": float(np.percentile(errors, 90)),
+        "near_share": float((errors <= NEAR_NS).mean()),
+        "clock_error_ns": outcome.clock_error_ns,
+    }
+    place = f" on {done.where}" if done.where else ""
+    head = (
+        f"Replayed{place} with {outcome.ranks} ranks of {facts['mpi']}: "
+        f"{len(errors)} instances in {outcome.laps} laps\n"
+        f"  arrivals imposed within {duration(facts['arrival_error_median_ns'])} (median), "
+        f"{duration(facts['arrival_error_90_ns'])} (9 in 10); {facts['near_share']:.0%} of the "
+        f"instances within {duration(NEAR_NS)}"
+    )
+    if outcome.clock_error_ns:
+        head += f"\n  clocks of the ranks are right within {duration(outcome.clock_error_ns)}"
+    origin = entries.origin("replay", mpi_name(outcome.mpi), outcome.hosts, "")
+    return conclude(args, done.trace, str(done.trace.path), done.results, origin, [head], facts)
+
+
+def rank_words(args: argparse.Namespace) -> list[str]:
+    """Return this verb's words for one rank."""
+    words = ["tune", "--replay", "--budget", f"{args.budget}s", "--top", str(args.top)]
+    if args.trace is not None:
+        words.append(str(args.trace.absolute()))
+    for option, value in (("--site", args.site), ("-o", args.output)):
+        if value is not None:
+            words += [option, str(value.absolute()) if isinstance(value, Path) else value]
+    for wanted, option in ((args.summary, "--summary"), (args.json, "--json")):
+        if wanted:
+            words.append(option)
+    return words
 
 
 # ---- what was found

@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 
 from mpiprof.analysis.measure import Measure, Signature
-from mpiprof.errors import TraceError
+from mpiprof.errors import TraceError, UsageError
 from mpiprof.model.catalogue import catalogue
 from mpiprof.model.schedule import Problem
+from mpiprof.progress import working
 from mpiprof.trace.match import Batch
 from mpiprof.trace.sites import describe_sites, site_label
 from mpiprof.trace.tables import Communicator
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 from mpiprof.tune.problem import class_span, known_bytes, problem_of, size_classes
-from mpiprof.tune.rules import NATIVE
+from mpiprof.tune.rules import NATIVE, nearest
 
 CELLS = 1 << 20  # numbers of a work that are kept while the trace is read
 MOST_ROWS = 256
@@ -266,3 +267,17 @@ def _patterns(
             came, left = ((t - begin).astype(np.float64) for t in (arrivals, exits))
             made.append(Pattern(problem, came, left, share / count))
     return tuple(made)
+
+
+def chosen(trace: Trace, most_patterns: int, site: str | None) -> list[Work]:
+    """Return the works of a trace, those of one call site where it is named; else UsageError."""
+    with working(f"reading {trace.path}"):
+        found = works(trace, most_patterns)
+    if site is None:
+        return found
+    named = [w for w in found if site in f"{w.operation} {w.place}" or site in w.sites]
+    if not named:
+        known = dict.fromkeys(name for w in found for name in (w.sites or (w.place,)))
+        some = nearest(site, list(known)[:50]) if known else "there are none"
+        raise UsageError(f"--site {site}: no such call site in {trace.path}; {some}")
+    return named

@@ -1,0 +1,1 @@
+"""Candidates measured on the ranks of a job, under the arrivals that a trace recorded."""

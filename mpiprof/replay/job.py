@@ -1,0 +1,214 @@
+"""`tune --replay`: the tasks of a trace on the ranks of a job, and what was measured as results.
+
+The trace is read before MPI begins, by the process that starts the ranks, or under a bare mpiexec
+by rank 0, while the others wait in MPI_Init. Files in a folder of our own carry the tasks to the
+ranks and the outcome back.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mpiprof.bench import cluster, timing
+from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.launch import ranks as launched
+from mpiprof.launch.job import rank_in, ranks_in
+from mpiprof.model import machine
+from mpiprof.progress import working
+from mpiprof.replay import measure
+from mpiprof.replay.measure import LEAST_LAPS, NATIVE, NEAR_NS, Outcome, Task
+from mpiprof.store.derived import open_trace
+from mpiprof.trace import Trace
+from mpiprof.trace.folder import chosen
+from mpiprof.tune.candidates import candidates
+from mpiprof.tune.result import REPLAY, Result, Trial
+from mpiprof.tune.score import score
+from mpiprof.tune.work import Work
+from mpiprof.tune.work import chosen as chosen_works
+
+MOST_PATTERNS = 12
+MOST_WORKS = 12
+WORKS = "MPIPROF_TUNE_WORKS"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command line asks for; `words` are those of one rank."""
+
+    trace: Path | None
+    site: str | None
+    ranks: int | None
+    cluster: str | None
+    budget: float
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What was measured of a trace, and where."""
+
+    trace: Trace
+    results: list[Result]
+    outcome: Outcome
+    where: str
+
+
+def run(asked: Asked) -> Replayed | int:
+    """Replay on the ranks of this job, or start them; a rank that has nothing to tell: its code."""
+    started = asked.ranks is not None or asked.cluster is not None
+    if rank_in(os.environ) is not None:
+        if started:
+            raise UsageError("-n and --cluster start ranks themselves: leave out this mpiexec")
+        return take_part(asked)
+    if not started:
+        raise UsageError(
+            "say where to replay: `mpiexec -n 16 python -m mpiprof tune TRACE --replay`, -n 4, or "
+            "--cluster 16x100mbit"
+        )
+    return start(asked)
+
+
+# ---- tasks
+
+
+def prepared(asked: Asked, ranks: int | None) -> tuple[Trace, list[Work]]:
+    """Return the trace and what of it can be replayed on so many ranks; raises UsageError."""
+    folder = chosen(asked.trace)
+    with working(f"reading {folder}"):
+        trace = open_trace(folder)
+    works = [w for w in chosen_works(trace, MOST_PATTERNS, asked.site) if w.instances > 2]
+    if not works:
+        raise MpiprofError(f"{trace.path}: no blocking collective to replay was recorded")
+    fitting = [w for w in works if ranks is None or w.members <= ranks]
+    if not fitting:
+        most = min(w.members for w in works)
+        raise UsageError(f"--replay on {ranks} ranks: the trace needs {most} or more")
+    return trace, fitting[:MOST_WORKS]
+
+
+def tasks_of(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
+    """Return works as what the ranks are to do."""
+    table = trace.meta.get("machine")
+    known = machine.of_table(table, "meta.json") if table else machine.DEFAULT
+    made = []
+    for work in works:
+        names = [c.name for c in candidates(work, known)]
+        members = work.ranks if ranks >= trace.ranks else tuple(range(work.members))
+        problems = tuple(
+            replace(p.problem, alpha=known.alpha, beta=known.beta) for p in work.patterns
+        )
+        arrivals = tuple(np.rint(p.arrivals).astype(np.int64) for p in work.patterns)
+        made.append(Task(work.operation, (NATIVE, *names), problems, arrivals, members))
+    return made
+
+
+def results_of(works: Sequence[Work], outcome: Outcome) -> list[Result]:
+    """Return what was measured as results: scores lap by lap, of instances that came right."""
+    found = []
+    for work, r in zip(works, outcome.replayed, strict=True):
+        right = {n: {s.lap for s in shots if s.error_ns <= NEAR_NS} for n, shots in r.shots.items()}
+        own = right.get(NATIVE, set())
+        near = all(len(own & right[name]) >= LEAST_LAPS for name in r.alive)
+        scores = {name: np.full(outcome.laps, np.nan) for name in r.shots}
+        for name, shots in r.shots.items():
+            for s in shots:
+                if s.error_ns <= NEAR_NS or not near:
+                    problem = r.task.problems[s.pattern]
+                    times = (t.astype(np.float64) - s.arrivals.min() for t in (s.arrivals, s.exits))
+                    scores[name][s.lap] = score(work.operation, problem, *times)
+        base = scores.pop(NATIVE, np.full(outcome.laps, np.nan))
+        trials = tuple(Trial(name, values) for name, values in scores.items())
+        errors = [s.error_ns for shots in r.shots.values() for s in shots]
+        note = "not within the --budget"
+        if errors:
+            note = f"arrivals imposed within {np.median(errors) / 1e3:.0f} us (median)"
+            note += "" if near else f", too far off to leave out what is beyond {NEAR_NS // 1000}"
+        found.append(Result(work, REPLAY, base, np.ones(outcome.laps), trials, 1.0, note))
+    return found
+
+
+# ---- starting ranks
+
+
+def start(asked: Asked) -> Replayed | int:
+    """Read the trace, start the ranks here or on an emulated cluster, and wait for them."""
+    mpi = launched.this_mpi(os.environ)
+    shape = cluster.parse(asked.cluster) if asked.cluster else None
+    ranks = shape.ranks if shape is not None else asked.ranks or 0
+    trace, works = prepared(asked, ranks)
+    with cluster.endings_as_exceptions(), tempfile.TemporaryDirectory(prefix="mpiprof-tune-") as t:
+        folder = Path(t)
+        file = folder / "works"
+        file.write_bytes(pickle.dumps(tasks_of(trace, works, ranks)))
+        inside = launched.inside(asked.words, mpi, folder / "trace") | {WORKS: str(file)}
+        if shape is not None:
+            with cluster.Cluster(shape) as made:
+                code = made.run(mpi, ranks, asked.words, inside)
+        else:
+            code = launched.start(mpi, ranks, asked.words, inside)
+        if code:
+            return code
+        outcome = pickle.loads(file.with_name("outcome").read_bytes())
+    where = f"an emulated cluster of {shape}" if shape is not None else "this machine"
+    return Replayed(trace, results_of(works, outcome), outcome, where)
+
+
+# ---- one rank
+
+
+def take_part(asked: Asked) -> Replayed | int:
+    """Be a rank; begun by a bare mpiexec, first get the library put before MPI."""
+    if not launched.is_ready():
+        become_ready(asked)
+    tasks: list[Any] | MpiprofError
+    try:
+        ranks = timing.begin()
+        rank = ranks.rank
+        file = os.environ.get(WORKS)
+        tasks = ranks.world.bcast(pickle.loads(Path(file).read_bytes()) if file else None)
+        outcome = None
+        if not isinstance(tasks, MpiprofError):
+            outcome = measure.replay(ranks, tasks, asked.budget)
+    except BaseException as error:
+        timing.abort_on_error(error)
+        raise
+    launched.leave()
+    if isinstance(tasks, MpiprofError):
+        if file is not None:
+            Path(file).unlink()
+        if rank:
+            return tasks.exit_code
+        raise tasks
+    if outcome is None or file is None:
+        return 0
+    if not launched.started_itself():
+        Path(file).with_name("outcome").write_bytes(pickle.dumps(outcome))
+        return 0
+    Path(file).unlink()
+    trace, works = prepared(asked, outcome.ranks)
+    return Replayed(trace, results_of(works, outcome), outcome, "")
+
+
+def become_ready(asked: Asked) -> NoReturn:
+    """Read the trace on rank 0, while the others go ahead, and start again with our library."""
+    ranks = ranks_in(os.environ)
+    more = {}
+    if rank_in(os.environ) == 0:
+        found: list[Task] | MpiprofError
+        try:
+            trace, works = prepared(asked, ranks)
+            found = tasks_of(trace, works, ranks or trace.ranks)
+        except MpiprofError as error:
+            found = error  # told to all ranks, so that none waits for this one
+        handle, more[WORKS] = tempfile.mkstemp(prefix="mpiprof-tune-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(pickle.dumps(found))
+    launched.become_ready(asked.words, launched.this_mpi(os.environ), more=more)
