@@ -52,7 +52,7 @@ def sizes(text: str) -> tuple[int, ...]:
     """Convert 1,64K,1M to bytes, none of them 0."""
     found = tuple(size(word) for word in text.split(","))
     if 0 in found:
-        raise argparse.ArgumentTypeError(f"{text!r}: sizes are above 0")
+        raise argparse.ArgumentTypeError(f"{text!r}: sizes above 0, such as 64K or 1M")
     return found
 
 

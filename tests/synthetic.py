@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from mpiprof.bench.synthetic import LINK, MACHINE, RECORD_TYPE, Synthetic, chunks, head_chunk
+from mpiprof.testing.synthetic import LINK, MACHINE, RECORD_TYPE, Synthetic, chunks, head_chunk
 
 __all__ = ["LINK", "MACHINE", "RECORD_TYPE", "Synthetic", "chunks", "head_chunk"]

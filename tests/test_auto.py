@@ -15,7 +15,7 @@ from conftest import ROOT, Mpi, run_mpi, table_rows
 from test_cost import compiled
 
 import mpiprof
-from mpiprof.bench.selection import Selection
+from mpiprof.bench.harness.selector import Selection
 
 PROGRAMS = ROOT / "tests" / "programs"
 

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from conftest import Mpi, run, run_mpi
 
-from mpiprof.bench import allgatherv, impact, intergroup, plot, reduction, study
-from mpiprof.bench.case import Case
-from mpiprof.bench.options import Options
-from mpiprof.bench.study import Result, Setup
-from mpiprof.bench.timing import lateness_ns
+from mpiprof.bench.harness import plot, study
+from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.options import Options
+from mpiprof.bench.harness.study import Result, Setup
+from mpiprof.bench.harness.timing import lateness_ns
+from mpiprof.bench.studies import allgatherv, impact, intergroup, reduction
 from mpiprof.commands import bench
 from mpiprof.model.machine import uniform
 from mpiprof.model.schedule import Problem
@@ -115,7 +116,7 @@ def test_laps_fit_the_time_limit() -> None:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_takes_less_than_twenty_minutes(name: str) -> None:
-    from mpiprof.bench.running import study_of, wanted_laps
+    from mpiprof.bench.harness.running import study_of, wanted_laps
 
     module = study_of(name)
     lap_s = study.lap_seconds(module.cases(SETUP), SETUP)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import Mpi, run
 
-from mpiprof.bench import apps
-from mpiprof.bench.apps import ALL, WHOLE, App, Run
+from mpiprof.bench.studies import apps
+from mpiprof.bench.studies.apps import ALL, WHOLE, App, Run
 from mpiprof.errors import MpiprofError
 
 

@@ -12,13 +12,16 @@ import pandas as pd
 import pytest
 from conftest import Mpi, run, run_mpi
 
-from mpiprof.bench import adaptive, arrival, contest, loop, overhead, robust, selection, study
-from mpiprof.bench.case import AUTO, Case
-from mpiprof.bench.loop import Loop, Looped, Phase
-from mpiprof.bench.options import Options
-from mpiprof.bench.running import fitted
-from mpiprof.bench.selection import Selection
-from mpiprof.bench.study import LoopStudy, Setup
+from mpiprof.bench.cost import overhead
+from mpiprof.bench.harness import loop, study
+from mpiprof.bench.harness import selector as selection
+from mpiprof.bench.harness.case import AUTO, Case
+from mpiprof.bench.harness.loop import Loop, Looped, Phase
+from mpiprof.bench.harness.options import Options
+from mpiprof.bench.harness.running import fitted
+from mpiprof.bench.harness.selector import Selection
+from mpiprof.bench.harness.study import LoopStudy, Setup
+from mpiprof.bench.studies import adaptive, arrival, contest, robust
 from mpiprof.commands import bench
 from mpiprof.model.machine import uniform
 from mpiprof.model.schedule import Problem

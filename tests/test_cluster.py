@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from conftest import Mpi, clean_environment, run
 
-from mpiprof.bench import cluster
+from mpiprof.bench.cluster import network as cluster
 from mpiprof.errors import MpiprofError, UsageError
 
 MAKE = """
-from mpiprof.bench import cluster as c
+from mpiprof.bench.cluster import network as c
 with c.endings_as_exceptions(), c.Cluster(c.parse("3x100mbit")) as made:
 """
 # A shell starts what ends in `&` with SIGINT ignored, and all that comes from it.
@@ -29,7 +29,7 @@ HOLD = HEED + MAKE + WAIT
 USE = (
     MAKE
     + """    import os, sys
-    from mpiprof import library
+    from mpiprof.launch import library
     mpi = library.mpi_of_python(library.this_interpreter(), os.environ)
     before = made.sent_bytes()
     code = made.run(mpi, 3, [sys.executable, "-c", sys.argv[1]], {"FOUND": "here"})

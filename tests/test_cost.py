@@ -1,4 +1,4 @@
-"""Recording adds no waiting and drops nothing; how long it takes is for bench/overhead.py."""
+"""Recording adds no waiting and drops nothing; how long it takes is for bench/cost/overhead.py."""
 
 from __future__ import annotations
 

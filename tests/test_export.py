@@ -200,7 +200,7 @@ def test_microseconds_are_exact() -> None:
 
 
 def test_threads_have_tracks_of_their_own(tmp_path: Path) -> None:
-    from mpiprof.bench.synthetic import chunks
+    from mpiprof.testing.synthetic import chunks
 
     made = Synthetic(2)
     made.collective("barrier", [[5_000, 6_000]], [[9_000, 9_000]])
@@ -274,7 +274,7 @@ def test_an_export_that_fails_leaves_no_half_file(tmp_path: Path) -> None:
 
 @pytest.mark.everything
 def test_parquet_at_a_million_events_a_second(tmp_path: Path) -> None:
-    from mpiprof.bench.reading import write
+    from mpiprof.bench.cost.reading import write
 
     folder = tmp_path / "trace"
     folder.mkdir()

@@ -11,7 +11,7 @@ from synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.bench.synthetic import RECORD_TYPE
+from mpiprof.testing.synthetic import RECORD_TYPE
 from mpiprof.trace import selection
 
 KEY = {"kind": "key", "key": "0f", "communicator": "8c", "operation": "allgatherv"}

@@ -19,7 +19,7 @@ from virtual_model import BASE_NS, Line
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.analysis.operations import GATHERINGS, STATES
-from mpiprof.bench.synthetic import LINK, MACHINE, RECORD_TYPE
+from mpiprof.testing.synthetic import LINK, MACHINE, RECORD_TYPE
 from mpiprof.trace import Trace
 
 RANKS = {"openmpi": 3, "mpich": 2}

@@ -1,4 +1,4 @@
-"""The dashboard keeps its promises on large traces; see mpiprof/bench/view.py."""
+"""The dashboard keeps its promises on large traces; see mpiprof/bench/cost/view.py."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("waitress")
-from mpiprof.bench.reading import write
-from mpiprof.bench.view import LIMITS, Served, measure, number
+from mpiprof.bench.cost.reading import write
+from mpiprof.bench.cost.view import LIMITS, Served, measure, number
 
 
 def test_numbers_are_read_as_people_write_them() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from conftest import ROOT, Mpi, run, run_mpi
 
 import mpiprof
-from mpiprof.bench.synthetic import MACHINE
+from mpiprof.testing.synthetic import MACHINE
 from mpiprof.trace import Trace
 
 TESTS = ROOT / "tests"

@@ -1,1 +1,1 @@
-"""Benchmarks: what the tool costs and how fast it reads."""
+"""Measurements: studies of the papers, and what the tool itself costs."""

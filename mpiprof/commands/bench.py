@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mpiprof import quantities
-from mpiprof.bench.options import Options
+from mpiprof.bench.harness.options import Options
 from mpiprof.errors import UsageError
 from mpiprof.invocation import invocation
 from mpiprof.launch import ranks
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     if args.simulate is not None:
         if args.study in (*LOOPS, PROGRAMS):
             raise UsageError(f"{args.study} can't be simulated: give -n or --cluster 16x100mbit")
-        from mpiprof.bench.running import run_simulated
+        from mpiprof.bench.harness.running import run_simulated
 
         if not 2 <= args.simulate <= 65536:
             raise UsageError(f"--simulate {args.simulate}: 2 to 65536 processes")
@@ -154,7 +154,7 @@ def only(args: argparse.Namespace) -> tuple[str, ...]:
         return ()
     if args.study not in ONLY:
         raise UsageError(f"--only is for {', '.join(ONLY)}")
-    known = importlib.import_module(f"mpiprof.bench.{args.study}").names()
+    known = importlib.import_module(f"mpiprof.bench.studies.{args.study}").names()
     wanted = tuple(word.strip() for word in args.only.split(","))
     unknown = [word for word in wanted if word not in known]
     if unknown:
@@ -182,7 +182,7 @@ def words_of(args: argparse.Namespace) -> list[str]:
 
 def on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
     """Run the study on an emulated cluster, which is taken down whatever happens."""
-    from mpiprof.bench import cluster
+    from mpiprof.bench.cluster import network as cluster
 
     shape = cluster.parse(args.cluster)
     with cluster.endings_as_exceptions(), cluster.Cluster(shape) as made:
@@ -196,7 +196,7 @@ def on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
 
 def on_this_machine(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
     """Run the study on ranks of this machine."""
-    from mpiprof.bench.cluster import endings_as_exceptions
+    from mpiprof.bench.cluster.network import endings_as_exceptions
 
     if args.ranks < 2:
         raise UsageError(f"-n {args.ranks}: a study needs two ranks or more")
@@ -214,7 +214,7 @@ def start_study(
 ) -> int:
     """Start the ranks of a study, or the programs that it is about."""
     if args.study == PROGRAMS:
-        from mpiprof.bench import apps
+        from mpiprof.bench.studies import apps
 
         apps.run(options, start, number, place)
         return 0
@@ -237,7 +237,7 @@ def take_part(args: argparse.Namespace, options: Options) -> int:
     mpi = ranks.this_mpi(os.environ)
     if not ranks.is_ready():
         ranks.become_ready(words_of(args), mpi, record(args.study))
-    from mpiprof.bench.running import run_ranks
+    from mpiprof.bench.harness.running import run_ranks
 
     run_ranks(args.study, options, mpi.abi, in_loops=args.study in LOOPS)
     return ranks.leave()

@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from mpiprof.bench import cluster, timing
+from mpiprof.bench.cluster import network as cluster
+from mpiprof.bench.harness import timing
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch import ranks as launched
 from mpiprof.launch.job import rank_in, ranks_in

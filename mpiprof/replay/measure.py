@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.bench.calls import CALLS, Call, check, mpi4py
-from mpiprof.bench.case import Case
-from mpiprof.bench.study import Progress
-from mpiprof.bench.timing import LEAD_NS, LEAD_RANK_NS, Ranks
+from mpiprof.bench.harness.calls import CALLS, Call, check, mpi4py
+from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.study import Progress
+from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Ranks
 from mpiprof.errors import MpiprofError
 from mpiprof.model.schedule import Problem
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from mpiprof.bench.calls import CALLS, check, mpi4py
-from mpiprof.bench.case import Case
+from mpiprof.bench.harness.calls import CALLS, check, mpi4py
+from mpiprof.bench.harness.case import Case
 from mpiprof.model.schedule import Problem
 
 comm = mpi4py().COMM_WORLD

@@ -1,4 +1,4 @@
-"""How quickly `view` shows a large trace: `python -m mpiprof.bench.view [--events N] [--ranks P]`.
+"""How quickly `view` shows a large trace: `python -m mpiprof.bench.cost.view`.
 
 Writes a synthetic trace to a temporary folder, starts `view` on it, and measures through its own
 HTTP server: the first page, the making of the timeline's cache, zooming and panning, and the
@@ -21,7 +21,7 @@ from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 
-from mpiprof.bench.reading import write
+from mpiprof.bench.cost.reading import write
 
 PIXELS = 1400
 MOVES = 300

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.bench.calls import CALLS, Call, check, mpi4py
-from mpiprof.bench.case import Case
-from mpiprof.bench.clock import Clock
+from mpiprof.bench.harness.calls import CALLS, Call, check, mpi4py
+from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.clock import Clock
 from mpiprof.errors import MpiprofError
 
 Int = NDArray[np.int64]

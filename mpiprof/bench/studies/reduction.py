@@ -11,9 +11,9 @@ from itertools import groupby
 
 import numpy as np
 
-from mpiprof.bench import plot
-from mpiprof.bench.case import Case
-from mpiprof.bench.study import Report, Result, Setup, bytes_text, ratio
+from mpiprof.bench.harness import plot
+from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.study import Report, Result, Setup, bytes_text, ratio
 from mpiprof.model.catalogue import catalogue
 from mpiprof.model.schedule import Problem
 

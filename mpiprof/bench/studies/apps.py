@@ -22,10 +22,10 @@ import numpy as np
 import mpiprof
 from mpiprof.analysis.callsites import averages, routines
 from mpiprof.analysis.operations import GATHERINGS
-from mpiprof.bench.case import AUTO
-from mpiprof.bench.options import Options
-from mpiprof.bench.running import publish
-from mpiprof.bench.study import Progress, Report, Row, Setup, span_text
+from mpiprof.bench.harness.case import AUTO
+from mpiprof.bench.harness.options import Options
+from mpiprof.bench.harness.running import publish
+from mpiprof.bench.harness.study import Progress, Report, Row, Setup, span_text
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch.program import python_flags
 from mpiprof.trace import Trace

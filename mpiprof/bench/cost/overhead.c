@@ -1,4 +1,4 @@
-/* The loop that bench/overhead.py times: batches of a collective on MPI_COMM_SELF or, with "world",
+/* The loop that bench/cost/overhead.py times: batches of a collective on MPI_COMM_SELF or, with "world",
  * on MPI_COMM_WORLD.
  *
  *     overhead barrier|allreduce BATCHES CALLS [world]

@@ -1,4 +1,4 @@
-"""How fast a trace is read: `python -m mpiprof.bench.reading [--events N] [--ranks P]`.
+"""How fast a trace is read: `python -m mpiprof.bench.cost.reading [--events N] [--ranks P]`.
 
 Writes a synthetic trace to a temporary folder, reads it in a fresh process bound to one core,
 and prints events a second from log to per-call-site metrics, and that process's peak memory.
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mpiprof.bench.synthetic import PER_CHUNK, RECORD_TYPE, Synthetic, chunks, head_chunk
+from mpiprof.testing.synthetic import PER_CHUNK, RECORD_TYPE, Synthetic, chunks, head_chunk
 from mpiprof.trace.types import CALL, Array
 
 # The loop body: five operations, three on all ranks and two on one half of them each.
@@ -112,7 +112,7 @@ def main() -> None:
         events = write(Path(folder), options.events, options.ranks)
         subprocess.run(
             [
-                *(sys.executable, "-m", "mpiprof.bench.reading"),
+                *(sys.executable, "-m", "mpiprof.bench.cost.reading"),
                 *("--read", folder, "--events", str(events)),
             ],
             check=True,

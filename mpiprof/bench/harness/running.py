@@ -10,12 +10,12 @@ from typing import cast
 
 import numpy as np
 
-from mpiprof.bench import loop, timing
-from mpiprof.bench.case import AUTO, Case
-from mpiprof.bench.loop import Loop, Looped
-from mpiprof.bench.options import Options
-from mpiprof.bench.selection import noted, selections
-from mpiprof.bench.study import (
+from mpiprof.bench.harness import loop, timing
+from mpiprof.bench.harness.case import AUTO, Case
+from mpiprof.bench.harness.loop import Loop, Looped
+from mpiprof.bench.harness.options import Options
+from mpiprof.bench.harness.selector import noted, selections
+from mpiprof.bench.harness.study import (
     LoopStudy,
     Progress,
     Report,
@@ -30,14 +30,14 @@ from mpiprof.bench.study import (
     time_text,
     write,
 )
-from mpiprof.bench.timing import Ranks
+from mpiprof.bench.harness.timing import Ranks
 from mpiprof.errors import MpiprofError
 from mpiprof.model.machine import DEFAULT, Machine, read, uniform
 
 
 def study_of(name: str) -> Study:
     """Import a study's module."""
-    return cast(Study, importlib.import_module(f"mpiprof.bench.{name}"))
+    return cast(Study, importlib.import_module(f"mpiprof.bench.studies.{name}"))
 
 
 def wanted_laps(study: Study, options: Options) -> int:
@@ -130,7 +130,7 @@ def _first_lap(ranks: Ranks, cases: list[Case], progress: Progress) -> list[Case
 
 def loop_study_of(name: str) -> LoopStudy:
     """Import the module of a study of loops."""
-    return cast(LoopStudy, importlib.import_module(f"mpiprof.bench.{name}"))
+    return cast(LoopStudy, importlib.import_module(f"mpiprof.bench.studies.{name}"))
 
 
 def fitted(study: LoopStudy, setup: Setup) -> Setup:

@@ -1,4 +1,4 @@
-"""How well a known delay is reported: `python -m mpiprof.bench.arrival_error [--repetitions N]`.
+"""How well a known delay is reported: `python -m mpiprof.bench.cost.arrival_error`.
 
 Two ranks wait busily until they are a known time apart and then meet in a barrier, on the real
 clock. The reported worst-case imbalance is compared with the imposed delay: the median of the
@@ -46,7 +46,8 @@ def record(folder: Path, repetitions: int) -> Trace:
 def main() -> None:
     """Run, and print for each delay what was reported."""
     parser = argparse.ArgumentParser(
-        prog="python -m mpiprof.bench.arrival_error", description=(__doc__ or "").partition("\n")[0]
+        prog="python -m mpiprof.bench.cost.arrival_error",
+        description=(__doc__ or "").partition("\n")[0],
     )
     parser.add_argument("--repetitions", type=int, default=50, help="of each delay")
     options = parser.parse_args()

@@ -19,9 +19,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.bench.case import LINE, Case, parameters_of
-from mpiprof.bench.options import Options
-from mpiprof.bench.timing import LEAD_NS, LEAD_RANK_NS, Int, lateness_ns
+from mpiprof.bench.harness.case import LINE, Case, parameters_of
+from mpiprof.bench.harness.options import Options
+from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int, lateness_ns
 from mpiprof.errors import MpiprofError
 from mpiprof.model import catalogue, cost
 from mpiprof.model.machine import DEFAULT, Machine

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import mpiprof
-from mpiprof.bench.case import AUTO
-from mpiprof.bench.loop import Looped
+from mpiprof.bench.harness.case import AUTO
+from mpiprof.bench.harness.loop import Looped
 from mpiprof.errors import MpiprofError
 
 NOTES = "selection.jsonl"

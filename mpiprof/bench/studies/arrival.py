@@ -13,12 +13,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mpiprof.bench import plot
-from mpiprof.bench.case import Case
-from mpiprof.bench.loop import Loop, Looped, elapsed_ns
-from mpiprof.bench.selection import Selection
-from mpiprof.bench.study import Report, Row, Setup, Values, bytes_text, mean_interval, time_text
-from mpiprof.bench.timing import Int
+from mpiprof.bench.harness import plot
+from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.loop import Loop, Looped, elapsed_ns
+from mpiprof.bench.harness.selector import Selection
+from mpiprof.bench.harness.study import (
+    Report,
+    Row,
+    Setup,
+    Values,
+    bytes_text,
+    mean_interval,
+    time_text,
+)
+from mpiprof.bench.harness.timing import Int
 from mpiprof.model.schedule import Problem
 
 TITLE = "Arrivals after balanced computation"

@@ -1,4 +1,4 @@
-"""The loop that bench/overhead.py times, in Python: batches of a collective on MPI_COMM_SELF.
+"""The loop that bench/cost/overhead.py times, in Python: batches of a collective on MPI_COMM_SELF.
 
 `overhead_loop.py barrier|allreduce BATCHES CALLS` prints what overhead.c prints.
 """

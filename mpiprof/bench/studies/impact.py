@@ -15,10 +15,10 @@ from itertools import groupby
 
 import numpy as np
 
-from mpiprof.bench import plot
-from mpiprof.bench.case import Case
-from mpiprof.bench.study import Report, Result, Setup, Values, bytes_text, mean_interval
-from mpiprof.bench.timing import PATTERNS
+from mpiprof.bench.harness import plot
+from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.study import Report, Result, Setup, Values, bytes_text, mean_interval
+from mpiprof.bench.harness.timing import PATTERNS
 from mpiprof.model.schedule import Problem
 
 TITLE = "Impacts of imbalanced arrivals"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.bench.case import LINE, Case
+from mpiprof.bench.harness.case import LINE, Case
 from mpiprof.errors import MpiprofError
 
 GAP_BYTES = 8  # data of an element of the type with gaps, which is twice as long

@@ -29,7 +29,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from mpiprof.bench.cluster_mpi import FAVOURED, launcher_words, rank_environment
+from mpiprof.bench.cluster.mpi import FAVOURED, launcher_words, rank_environment
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch import mpiexec
 from mpiprof.launch.library import Mpi

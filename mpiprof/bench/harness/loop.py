@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.bench.calls import CALLS, Call, check, mpi4py
-from mpiprof.bench.case import AUTO, AUTO_AGAIN, Case
-from mpiprof.bench.clock import identity
-from mpiprof.bench.study import guess_ns
-from mpiprof.bench.timing import LEAD_NS, LEAD_RANK_NS, Int, Ranks
+from mpiprof.bench.harness.calls import CALLS, Call, check, mpi4py
+from mpiprof.bench.harness.case import AUTO, AUTO_AGAIN, Case
+from mpiprof.bench.harness.clock import identity
+from mpiprof.bench.harness.study import guess_ns
+from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int, Ranks
 from mpiprof.model.machine import Machine
 from mpiprof.model.simulate import lower_bound
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpiprof.bench.allgatherv import contributions
-from mpiprof.bench.case import LINE, Case
-from mpiprof.bench.reduction import case_of as reduction_case
-from mpiprof.bench.study import Report, Result, Row, Setup, ratio
+from mpiprof.bench.harness.case import LINE, Case
+from mpiprof.bench.harness.study import Report, Result, Row, Setup, ratio
+from mpiprof.bench.studies.allgatherv import contributions
+from mpiprof.bench.studies.reduction import case_of as reduction_case
 from mpiprof.model.catalogue import catalogue
 from mpiprof.model.rounds import pipeline_block_size, ring_block_size
 from mpiprof.model.schedule import Problem

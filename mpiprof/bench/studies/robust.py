@@ -17,8 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.bench import plot
-from mpiprof.bench.contest import (
+from mpiprof.bench.harness import plot
+from mpiprof.bench.harness.loop import Loop, Looped, Phase, pattern
+from mpiprof.bench.harness.selector import Selection
+from mpiprof.bench.harness.study import Report, Row, Setup, bytes_text, mean_interval
+from mpiprof.bench.studies.contest import (
     PROBES,
     WITHIN,
     Contest,
@@ -28,9 +31,6 @@ from mpiprof.bench.contest import (
     medians_text,
     score,
 )
-from mpiprof.bench.loop import Loop, Looped, Phase, pattern
-from mpiprof.bench.selection import Selection
-from mpiprof.bench.study import Report, Row, Setup, bytes_text, mean_interval
 from mpiprof.model.distributions import decreasing
 from mpiprof.model.schedule import Problem
 

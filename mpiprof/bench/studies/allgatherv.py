@@ -17,10 +17,10 @@ from itertools import groupby
 
 import numpy as np
 
-from mpiprof.bench import plot
-from mpiprof.bench.calls import GAP_BYTES
-from mpiprof.bench.case import Case
-from mpiprof.bench.study import Report, Result, Setup, busy_ms, bytes_text, ratio
+from mpiprof.bench.harness import plot
+from mpiprof.bench.harness.calls import GAP_BYTES
+from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.study import Report, Result, Setup, busy_ms, bytes_text, ratio
 from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.rounds import ring_block_size
 from mpiprof.model.schedule import Problem

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.bench.case import AUTO, Case
-from mpiprof.bench.loop import Loop, Looped, Phase, elapsed_ns, score_ns, total_ns
-from mpiprof.bench.selection import Selection
-from mpiprof.bench.study import Setup, Values, ratio_interval
+from mpiprof.bench.harness.case import AUTO, Case
+from mpiprof.bench.harness.loop import Loop, Looped, Phase, elapsed_ns, score_ns, total_ns
+from mpiprof.bench.harness.selector import Selection
+from mpiprof.bench.harness.study import Setup, Values, ratio_interval
 from mpiprof.model.catalogue import catalogue, parameters_of
 from mpiprof.model.rounds import pipeline_block_size, ring_block_size
 from mpiprof.model.schedule import Problem

@@ -1,4 +1,4 @@
-/* Two ranks that arrive a known time apart, for bench/arrival_error.py.
+/* Two ranks that arrive a known time apart, for bench/cost/arrival_error.py.
  *
  *     arrival_error REPETITIONS DELAY_US...
  *

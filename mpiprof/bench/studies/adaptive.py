@@ -16,8 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.bench.cases import at_least, at_most
-from mpiprof.bench.contest import (
+from mpiprof.bench.harness.loop import Loop, Looped, Phase
+from mpiprof.bench.harness.selector import Selection
+from mpiprof.bench.harness.study import Report, Row, Setup, bytes_text, time_text
+from mpiprof.bench.studies.cases import at_least, at_most
+from mpiprof.bench.studies.contest import (
     PROBES,
     WITHIN,
     Contest,
@@ -27,9 +30,6 @@ from mpiprof.bench.contest import (
     medians_text,
     score,
 )
-from mpiprof.bench.loop import Loop, Looped, Phase
-from mpiprof.bench.selection import Selection
-from mpiprof.bench.study import Report, Row, Setup, bytes_text, time_text
 from mpiprof.model.distributions import broadcast
 from mpiprof.model.schedule import Problem
 

@@ -1,0 +1,1 @@
+"""A small cluster emulated on one machine."""

@@ -1,0 +1,1 @@
+"""What the tool costs: a call, reading, showing, and how well it measures."""

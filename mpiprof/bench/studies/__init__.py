@@ -1,0 +1,1 @@
+"""The papers' studies, and what must hold on an emulated cluster."""

@@ -1,0 +1,1 @@
+"""Traces made from arrays, for tests and measurements."""
