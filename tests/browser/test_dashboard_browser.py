@@ -1,0 +1,323 @@
+"""The dashboard in a real browser: every page, links, filters, keys, both themes, attacks.
+
+Pictures of the pages are kept in build/screenshots for people to look at.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.dashboard_server import Browser, View, chromium, view
+from support.dashboard_traces import MS, SCRIPT, empty, hostile, of_size, plain
+from support.synthetic import Synthetic
+
+PAGES = ("/", "/callsites", "/timeline", "/algorithms", "/compare", "/live")
+TRACES = ("plain", "faster", "empty", "one-rank", "one-instance", "many-ranks", "hostile")
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Any]:
+    """Start Chromium, once for the module."""
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
+    """View all traces, and the sources of a folder."""
+    folder = tmp_path_factory.mktemp("traces")
+    sources = folder / "sources"
+    sources.mkdir()
+    (sources / "solver.py").write_text("".join(f"line_{i} = {i}\n" for i in range(1, 40)))
+    secret = folder / "secret.py"
+    secret.write_text("TOPSECRET\n")
+    made = [
+        plain(folder / "plain"),
+        plain(folder / "faster", 10),
+        empty(folder / "empty"),
+        of_size(folder / "one-rank", 1, 12),
+        of_size(folder / "one-instance", 4, 1),
+        of_size(folder / "many-ranks", 600, 6),
+        hostile(folder / "hostile", secret),
+    ]
+    with view(made, "--source", str(sources)) as running:
+        yield running
+
+
+def looking(started: Any, shown: View, **options: Any) -> tuple[Any, Browser]:
+    """Return a context and a logged-in browser."""
+    context = started.new_context(**{"viewport": {"width": 1280, "height": 900}} | options)
+    return context, Browser(context.new_page(), shown)
+
+
+@pytest.fixture(scope="module")
+def opened(started: Any, shown: View) -> Browser:
+    """Look at the view; the tests share what is in the browser's cache."""
+    return looking(started, shown)[1]
+
+
+@pytest.fixture
+def browser(opened: Browser, shown: View) -> Iterator[Browser]:
+    """Begin at the overview, and look at the end at what the console said."""
+    opened.complaints.clear()
+    opened.open("/")
+    yield opened
+    assert not opened.complaints
+    assert opened.hosts == {shown.base.removeprefix("http://")}, "something from another host"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_in_both_themes(started: Any, shown: View, scheme: str) -> None:
+    context, browser = looking(started, shown, color_scheme=scheme)
+    for path in (*PAGES, "/callsites?callsite=0", "/algorithms?of=bcast&name=chain&p=6"):
+        browser.open(path)
+        assert "This failed" not in browser.text(), path
+        assert "can't be shown" not in browser.text(), path
+        wide = browser.page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= 1280, f"{path} scrolls sideways"
+        name = path.strip("/").split("?")[0] or "overview"
+        detail = "-detail" if "?" in path else ""
+        browser.shot(f"{name}{detail}-{scheme}")
+    ground = browser.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(20, 24, 29)") == (scheme == "dark")
+    complaints = browser.complaints
+    context.close()
+    assert not complaints
+
+
+def test_the_theme_can_be_changed_and_is_kept(started: Any, shown: View) -> None:
+    context, browser = looking(started, shown)
+    page = browser.page
+    scheme = "document.documentElement.dataset.mantineColorScheme"
+    assert page.evaluate(scheme) == "light"
+    page.keyboard.press("Shift+T")
+    browser.until(f"{scheme} === 'dark'")
+    browser.open("/")
+    assert page.evaluate(scheme) == "dark"
+    axis = page.locator("#ranks .xtick text").first
+    assert axis.evaluate("e => getComputedStyle(e).fill") == "rgb(214, 219, 225)"
+    context.close()
+
+
+def test_the_overview_leads_to_what_costs_most(browser: Browser) -> None:
+    text = browser.text()
+    assert "8 on 2 nodes" in text
+    assert "Rebalance rank 5" in text
+    browser.page.locator(".bar-link").first.click()
+    browser.page.wait_for_selector("#callsite-factors .main-svg")
+    assert "allreduce at solver.py:12 step" in browser.text()
+    assert "line_12 = 12" in browser.page.inner_text(".source .meant")
+
+
+def test_a_link_restores_what_was_seen(started: Any, shown: View, browser: Browser) -> None:
+    page = browser.page
+    browser.open("/callsites")
+    page.locator(".ag-row[row-id='1']").first.click()
+    page.wait_for_selector("#callsite-heat .main-svg")
+    page.click("text=next ›")
+    browser.until("location.search.includes('instance=')")
+    page.fill("#filter-ranks", "0-5")
+    page.keyboard.press("Enter")
+    browser.until("location.search.includes('rank=0-5')")
+    browser.settled()
+    link = page.url.removeprefix(shown.base)
+    told = page.inner_text("#callsite-instance .note")
+    assert "token" not in link and "callsite=1" in link
+    context, other = looking(started, shown)
+    other.open(link)
+    assert other.page.inner_text("#callsite-instance .note") == told
+    assert other.page.input_value("#filter-ranks") == "0-5"
+    assert other.page.locator(".ag-row-selected").first.get_attribute("row-id") == "1"
+    context.close()
+    page.go_back()
+    browser.until("!location.search.includes('rank=')")
+
+
+def test_filters_hold_from_page_to_page(browser: Browser) -> None:
+    page = browser.page
+    page.click("#filter-operations")
+    page.click("[role=option]:has-text('bcast')")
+    browser.until("location.search === '?operation=bcast'")
+    page.keyboard.press("Escape")
+    for link, path in (("Call sites", "/callsites"), ("Compare", "/compare")):
+        page.click(f"nav >> text={link}")
+        browser.until(f"location.pathname === '{path}'")
+        browser.settled()
+        assert page.evaluate("location.search") == "?operation=bcast"
+        text = page.inner_text("#page")
+        assert "io.py:7" in text and "solver.py:12" not in text
+
+
+def test_all_can_be_reached_by_keyboard(browser: Browser) -> None:
+    page = browser.page
+    browser.open("/callsites")
+    names = []
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        names.append(page.evaluate("document.activeElement.innerText || document.activeElement.id"))
+    assert "Skip to the page" in names
+    assert {"Overview", "Call sites", "Live", "filter-ranks"} <= set(names)
+    page.locator(".ag-row[row-id='2'] .ag-cell").first.focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+    browser.until("location.search.includes('callsite=2')")
+    page.wait_for_selector("#callsite-factors .main-svg")
+
+
+def test_clicking_an_instance_shows_it(browser: Browser) -> None:
+    browser.open("/callsites?callsite=0&instance=3")
+    assert browser.page.inner_text("#callsite-instance .note").startswith("instance 3 ")
+    plot = browser.page.locator("#callsite-heat .nsewdrag").first
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    browser.page.mouse.click(box["x"] + box["width"] * 20.5 / 30, box["y"] + box["height"] / 2)
+    browser.until("location.search.includes('instance=20')")
+    browser.until(
+        "document.querySelector('#callsite-instance .note').innerText.startsWith('instance 20 ')"
+    )
+
+
+# The call sites in the order of the grid: rows are moved there a while after it was asked for.
+ORDER = """JSON.stringify([...document.querySelectorAll('.ag-pinned-left-cols-container .ag-row')]
+    .sort((a, b) => a.getAttribute('row-index') - b.getAttribute('row-index'))
+    .map((row) => row.getAttribute('row-id')))"""
+
+
+def test_the_grid_sorts_and_filters(started: Any, shown: View, browser: Browser) -> None:
+    browser.open("/callsites")
+    page = browser.page
+    costliest = json.loads(page.evaluate(ORDER))
+    assert len(costliest) == 3
+    up, down = (
+        f"{ORDER} === '{json.dumps(o, separators=(',', ':'))}'"
+        for o in (costliest[::-1], costliest)
+    )
+    page.click(".ag-header-cell[col-id='total_wait_ns']")
+    browser.until("location.search.includes('sort=-total_wait_ns')")
+    browser.until(down)
+    page.click(".ag-header-cell[col-id='total_wait_ns']")
+    browser.until("location.search.includes('sort=total_wait_ns')")
+    browser.until(up)
+    _, other = looking(started, shown)
+    other.open(page.url.removeprefix(shown.base))
+    other.until(up)
+
+    page.locator(".ag-floating-filter input").nth(4).fill("100ms")
+    browser.until("document.querySelectorAll('.ag-row').length === 2")  # one, and its pinned part
+    assert "solver.py:12" in page.inner_text(".ag-pinned-left-cols-container")
+    browser.until("location.search.includes('where=')")
+    other.open(page.url.removeprefix(shown.base))
+    other.until("document.querySelectorAll('.ag-row').length === 2")
+    assert other.page.locator(".ag-floating-filter input").nth(4).input_value() == "100ms"
+    other.page.context.close()
+
+
+def test_algorithms_are_drawn_as_they_are_chosen(browser: Browser) -> None:
+    page = browser.page
+    browser.open("/algorithms?callsite=0")
+    assert "allreduce at solver.py:12" in page.input_value("#race-callsite")
+    page.wait_for_selector("#race-sizes .main-svg")
+    page.click("#catalogue-of")
+    page.get_by_role("option", name="alltoall", exact=True).click()
+    browser.until("location.search.includes('of=alltoall')")
+    browser.settled()
+    assert "cost" in page.inner_text("#catalogue-entry")
+    assert page.locator("#catalogue-entry .main-svg").count()
+
+
+def test_two_traces_stand_side_by_side(browser: Browser) -> None:
+    browser.open("/compare?other=faster")
+    assert browser.page.input_value("#compare-other") == "faster"
+    assert "30 → 10" in browser.text()
+
+
+@pytest.mark.parametrize("name", TRACES[2:])
+def test_strange_traces_look_intended(browser: Browser, name: str) -> None:
+    look_at(browser, name, PAGES[:3])
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("name", TRACES[2:])
+def test_strange_traces_look_intended_on_the_other_pages(browser: Browser, name: str) -> None:
+    look_at(browser, name, PAGES[3:])
+
+
+def look_at(browser: Browser, name: str, paths: Sequence[str]) -> None:
+    """Look at some pages of a trace."""
+    for path in paths:
+        browser.open(f"{path}?trace={name}" + ("&callsite=0" if path == "/callsites" else ""))
+        assert "This failed" not in browser.text(), path
+        wide = browser.page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= 1280, f"{path} scrolls sideways"
+        browser.shot(f"{name}-{path.strip('/') or 'overview'}")
+        assert name != "hostile" or path not in PAGES[:2] or SCRIPT in browser.text()
+    if name == "hostile":
+        assert browser.page.evaluate("window.hacked") is None
+        assert "TOPSECRET" not in browser.page.content()
+
+
+def test_the_overview_fits_a_phone(started: Any, shown: View) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+    context, browser = looking(started, shown, **phone)
+    assert browser.page.evaluate("document.documentElement.scrollWidth") <= 390
+    browser.page.wait_for_selector(".finding")
+    browser.shot("overview-phone")
+    browser.page.click("nav >> text=Call sites")
+    browser.page.wait_for_selector("#callsite-grid")
+    complaints = browser.complaints
+    context.close()
+    assert not complaints
+
+
+def test_without_the_cookie_the_browser_sees_nothing(started: Any, shown: View) -> None:
+    context = started.new_context()
+    page = context.new_page()
+    for path in ("/", "/assets/style.css"):
+        assert page.goto(shown.base + path).status == 403
+    assert "mpiprof" not in page.content()
+    context.close()
+
+
+def test_a_growing_trace_is_followed(started: Any, tmp_path: Path) -> None:
+    """Half of the ranks' records come later; rank 1 comes to the last barrier later still."""
+    folder = tmp_path / "live"
+    growing(5, late=True).write(folder, finished=False)
+    with view([folder]) as running:
+        context, browser = looking(started, running)
+        browser.open("/live")
+        browser.page.wait_for_selector("text=not arrived: 1")
+        browser.shot("live")
+        browser.open("/callsites?callsite=0")
+        count = "document.querySelector('.facts dd')?.innerText"
+        assert browser.page.evaluate(count) == "6"
+        later = tmp_path / "later"
+        growing(11, late=False).write(later, finished=True)
+        for file in later.iterdir():
+            shutil.copy(file, folder / file.name)
+        browser.until(f"{count} === '11'")
+        browser.open("/live")
+        assert "The job has ended." in browser.text()
+        complaints = browser.complaints
+        context.close()
+    assert not complaints
+
+
+def growing(instances: int, *, late: bool) -> Synthetic:
+    """Return 2 ranks in so many barriers, and with `late` rank 0 alone in one more."""
+    trace = Synthetic(2)
+    begin = 10 * MS + np.arange(instances)[:, None] * MS + np.arange(2) * 1000
+    trace.collective("barrier", begin, begin + 10_000, sent=0, received=0, site="loop.py:5:main")
+    if late:
+        last = int(begin[-1, 0]) + MS
+        trace.collective(
+            "barrier", [[last, -1]], [[0, 0]], sent=0, received=0, site="loop.py:5:main"
+        )
+    trace.ended_ns = 100 * MS
+    return trace

@@ -1,0 +1,172 @@
+"""The page that is taken along: known figures in its pictures, nothing that runs, and its size."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.dashboard_server import chromium
+from support.exporting import HOSTILE, export, mixed
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.analysis import pictures
+from mpiprof.reports import html, png
+from mpiprof.trace import Trace
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return mixed(tmp_path_factory.mktemp("export") / "trace")
+
+
+@pytest.fixture(scope="module")
+def trace(folder: Path) -> Trace:
+    return mpiprof.open(folder)
+
+
+def test_shares_of_time_are_known(tmp_path: Path) -> None:
+    """Two ranks in ten columns: a barrier in the second half of one, one not ended in the other."""
+    made = Synthetic(2)
+    made.started_ns, made.ended_ns = 0, 1_000
+    for rank, times in ((0, (550, 875)), (1, (725, 0))):
+        made.add(rank, made.shape(rank, "barrier", "world"), 0, *times)
+    made.add(0, made.shape(0, "bcast", "world", root=0), 1, 900, 925)
+    trace = mpiprof.open(made.write(tmp_path / "trace"))
+    shares = pictures.time_shares(trace, 10, 8, lambda _: None)
+    assert shares.operations == ("barrier", "bcast")
+    barrier = [[0, 0, 0, 0, 0, 0.5, 1, 1, 0.75, 0], [0, 0, 0, 0, 0, 0, 0, 0.75, 1, 1]]
+    np.testing.assert_allclose(shares.cells[:, :, 0], barrier)
+    assert shares.cells[:, :, 1].sum() == pytest.approx(0.25)
+    np.testing.assert_allclose(
+        pictures.time_shares(trace, 10, 1, lambda _: None).cells[0], shares.cells.mean(0)
+    )
+
+
+def test_lateness_is_known(trace: Trace) -> None:
+    chosen = int(trace.callsites.loc[trace.callsites["operation"] == "bcast", "callsite"].iloc[0])
+    site = pictures.sites(trace, [chosen], 7, 100, lambda _: None)[chosen]
+    late = [0, 3_001, 20_007, 500]
+    np.testing.assert_allclose(site.lateness, np.tile(np.array(late)[:, None], 7))
+    np.testing.assert_allclose(site.late, late)
+    assert (site.instances, site.last.tolist()) == (30, [0, 0, 30, 0])
+    arrivals, _ = trace.matrix(chosen)
+    np.testing.assert_allclose(site.worst_imbalance, np.ptp(arrivals, axis=1)[:7])
+    assert int(site.ranges.sum()) == 30
+
+
+def test_a_png_is_read_back() -> None:
+    pixels = np.array([[0, 1, 2], [2, 1, 0]], np.uint8)
+    made = png.encode(pixels, [(0, 0, 0, 0), (1, 2, 3, 255), (4, 5, 6, 9)])
+    parts, at = {}, 8
+    while at < len(made):
+        length = int.from_bytes(made[at : at + 4])
+        kind, data = made[at + 4 : at + 8], made[at + 8 : at + 8 + length]
+        assert int.from_bytes(made[at + 8 + length : at + 12 + length]) == zlib.crc32(kind + data)
+        parts[kind] = data
+        at += 12 + length
+    assert parts[b"IHDR"][:8] == (3).to_bytes(4) + (2).to_bytes(4)
+    assert zlib.decompress(parts[b"IDAT"]) == b"\0\0\1\2\0\2\1\0"
+    assert (parts[b"PLTE"], parts[b"tRNS"]) == (b"\0\0\0\1\2\3\4\5\6", b"\0\xff\x09")
+
+
+class Elements(HTMLParser):
+    """The elements of a page, their attributes, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep an element."""
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        """Keep a text."""
+        self.text += data
+
+
+def test_the_page_stands_alone_and_runs_nothing(folder: Path, tmp_path: Path) -> None:
+    done = export(folder, "--to", "html", "-o", tmp_path / "t.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    page = (tmp_path / "t.html").read_text()
+    elements = Elements(page)
+    assert HOSTILE in elements.text
+    tags = {tag for tag, _ in elements.found}
+    assert {"svg", "image", "table"} <= tags
+    assert not tags & {"script", "link", "iframe", "img", "object", "embed", "form", "meta-refresh"}
+    for _, attributes in elements.found:
+        assert not [name for name in attributes if name.startswith("on") or name == "src"]
+        address = attributes.get("href") or "#"
+        assert address.startswith(("#", "data:image/png;base64,"))
+    assert not re.search(r"url\(|@import", page)
+    ids = {a["id"] for _, a in elements.found if "id" in a}
+    links = {a["href"][1:] for _, a in elements.found if (a.get("href") or "").startswith("#")}  # type: ignore[index]
+    assert links <= ids
+    assert len([i for i in links if i and i.startswith("site-")]) >= 4
+    assert "Findings" in elements.text
+
+
+def test_the_page_stays_small(tmp_path: Path) -> None:
+    """Many ranks, more call sites than are listed, names of 300 characters and of 100 000."""
+    random, ranks, calls = np.random.default_rng(0), 100, html.LISTED + 10
+    made = Synthetic(ranks)
+    for i in range(calls):
+        arrivals = 1_000_000 * i + random.integers(10_000, 500_000, (1, ranks))
+        name = "x" * (100_000 if i % 20 == 0 else 300)
+        exits = np.full_like(arrivals, 900_000 + 1_000_000 * i)
+        made.collective("barrier", arrivals, exits, site=f"a:{i}:{name}")
+    made.ended_ns = 1_000_000 * (calls + 1)
+    page = html.page(mpiprof.open(made.write(tmp_path / "trace")), lambda _: None)
+    assert len(page) < 1_000_000
+
+
+def test_pictures_of_noise_stay_small() -> None:
+    """Nothing is larger than what can't be compressed."""
+
+    def noise(rows: int, columns: int) -> int:
+        pixels = np.random.default_rng(0).integers(0, 255, (rows, columns), np.uint8)
+        return len(png.address(png.encode(pixels, [(0, 0, 0, 0)] * 255)))
+
+    sites = html.DRAWN * noise(html.SITE_ROWS, html.SITE_COLUMNS)
+    assert sites + noise(html.ROWS, html.COLUMNS) < 2_000_000
+
+
+def test_a_summary_has_a_page(tmp_path: Path) -> None:
+    made = Synthetic(2)
+    made.meta["record"] = "summary"
+    folder = made.write(tmp_path / "trace")
+    assert export(folder, "--to", "html", "-o", tmp_path / "t").returncode == 0
+    done = export(folder, "--to", "csv", "-o", tmp_path / "t")
+    assert done.returncode == 1
+    assert "recorded as summary" in done.stderr
+
+
+def test_the_page_in_a_browser(folder: Path, tmp_path: Path) -> None:
+    """From a file, in both themes and on a phone: nothing is asked for, nothing sticks out."""
+    assert export(folder, "--to", "html", "-o", tmp_path / "t.html").returncode == 0
+    with chromium() as browser:
+        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 400)):
+            page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+            asked: list[Any] = []
+            said: list[Any] = []
+            page.on("request", lambda one, to=asked: to.append(one))
+            page.on("console", lambda one, to=said: to.append(one))
+            page.goto((tmp_path / "t.html").as_uri())
+            assert [r.url for r in asked if not r.url.startswith("data:")] == [page.url]
+            assert said == []
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+            assert page.evaluate("getComputedStyle(document.body).backgroundColor") == (
+                "rgb(23, 27, 32)" if scheme == "dark" else "rgb(255, 255, 255)"
+            )
+            boxes = [image.bounding_box() for image in page.locator("svg image").all()]
+            assert len(boxes) >= 9
+            assert all(box["width"] > 40 and box["height"] > 3 for box in boxes)
+            page.close()

@@ -1,0 +1,378 @@
+"""The timeline in a real browser: gestures, keys, links, growth, names that try to run."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+from support.dashboard_server import Browser, View, chromium, view
+from support.dashboard_traces import MS, hostile, of_size, plain
+from support.synthetic import Synthetic
+
+expect = pytest.importorskip("playwright.sync_api").expect
+GUTTER, AXIS = 96, 24  # as assets/timeline-paint.js has them
+LENGTH = 609_999_001  # ns of `plain`, from its start to its end
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Any]:
+    """One Chromium for all tests."""
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
+    """One view of a plain trace, of a switched one, of 300 ranks, and of a hostile one."""
+    base = tmp_path_factory.mktemp("traces")
+    secret = base / "secret"
+    secret.mkdir()
+    switched(plain(base / "switched"))
+    of_size(base / "large", 300, 40)
+    hostile(base / "hostile", secret)
+    folders = [plain(base / "plain"), base / "switched", base / "large", base / "hostile"]
+    with view(folders) as started:
+        yield started
+
+
+def switched(folder: Path) -> None:
+    """Have the allreduces of a trace run on recursive doubling."""
+    for path in folder.glob("*.tables"):
+        lines = path.read_text().splitlines()
+        for i, line in enumerate(lines):
+            if '"operation": "allreduce"' in line:
+                lines[i] = line.replace('"native"', '"recursive_doubling"')
+        path.write_text("\n".join(lines) + "\n")
+
+
+class Page(Browser):
+    """The timeline page."""
+
+    def timeline(self, query: str = "") -> None:
+        """Open the timeline and wait until it is drawn."""
+        self.page.goto(self.view.base + "/timeline" + query)
+        self.drawn()
+
+    def drawn(self) -> tuple[str, int, int]:
+        """Wait until what is drawn is what the address says; return its kind and window."""
+        self.page.wait_for_timeout(30)
+        ready = "#timeline[aria-busy=false][data-shown]:not([data-shown=''])"
+        shown = self.page.wait_for_selector(ready)
+        kind, *window = str(shown.get_attribute("data-shown")).split()
+        return kind, *map(int, window)  # type: ignore[return-value]
+
+    def box(self, selector: str = ".tl-canvas") -> dict[str, float]:
+        """Return the place of an element."""
+        box: dict[str, float] = self.page.locator(selector).bounding_box()
+        return box
+
+    def key(self, name: str) -> tuple[str, int, int]:
+        """Press a key and wait."""
+        self.page.keyboard.press(name)
+        return self.drawn()
+
+    @property
+    def query(self) -> dict[str, str]:
+        """What the address says."""
+        return {k: v[0] for k, v in parse_qs(urlsplit(self.page.url).query).items()}
+
+    def at(self, time: float, row: int) -> tuple[float, float]:
+        """Return where on the page a time (ns) of a row is, in what is drawn now."""
+        _, low, high = self.drawn()
+        box = self.box()
+        rows = self.page.evaluate("document.querySelector('.tl-canvas').clientHeight") - AXIS - 4
+        height = rows / 8
+        x = GUTTER + (time - low) / (high - low) * (box["width"] - GUTTER)
+        return box["x"] + x, box["y"] + AXIS + (row + 0.5) * height
+
+
+@pytest.fixture(scope="module")
+def tab(chrome: Any, shown: View) -> Page:
+    """One page for all tests, logged in."""
+    return Page(chrome.new_context(viewport={"width": 1280, "height": 900}).new_page(), shown)
+
+
+@pytest.fixture
+def page(tab: Page, shown: View) -> Iterator[Page]:
+    """That page; nothing may complain in its console, or ask another host."""
+    tab.complaints.clear()
+    yield tab
+    assert tab.complaints == []
+    assert tab.hosts == {shown.base.removeprefix("http://")}
+
+
+def test_wheel_zooms_at_the_pointer_and_drag_moves(page: Page) -> None:
+    page.timeline()
+    kind, low, high = page.drawn()
+    assert (kind, low) == ("events", 0)
+    assert abs(high - LENGTH) < 10
+    box = page.box()
+    x = box["x"] + GUTTER + (box["width"] - GUTTER) / 4
+    page.page.mouse.move(x, box["y"] + 100)
+    page.page.mouse.wheel(0, -250)
+    _, low, high = page.drawn()
+    assert (high - low) == pytest.approx(LENGTH / 2, rel=0.01)
+    assert low + (high - low) / 4 == pytest.approx(LENGTH / 4, rel=0.01)
+    assert page.query["from"] == str(low)
+    page.page.mouse.down()
+    page.page.mouse.move(x - (box["width"] - GUTTER) / 10, box["y"] + 100, steps=4)
+    page.page.mouse.up()
+    _, moved, _ = page.drawn()
+    assert moved - low == pytest.approx((high - low) / 10, rel=0.02)
+    page.page.keyboard.down("Shift")
+    page.page.mouse.move(box["x"] + GUTTER + 200, box["y"] + 100)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + GUTTER + 300, box["y"] + 100, steps=4)
+    page.page.mouse.up()
+    page.page.keyboard.up("Shift")
+    _, a, b = page.drawn()
+    assert b - a == pytest.approx((high - low) * 100 / (box["width"] - GUTTER), rel=0.03)
+
+
+def test_strip_brings_the_window_where_it_is_pressed(page: Page) -> None:
+    page.timeline("?from=0&to=20000000")
+    box = page.box(".tl-strip")
+    half = box["x"] + GUTTER + (box["width"] - GUTTER) / 2
+    page.page.mouse.click(half, box["y"] + 20)
+    _, low, high = page.drawn()
+    assert (low + high) / 2 == pytest.approx(LENGTH / 2, rel=0.01)
+    page.page.mouse.move(half, box["y"] + 20)
+    page.page.mouse.down()
+    page.page.mouse.move(half + 114, box["y"] + 20, steps=3)
+    page.page.mouse.up()
+    _, moved, _ = page.drawn()
+    assert moved - low == pytest.approx(LENGTH * 114 / (box["width"] - GUTTER), rel=0.02)
+
+
+def test_keys_move_step_search_and_help(page: Page) -> None:
+    page.timeline()
+    _, low, high = page.key("w")
+    assert high - low == pytest.approx(0.6 * LENGTH, rel=0.01)
+    _, right, _ = page.key("d")
+    assert right - low == pytest.approx(0.2 * (high - low), rel=0.01)
+    assert page.key("a")[1] == pytest.approx(low, abs=5)
+    _, a, b = page.key("s")
+    assert b - a == pytest.approx(LENGTH, rel=0.01)
+    page.key("w")
+    assert page.key("f")[1:] == (0, page.drawn()[2])
+    assert "from" not in page.query
+    page.key(".")
+    first = page.query["instance"]
+    assert first.endswith(":0:0")
+    assert page.page.inner_text(".tl-detail h2") == "allreduce"
+    assert "rank 5" in page.page.inner_text(".tl-detail")
+    page.key(".")
+    assert page.page.inner_text(".tl-detail h2") == "alltoall"
+    page.key(",")
+    assert page.query["instance"] == first
+    page.key("Escape")
+    assert "instance" not in page.query
+    page.page.keyboard.press("/")
+    page.page.keyboard.type("io.py")
+    expect(page.page.locator(".tl-found li b")).to_have_text(["io.py:7 read"])
+    page.key("Enter")
+    assert page.query["callsite"] == "1"
+    assert page.page.inner_text(".tl-detail h2") == "bcast"
+    before = page.query["instance"]
+    page.key(".")
+    assert page.page.inner_text(".tl-detail h2") == "bcast"
+    assert page.query["instance"] != before
+    page.page.keyboard.press("?")
+    assert page.page.locator(".tl-help").is_visible()
+    page.page.keyboard.press("Escape")
+    assert not page.page.locator(".tl-help").is_visible()
+    page.shot("timeline-keys")
+    page.timeline("?callsite=1")
+    assert page.page.inner_text(".tl-chosen") == "call site: io.py:7 read ×"
+    page.timeline(f"?instance={before}")
+    _, low, high = page.drawn()
+    assert page.page.inner_text(".tl-detail h2") == "bcast"
+    assert high - low < LENGTH / 10  # brought into sight
+
+
+def test_hover_and_click_tell_everything_about_an_event(page: Page) -> None:
+    page.timeline("?from=5000000&to=25000000")
+    x, y = page.at(9_999_000 + MS, 2)  # rank 2 waits for rank 5, which is 2 ms late
+    page.page.mouse.move(x, y)
+    tip = page.page.locator(".tl-tip")
+    assert tip.is_visible()
+    said = tip.inner_text()
+    assert said.startswith("allreduce")
+    for part in ("2 on n0", "solver.py:12 step", "world", "1 KB", "native", "2.03 ms"):
+        assert part in said
+    page.page.mouse.click(x, y)
+    page.drawn()
+    detail = page.page.inner_text(".tl-detail")
+    assert "rank 5, 2.05 ms later" in detail
+    assert page.page.locator(".tl-detail tbody tr").count() == 8
+    assert page.page.inner_text(".tl-detail tbody tr td") == "5"
+    page.shot("timeline-instance")
+
+
+def test_legend_switches_states_by_pointer_and_keyboard(page: Page) -> None:
+    page.timeline()
+    entry = page.page.locator(".tl-entry[data-state=alltoall]")
+    assert "240 calls" in entry.inner_text()
+    entry.click()
+    page.drawn()
+    assert page.query["off"] == "alltoall"
+    assert entry.get_attribute("aria-pressed") == "false"
+    assert page.page.evaluate("document.activeElement.dataset.state") == "alltoall"
+    page.key("Enter")
+    assert "off" not in page.query
+    assert entry.get_attribute("aria-pressed") == "true"
+
+
+def picture(page: Page) -> str:
+    """Return the canvas as an address of data."""
+    return str(page.page.evaluate("document.querySelector('.tl-canvas').toDataURL()"))
+
+
+def test_a_link_shows_a_colleague_the_same(chrome: Any, page: Page, shown: View) -> None:
+    page.timeline()
+    page.page.click(".tl-choice button[data-value=waiting]")
+    page.page.click(".tl-choice button[data-value=late]")
+    page.drawn()
+    page.page.click(".tl-entry >> nth=1")
+    page.key(".")
+    page.key("w")
+    page.key("w")
+    page.page.mouse.move(5, 5)
+    address, before = page.page.url, picture(page)
+    assert {"from", "to", "colour", "sort", "off", "instance"} <= page.query.keys()
+    other = chrome.new_context(viewport={"width": 1280, "height": 900})
+    again = Page(other.new_page(), shown)
+    again.page.goto(address)
+    again.settled()
+    again.drawn()
+    assert again.query == page.query
+    assert again.page.inner_text(".tl-detail h2") == page.page.inner_text(".tl-detail h2")
+    again.page.mouse.move(5, 5)
+    again.page.wait_for_timeout(200)
+    assert picture(again) == before
+    other.close()
+
+
+def test_the_way_back_and_links_on_the_page_are_followed(page: Page) -> None:
+    page.timeline("?from=0&to=100000000")
+    page.page.evaluate(
+        "dash_clientside.set_props('url', {search: '?from=200000000&to=300000000&colour=waiting'})"
+    )
+    pressed = page.page.locator(".tl-choice button[aria-pressed=true]")
+    expect(pressed).to_have_text(["Waiting", "by rank"])
+    assert page.drawn()[1:] == (200_000_000, 300_000_000)
+    page.page.go_back()
+    expect(pressed).to_have_text(["Operation", "by rank"])
+    assert page.drawn()[1:] == (0, 100_000_000)
+
+
+def test_latest_ranks_come_first(page: Page) -> None:
+    page.timeline("?sort=late")
+    box = page.box()
+    page.page.mouse.move(box["x"] + 40, box["y"] + AXIS + 8)
+    said = page.page.inner_text(".tl-tip")
+    assert said.startswith("rank 5")
+    assert "after the mean arrival" in said
+
+
+def test_messages_of_a_switched_algorithm_are_drawn_as_modelled(page: Page) -> None:
+    page.timeline("?trace=switched&from=9500000&to=12500000")
+    page.key(".")
+    page.drawn()
+    detail = page.page.inner_text(".tl-detail")
+    assert "recursive_doubling" in detail
+    assert "24 modelled" in detail  # 3 rounds of 8 messages
+    page.shot("timeline-messages")
+    query = "trace=switched&what=messages&number=0"
+    found = page.page.evaluate(f"fetch('/timeline-data?{query}').then((a) => a.json())")
+    last = 10 * MS - 1_000 + 2 * MS + 50_000  # when rank 5 comes
+    assert all(m[2] >= last for m in found["messages"] if m[0] == 5 or m[1] == 5)
+    pairs = {(m[0], m[1]) for m in found["messages"]}
+    assert pairs == {(r, r ^ d) for r in range(8) for d in (1, 2, 4)}
+    query = "trace=plain&what=messages&number=0"
+    found = page.page.evaluate(f"fetch('/timeline-data?{query}').then((a) => a.json())")
+    assert "library's own" in found["reason"]
+
+
+def test_groups_of_ranks_open_when_pressed(page: Page) -> None:
+    page.timeline("?trace=large")
+    assert page.drawn()[0] == "cells"
+    page.shot("timeline-groups")
+    box = page.box()
+    page.page.mouse.move(box["x"] + 40, box["y"] + AXIS + 2)
+    assert page.page.inner_text(".tl-tip").startswith("rank 0–3")
+    page.page.mouse.click(box["x"] + 40, box["y"] + AXIS + 2)
+    expect(page.page.locator(".tl-status")).to_contain_text("4 ranks")
+    assert page.drawn()[0] == "events"
+    assert page.query["rank"] == "0-3"
+
+
+def test_names_are_text_and_long_ones_stay_inside(page: Page) -> None:
+    page.timeline("?trace=hostile")
+    page.key(".")
+    page.page.keyboard.press("/")
+    page.page.wait_for_selector(".tl-found li")
+    box = page.box()
+    for x in range(int(box["x"]) + GUTTER, int(box["x"] + box["width"]) - 300, 25):
+        page.page.mouse.move(x, box["y"] + AXIS + 10)
+    page.shot("timeline-hostile")
+    assert page.page.evaluate("window.hacked") is None
+    assert "<script>" in page.text()
+    wide = page.page.evaluate("document.documentElement.scrollWidth")
+    assert wide <= 1280
+
+
+def test_both_themes(page: Page) -> None:
+    page.timeline("?from=5000000&to=60000000")
+    page.page.mouse.move(5, 5)
+    light = picture(page)
+    page.page.keyboard.press("T")
+    page.settled()
+    page.drawn()
+    assert picture(page) != light
+    page.shot("timeline-dark")
+    page.page.keyboard.press("T")
+    page.settled()
+
+
+def growing(folder: Path, instances: int) -> None:
+    """Write a trace of a job that runs."""
+    trace = Synthetic(4)
+    at = 10_000 + np.arange(instances)[:, None] * MS + np.arange(4) * 1000
+    trace.collective("barrier", at, at.max(1, keepdims=True) + np.arange(1, 5) * 100, sent=0)
+    trace.write(folder, finished=False)
+
+
+def test_a_running_job_is_followed(chrome: Any, tmp_path: Path) -> None:
+    growing(tmp_path / "job", 20)
+    with view([tmp_path / "job"]) as started:
+        context = chrome.new_context(viewport={"width": 1280, "height": 900})
+        page = Page(context.new_page(), started)
+        page.timeline()
+        _, low, high = page.drawn()
+        assert low == 0
+        assert high == pytest.approx(20 * MS, rel=0.06)
+        growing(tmp_path / "job", 50)
+        expect(page.page.locator(".tl-status")).to_contain_text("50 instances", timeout=20_000)
+        assert page.drawn()[2] > 45 * MS
+        page.key("w")
+        page.key(".")
+        window = page.query["from"], page.query["to"]
+        growing(tmp_path / "job", 80)
+        expect(page.page.locator(".tl-status")).to_contain_text("80 instances", timeout=20_000)
+        assert (page.query["from"], page.query["to"]) == window  # who looks closely is not moved
+        assert page.page.locator(".tl-detail tbody tr").count() == 4
+        assert page.complaints == []
+        context.close()
+
+
+def test_the_token_is_needed(shown: View) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{shown.base}/timeline-data?what=overview")
+    assert refused.value.code == 403

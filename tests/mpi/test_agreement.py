@@ -1,0 +1,217 @@
+"""Whatever decides is agreed by the members of the communicator on which it is used."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from support import PROGRAMS, ROOT
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+from test_communicators import compiled
+
+import mpiprof
+from mpiprof.launch.library import library_folder
+
+SPECS = ["allreduce=ring", "auto", "random:5"]
+
+
+def wrapped(mpi: Mpi, folder: Path, *words: str | Path) -> list[str | Path]:
+    """Return the words that run a program under mpiprof, into a folder named trace."""
+    return [mpi.python, "-m", "mpiprof", "run", "-o", folder / "trace", *words]
+
+
+def said(stderr: str) -> list[str]:
+    """Return what the recorder said beyond where the trace is."""
+    lines = [line.removeprefix("mpiprof: ") for line in stderr.splitlines() if "mpiprof: " in line]
+    return [line for line in lines if not line.startswith(("trace of", "next:"))]
+
+
+@pytest.mark.parametrize("order", ["halves", "nested"])
+@pytest.mark.parametrize("spec", ["bcast=circulant", "bcast=chain", "random:3"])
+def test_groups_that_begin_apart_on_4_ranks(
+    spec: str, order: str, mpi: Mpi, tmp_path: Path
+) -> None:
+    """Under Sessions: block sizes depend on a link, which each group has measured for itself."""
+    program = compiled(mpi, "halves", tmp_path)
+    words = wrapped(mpi, tmp_path, "--switch", spec, "--", program, order)
+    run_mpi(mpi, 4, words, cwd=tmp_path, check=True)
+    table = mpiprof.open(tmp_path / "trace").callsites
+    ran = {str(name) for name in table.loc[table["operation"] == "bcast", "algorithm"]}
+    if "=" in spec:
+        assert ran == {spec.partition("=")[2]}
+
+
+@pytest.fixture(scope="module")
+def other_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build libraries of ours whose catalogue has two algorithms less; returns their folder."""
+    folder = tmp_path_factory.mktemp("other")
+    core, build = folder / "mpiprof" / "core", folder / "build"
+    shutil.copytree(ROOT / "mpiprof" / "core", core, ignore=shutil.ignore_patterns("__pycache__"))
+    catalogue = core / "algorithms" / "catalogue.h"
+    lines = catalogue.read_text().splitlines(keepends=True)
+    left = [line for line in lines if not re.search(r"X\((allreduce_ring|bcast_chain)\)", line)]
+    assert len(left) == len(lines) - 2
+    catalogue.write_text("".join(left))
+    beside = str(Path(sys.executable).parent)
+    cmake = shutil.which("cmake", path=beside) or "cmake"
+    run([cmake, "-S", core, "-B", build, "-DCMAKE_BUILD_TYPE=Debug"], check=True)
+    targets = ["mpiprof-mpich-4c", "mpiprof-openmpi-4"]
+    run([cmake, "--build", build, "-j2", "--target", *targets], check=True, timeout=300)
+    return build
+
+
+RULES = {
+    "forced": {"MPIPROF_SWITCH": "allreduce ring 0 -1 0 0 0;bcast chain 0 -1 0 0 0"},
+    "random": {"MPIPROF_SWITCH": "random 5"},
+    "auto": {"MPIPROF_AUTO": "1"},
+    "summary": {"MPIPROF_RECORD": "summary"},
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_two_builds_in_one_job_of_2_or_3_ranks(
+    rule: str, other_build: Path, mpi: Mpi, tmp_path: Path
+) -> None:
+    """An environment that was upgraded under way: rank 1 has another catalogue."""
+    program = compiled(mpi, "duplicates", tmp_path)
+    name = f"libmpiprof-{mpi.name}-{'4c' if mpi.name == 'mpich' else '4'}.so"
+    choose = 'case "$PMI_RANK$OMPI_COMM_WORLD_RANK" in 1) mine=$1;; *) mine=$2;; esac\n'
+    start = 'shift 2; export LD_PRELOAD="$mine" MPIPROF_LIBRARY="$mine"; exec "$@"'
+    script = ["sh", "-c", choose + start, "sh"]
+    ranks = 2 if mpi.name == "mpich" else 3  # on two processors, which MPICH's ranks don't yield
+    ours, other = library_folder() / name, other_build / name
+    values = RULES[rule] | {"MPIPROF_TRACE": str(tmp_path / "trace")}
+    ended = run_mpi(mpi, ranks, [*script, other, ours, program, "3", "400"], env=values, check=True)
+    assert ended.stdout == "3 right\n"
+    assert said(ended.stderr) == [
+        "nothing is switched, nor are arrivals summed up: the ranks were given different options, "
+        "or run different versions of mpiprof"
+    ]
+    values["MPIPROF_TRACE"] = str(tmp_path / "alike")
+    alike = run_mpi(mpi, ranks, [*script, ours, ours, program, "3", "400"], env=values, check=True)
+    assert alike.stdout == "3 right\n"
+    assert "nothing is switched" not in alike.stderr
+
+
+def number_of(folder: Path, files: list[str], settings: str) -> str:
+    """Return the number that a build of these files has."""
+    script = ROOT / "mpiprof" / "core" / "fingerprint.cmake"
+    cmake = shutil.which("cmake", path=str(Path(sys.executable).parent)) or "cmake"
+    given = [f"-DFILES={';'.join(files)}", f"-DFOLDER={folder}", f"-DSETTINGS={settings}"]
+    run([cmake, *given, f"-DOUTPUT={folder}/number", "-P", script], check=True)
+    return (folder / "number").read_text()
+
+
+def test_each_file_and_setting_changes_the_number_of_a_build(tmp_path: Path) -> None:
+    names = ["a.c", "b.h", "wrappers.py"]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    numbers = {number_of(tmp_path, names, "gcc 12")}
+    assert numbers == {number_of(tmp_path, names, "gcc 12")}
+    numbers.add(number_of(tmp_path, names, "gcc 13"))
+    for name in names:
+        (tmp_path / name).write_text(name + " ")
+        numbers.add(number_of(tmp_path, names, "gcc 12"))
+    assert len(numbers) == 2 + len(names)
+
+
+def test_a_build_is_numbered_by_all_that_is_compiled() -> None:
+    """What CMake compiles, includes or runs is below the folder that it globs."""
+    core = ROOT / "mpiprof" / "core"
+    lists = (core / "CMakeLists.txt").read_text()
+    assert "*.c *.h *.py *.cmake CMakeLists.txt" in lists
+    included = {
+        name
+        for path in core.rglob("*.[ch]")
+        for name in re.findall(r'#include "(.+?)"', path.read_text())
+    }
+    made = {"natives.h", "fingerprint.h"}  # by wrappers.py and fingerprint.cmake
+    known = {path.name for path in core.rglob("*.h")} | made
+    assert {Path(name).name for name in included} <= known
+
+
+def variables_read(folder: Path) -> set[str]:
+    """Return the names of the variables that the recorder reads from its environment."""
+    texts = [path.read_text() for path in folder.rglob("*.c")]
+    return {name for text in texts for name in re.findall(r'"MPIPROF_([A-Z_]+)"', text)}
+
+
+def test_each_variable_is_compared_among_ranks_or_named_as_harmless() -> None:
+    """So that nobody adds one without asking whether ranks may differ in it."""
+    core = ROOT / "mpiprof" / "core"
+    text = (core / "fingerprint.c").read_text()
+    compared = re.search(r"deciding\[\] = \{(.+?)\}", text, re.DOTALL)
+    left = re.search(r"beside whom: (.+?) \*/", text, re.DOTALL)
+    assert compared is not None and left is not None
+    deciding = set(re.findall(r'"([A-Z_]+)"', compared[1]))
+    harmless = set(re.findall(r"[A-Z_]{2,}", left[1]))
+    assert not deciding & harmless
+    assert deciding | harmless == variables_read(core)
+
+
+@pytest.mark.parametrize("spec", [*SPECS, "summary"])
+def test_1900_duplicates_on_2_ranks(spec: str, mpich: Mpi, tmp_path: Path) -> None:
+    """As many as bare, though each would have a private one; the one that is used often gets it."""
+    program = compiled(mpich, "duplicates", tmp_path)
+    option = ["--record", "summary"] if spec == "summary" else ["--switch", spec]
+    words = wrapped(mpich, tmp_path, *option, "--", program, "1900", "600")
+    ended = run_mpi(mpich, 2, words, check=True, timeout=120)
+    assert ended.stdout == "1900 right\n"
+    kept = r"\d+ communicators were left to the library: others had the private ones that a "
+    lines = [line for line in said(ended.stderr) if re.match(kept, line)]
+    assert len(lines) == (spec == "allreduce=ring" or spec.startswith("random"))
+    if spec == "allreduce=ring":
+        events = mpiprof.open(tmp_path / "trace").instances
+        last = events.groupby("communicator").size().idxmax()
+        names = events.loc[events["communicator"] == last, "algorithm"].astype(str)
+        assert (names == "ring").sum() > 500
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_error_handlers_stay_on_2_ranks(spec: str, mpi: Mpi, tmp_path: Path) -> None:
+    """At every moment a thread sees the program's own handler."""
+    program = tmp_path / "handlers"
+    source = PROGRAMS / "handlers.c"
+    run([mpi.mpicc, "-pthread", "-o", program, source], check=True)
+    ended = run_mpi(mpi, 2, wrapped(mpi, tmp_path, "--switch", spec, "--", program), check=True)
+    assert ended.stdout == "0 times another handler\n"
+
+
+def test_nothing_of_ours_touches_a_handler() -> None:
+    """Handlers are set on communicators of our own only: where those are made."""
+    core = ROOT / "mpiprof" / "core"
+    users = {p.name for p in core.rglob("*.c") if "pmpi.Comm_set_errhandler(" in p.read_text()}
+    assert users == {"lifecycle.c", "private.c", "valid.c"}
+
+
+@pytest.mark.parametrize(
+    "options", [["--switch", s] for s in SPECS] + [["--record", "summary"], []]
+)
+def test_revoked_on_3_ranks(options: list[str], openmpi: Mpi, tmp_path: Path) -> None:
+    """Where processes may fail all is left to the library, which says so to who waits."""
+    program = compiled(openmpi, "revoked", tmp_path)
+    launcher, *rest = openmpi.mpiexec(3)
+    words = [launcher, "--with-ft", "ulfm", *rest]
+    ended = run([*words, *wrapped(openmpi, tmp_path, *options, "--", program)], check=True)
+    assert ended.stdout.splitlines() == ["revoked, 3 of 3"] * 3
+    lines = [line for line in said(ended.stderr) if "survive failures" in line]
+    assert len(lines) == (len(options) > 0)
+
+
+@pytest.mark.parametrize("spec", ["allreduce=ring,bcast=binomial", "auto", "random:9"])
+def test_threads_share_the_room_on_3_ranks(spec: str, openmpi: Mpi, tmp_path: Path) -> None:
+    """120 communicators, four threads at once: private ones are made and make room meanwhile."""
+    program = tmp_path / "crowd"
+    source = PROGRAMS / "crowd.c"
+    run([openmpi.mpicc, "-pthread", "-o", program, source], check=True)
+    words = wrapped(openmpi, tmp_path, "--switch", spec, "--", program, "4", "30", "60")
+    ended = run_mpi(openmpi, 3, words, check=True, timeout=120)
+    assert ended.stdout == "0 wrong\n"
+    if "=" in spec:  # those that are used have got the room in the end
+        table = mpiprof.open(tmp_path / "trace").instances.sort_values("first_arrival_ns")
+        names = table.loc[table["operation"] == "allreduce", "algorithm"].astype(str)
+        assert (names.iloc[-400:] == "ring").mean() > 0.9

@@ -1,0 +1,166 @@
+"""A program that chooses while it runs ends as it would bare: right results, no hang, its own code.
+
+How it chooses is for tests/core/test_decide.py. Numbers of processes are named by each test.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import PROGRAMS, raw
+from support.jobs import run_mpi
+from support.mpis import Mpi
+from support.traces import table_rows
+from test_cost import compiled
+
+import mpiprof
+from mpiprof.bench.harness.selector import Selection
+
+
+def switched(
+    mpi: Mpi, ranks: int, folder: Path, *words: str, options: tuple[str, ...] = (), **how: Any
+) -> tuple[Path, Any]:
+    """Run a program under auto; its trace, and how it ended."""
+    trace = folder / "trace"
+    given = ["run", "-q", "-o", str(trace), "--switch", "auto", *options]
+    argv = [str(mpi.python), "-m", "mpiprof", *given, str(PROGRAMS / words[0]), *words[1:]]
+    return trace, run_mpi(mpi, ranks, argv, cwd=folder, **how)
+
+
+def selection(trace: Path) -> list[dict[str, Any]]:
+    """Return the lines of selection.jsonl."""
+    return [json.loads(line) for line in (trace / "selection.jsonl").read_text().splitlines()]
+
+
+def probes(trace: Path) -> dict[tuple[str, int], int]:
+    """Return how many instances of each operation and communicator were probes, from the log."""
+    found: dict[tuple[str, int], int] = {}
+    records = raw.read(trace)
+    for r in records.of(0):
+        if r.choice == 2:
+            key = (r.operation, r.communicator)
+            found[key] = found.get(key, 0) + 1
+    return found
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_reach_an_instance_from_different_call_sites(
+    ranks: int, mpi: Mpi, tmp_path: Path
+) -> None:
+    """A selector that keys on call sites deadlocks here. On 2 and 3 ranks."""
+    if ranks == 3 and mpi.name == "mpich":
+        ranks = 2  # three that poll on two cores take minutes
+    trace, _ = switched(mpi, ranks, tmp_path, "auto.py", "sites", "250", check=True)
+    chosen = {line["key"] for line in selection(trace) if line["kind"] == "phase"}
+    assert chosen
+    counted = probes(trace)
+    assert counted
+    assert all(count <= 40 for count in counted.values())
+
+
+def test_communicators_come_and_go_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
+    options = ("--record", "summary")
+    switched(openmpi, 2, tmp_path, "auto.py", "brief", "10000", options=options, check=True)
+
+
+def test_threads_on_communicators_of_their_own_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
+    trace, _ = switched(mpi, 2, tmp_path, "auto.py", "threads", "150", check=True)
+    communicators = {line["communicator"] for line in selection(trace) if line["kind"] == "key"}
+    assert len(communicators) >= 3
+
+
+@pytest.mark.parametrize("at", [20, 40, 47])
+def test_an_abort_keeps_its_code_on_2_ranks(at: int, openmpi: Mpi, tmp_path: Path) -> None:
+    trace, ended = switched(openmpi, 2, tmp_path, "auto.py", "abort", str(at))
+    assert ended.returncode == 7
+    assert (trace / "rank-000001.log").exists()
+
+
+@pytest.mark.parametrize("turns", [1, 38, 42, 45, 60])
+def test_finalize_in_a_window_on_3_ranks(turns: int, openmpi: Mpi, tmp_path: Path) -> None:
+    switched(openmpi, 3, tmp_path, "auto.py", "cut", str(turns), check=True)
+
+
+def test_finalize_in_a_window_on_2_ranks(mpich: Mpi, tmp_path: Path) -> None:
+    switched(mpich, 2, tmp_path, "auto.py", "cut", "44", check=True)
+
+
+@pytest.mark.everything
+def test_a_late_rank_that_moves_is_noticed_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:
+    """Within two windows: of four, with one more in which their numbers are on the way.
+
+    Of a machine that does nothing else; what is sure of it is in tests/core/test_decide.py.
+    """
+    trace, _ = switched(openmpi, 3, tmp_path, "auto.py", "moving", "300", check=True)
+    phases = [line for line in selection(trace) if line["kind"] == "phase"]
+    later = [line["instance"] for line in phases if line["phase"] == 2]
+    assert later, phases
+    assert 150 < min(later) <= 150 + 5 * 8
+
+
+def test_the_trace_says_what_every_instance_was_for_on_2_ranks(
+    openmpi: Mpi, tmp_path: Path
+) -> None:
+    trace, _ = switched(openmpi, 2, tmp_path, "auto.py", "long", "4000", check=True)
+    opened = mpiprof.open(trace)
+    instances = opened.instances
+    told = instances[instances["operation"] == "alltoall"]
+    assert len(told) == 4000
+    counted = told["choice"].value_counts().to_dict()
+    (end,) = [line for line in selection(trace) if line["kind"] == "end"]
+    assert counted.get("probe", 0) == end["probes"]
+    assert end["instances"] == 3996  # before, the communicator's history is still short
+    began = tuple(4 + line["instance"] for line in selection(trace) if line["kind"] == "phase")
+    each_phase = Selection(choices=tuple(told["choice"].astype(str)), phases=began).probes()
+    assert 0 < max(each_phase) <= 40
+    trials = [line for line in selection(trace) if line["kind"] == "trial"]
+    assert not [line for line in trials if line["instances"] < 3 and "error_ns" in line]
+    # What is not a probe runs what was chosen last, and nothing else.
+    before = told[told["choice"] == "observe"]["algorithm"]
+    assert set(before.iloc[:8].astype(str)) == {"native"}
+    last = [line["algorithm"] for line in selection(trace) if line["kind"] == "choice"]
+    if last:
+        assert told["algorithm"].astype(str).iloc[-1] == last[-1]
+
+
+def test_senders_still_run_ahead_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
+    program = compiled(openmpi, PROGRAMS / "run_ahead.c", tmp_path)
+    for option in (["--switch", "auto"], ["--record", "summary"]):
+        folder = tmp_path / option[-1]
+        given = ["run", "-q", "-o", str(folder), *option, "--", str(program)]
+        ended = run_mpi(openmpi, 2, [str(openmpi.python), "-m", "mpiprof", *given], check=True)
+        expected = ["bcast runs ahead", "reduce runs ahead", "gather runs ahead"]
+        assert ended.stdout.splitlines() == expected
+
+
+def test_reductions_stay_where_results_must_not_change_on_3_ranks(
+    openmpi: Mpi, tmp_path: Path
+) -> None:
+    program = ("soak.py", "5", "3")
+    trace, _ = switched(
+        openmpi, 3, tmp_path, *program, options=("--reproducible",), check=True, timeout=90
+    )
+    tried = [line for line in selection(trace) if line["kind"] == "key"]
+    assert not {line["operation"] for line in tried} & {"reduce", "allreduce", "reduce_scatter"}
+
+
+def test_what_was_found_starts_the_next_run_on_4_ranks(openmpi: Mpi, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    written = [{"operation": "alltoall", "algorithm": "ring", "why": "a test"}]
+    plan.write_text(json.dumps(written))
+    given = ["run", "-q", "-o", str(tmp_path / "trace"), "--switch", f"{plan},auto"]
+    given += ["--plan-out", str(tmp_path / "found.json"), "--explain"]
+    argv = [str(openmpi.python), "-m", "mpiprof", *given, str(PROGRAMS / "auto.py"), "long", "120"]
+    run_mpi(openmpi, 4, argv, cwd=tmp_path, check=True)
+    first = selection(tmp_path / "trace")[1]
+    assert (first["kind"], first["algorithm"], first["why"]) == ("choice", "ring", "from the plan")
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert [(entry["operation"], entry["algorithm"]) for entry in found] == [("alltoall", "ring")]
+    again = ["run", "-q", "-o", str(tmp_path / "again"), "--switch", str(tmp_path / "found.json")]
+    argv = [str(openmpi.python), "-m", "mpiprof", *again, str(PROGRAMS / "auto.py"), "long", "5"]
+    run_mpi(openmpi, 4, argv, cwd=tmp_path, check=True)
+    used = table_rows(mpiprof.open(tmp_path / "again").instances)["algorithm"].astype(str)
+    assert set(used) == {"ring"}

@@ -1,0 +1,66 @@
+"""Recording adds no waiting and drops nothing; how long it takes is for bench/cost/overhead.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from support import PROGRAMS, ROOT
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+
+import mpiprof
+
+
+def compiled(mpi: Mpi, source: Path, folder: Path) -> Path:
+    """Compile a C program with an MPI's own compiler."""
+    program = folder / source.stem
+    run([mpi.mpicc, "-Wall", "-Wextra", "-Werror", "-O2", "-o", program, source], check=True)
+    return program
+
+
+def recording(mpi: Mpi, folder: Path, *options: str) -> list[str]:
+    """Return the words that record a program into a folder."""
+    return [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), *options, "--"]
+
+
+def test_senders_run_ahead_of_a_late_rank_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
+    """No barrier is added: of 2 ranks, the one that only sends doesn't wait for the other.
+
+    Under Open MPI: MPICH's root waits in a bare run too, as its shared memory has few slots.
+    """
+    mpi = openmpi
+    program = compiled(mpi, PROGRAMS / "run_ahead.c", tmp_path)
+    argv = [*recording(mpi, tmp_path / "trace"), str(program)]
+    expected = ["bcast runs ahead", "reduce runs ahead", "gather runs ahead"]
+    for words in ([str(program)], argv):
+        assert run_mpi(mpi, 2, words, check=True).stdout.splitlines() == expected
+    trace = mpiprof.open(tmp_path / "trace")
+    # The report says the same: who sends has waited for nobody, and is long gone.
+    table: Any = trace.callsites.set_index("operation")
+    for operation in ("bcast", "reduce", "gather"):
+        arrivals, exits = trace.matrix(int(table.loc[operation, "callsite"]))
+        assert (exits[:, 0] < arrivals[0, 1]).all()
+
+
+def test_a_long_log_keeps_every_call_on_1_rank(mpi: Mpi, tmp_path: Path) -> None:
+    program = compiled(mpi, ROOT / "mpiprof" / "bench" / "overhead.c", tmp_path)
+    argv = [*recording(mpi, tmp_path / "trace"), str(program), "allreduce", "20", "20000"]
+    run_mpi(mpi, 1, argv, check=True)
+    trace = mpiprof.open(tmp_path / "trace")
+    assert trace.complete, trace.problems
+    assert trace.dropped == 0
+    # One batch to warm up, 20 that are timed, and the single calls.
+    assert int(trace.callsites["instances"].sum()) == 22 * 20_000
+    logs = sum(log.stat().st_size for log in (tmp_path / "trace").glob("*.log"))
+    assert logs <= 22 * 20_000 * 32 * 1.01 + 3 * 65536
+
+
+def test_summary_writes_no_event_log_on_1_rank(mpi: Mpi, tmp_path: Path) -> None:
+    program = compiled(mpi, ROOT / "mpiprof" / "bench" / "overhead.c", tmp_path)
+    options = recording(mpi, tmp_path / "trace", "--record", "summary")
+    run_mpi(mpi, 1, [*options, str(program), "allreduce", "20", "20000"], check=True)
+    trace = mpiprof.open(tmp_path / "trace")
+    assert int(trace.summary["calls"].sum()) == 22 * 20_000
+    assert int(trace.summary["sent"].sum()) == 22 * 20_000 * 8
+    assert sum(log.stat().st_size for log in (tmp_path / "trace").glob("*.log")) <= 3 * 65536

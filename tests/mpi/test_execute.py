@@ -1,0 +1,226 @@
+"""Algorithms of ours, run in place of the library's, give every byte that MPI says.
+
+The programs work out themselves what must come out: tests/programs/execute_cases.c draws random
+calls with random datatypes from a seed and looks at every byte of every buffer.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import pytest
+import test_sanitizers
+from support import PROGRAMS, ROOT
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+
+from mpiprof.model.schedule import Algorithm, catalogue
+from mpiprof.tune import plan
+
+SEED = 20091
+Used = dict[tuple[str, bool, str], int]
+
+
+def build(mpi: Mpi, folder: Path, name: str, *words: str) -> Path:
+    """Compile one of the programs."""
+    program = folder / name
+    source = PROGRAMS / f"{name}.c"
+    warnings = ["-Wall", "-Wextra", "-Werror"]
+    run(
+        [mpi.mpicc, "-std=gnu11", "-O1", "-g", *warnings, *words, "-o", program, source], check=True
+    )
+    return program
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Compile the program of random cases once for each MPI and its flags."""
+    parts = [f"{PROGRAMS}/execute_{name}.c" for name in ("sides", "moves", "reductions")]
+
+    @cache
+    def compiled(mpi: Mpi, *words: str) -> Path:
+        folder = tmp_path_factory.mktemp(mpi.name)
+        return build(mpi, folder, "execute_cases", "-pthread", *words, *parts)
+
+    return compiled
+
+
+def used(trace: Path) -> Used:
+    """Count the shapes of calls on each (operation, on an inter-communicator, algorithm)."""
+    found: Used = defaultdict(int)
+    for path in trace.glob("rank-*.tables"):
+        for line in map(json.loads, path.read_text().splitlines()):
+            if "shape" in line:
+                name = line["algorithm"].partition(":")[0]
+                found[line["operation"], "inter" in line["flags"], name] += 1
+    return found
+
+
+def check(
+    mpi: Mpi,
+    ranks: int,
+    program: Path,
+    switch: str,
+    folder: Path,
+    *words: str,
+    cases: int = 400,
+    seed: int = SEED,
+    prefix: Sequence[str] = (),
+) -> Used:
+    """Run random cases, switched; returns what they ran on."""
+    trace = folder / "trace"
+    recorder = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace)]
+    argv = [*recorder, "--switch", switch, "--", str(program), str(seed + ranks), str(cases)]
+    argv = [*prefix, *argv, str(folder / "shared"), *words]
+    result = run_mpi(mpi, ranks, argv, timeout=250)
+    assert result.returncode == 0, (result.stdout + result.stderr)[-3000:]
+    return used(trace)
+
+
+def applies(algorithm: Algorithm, ranks: int) -> bool:
+    """Whether it does on a communicator of all ranks, or on halves of it, by its restrictions."""
+    if "power of two" in algorithm.restrictions:
+        return ranks & (ranks - 1) == 0
+    return ranks % 2 == 0 or "even number" not in algorithm.restrictions
+
+
+def candidates(ranks: int) -> dict[tuple[str, bool], list[Algorithm]]:
+    """Return the algorithms for each (operation, on an inter-communicator)."""
+    found: dict[tuple[str, bool], list[Algorithm]] = defaultdict(list)
+    for a in catalogue():
+        if applies(a, ranks):
+            found[a.operation, a.intercommunicator].append(a)
+    return found
+
+
+def turn(ranks: int, number: int) -> list[Algorithm]:
+    """One algorithm for each operation, such that none of its calls is left to the library."""
+    chosen = []
+    for algorithms in candidates(ranks).values():
+        ordered = [a for a in algorithms if a.keeps_order or not a.operation.count("reduce")]
+        chosen.append(ordered[number % len(ordered)])
+    return chosen
+
+
+def forced(algorithms: list[Algorithm], block: int) -> str:
+    """Return the specification that switches to these."""
+    words = []
+    for a in algorithms:
+        size = f":block_size={block}" if "block_size" in a.parameters and block else ""
+        words.append(f"{a.operation}={a.name}{size}")
+    return ",".join(words)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 5, 7, 8])
+def test_random_algorithms(
+    ranks: int, openmpi: Mpi, programs: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Every algorithm that applies is among them, beside the library's own."""
+    program = programs(openmpi)
+    found = check(openmpi, ranks, program, f"random:{SEED}", tmp_path, cases=1200)
+    every = [a for algorithms in candidates(ranks).values() for a in algorithms]
+    assert not [a for a in every if not found[a.operation, a.intercommunicator, a.name]]
+
+
+@pytest.mark.parametrize(("ranks", "number"), [(8, 0), (5, 1), (4, 2), (7, 3), (3, 4)])
+def test_forced_algorithms(
+    ranks: int, number: int, openmpi: Mpi, programs: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Nothing runs natively: also what the libraries get wrong is called."""
+    algorithms = turn(ranks, number)
+    switch = forced(algorithms, 0 if number % 2 else 1000)
+    found = check(openmpi, ranks, programs(openmpi), switch, tmp_path, "strict", cases=600)
+    assert not [a for a in algorithms if not found[a.operation, a.intercommunicator, a.name]]
+
+
+@pytest.mark.parametrize("flags", [(), ("-DLARGE",)], ids=["int", "large"])
+def test_mpich(
+    flags: tuple[str, ...], mpich: Mpi, programs: Callable[..., Path], tmp_path: Path
+) -> None:
+    """On 2 ranks, also by the names with large counts."""
+    check(mpich, 2, programs(mpich, *flags), f"random:{SEED}", tmp_path)
+
+
+def test_mpich_forced(mpich: Mpi, programs: Callable[..., Path], tmp_path: Path) -> None:
+    check(mpich, 2, programs(mpich), forced(turn(2, 1), 100), tmp_path, "strict")
+
+
+def test_threads(mpi: Mpi, programs: Callable[..., Path], tmp_path: Path) -> None:
+    """Four threads at once, each with communicators of its own."""
+    ranks = 3 if mpi.name == "openmpi" else 2
+    check(mpi, ranks, programs(mpi), f"random:{SEED}", tmp_path, "threads=4", cases=150)
+
+
+@pytest.mark.parametrize("order", ["nodes", "both"])
+def test_orders_of_a_ring_on_two_nodes(
+    order: str, openmpi: Mpi, programs: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Odd and even ranks stand for two nodes; 5 ranks."""
+    node = 'MPIPROF_NODE=n$((OMPI_COMM_WORLD_RANK % 2)) exec "$@"'
+    switch = f"allgatherv=pipelined_ring:order={order}:block_size=64,allgatherv=kang"
+    words, prefix = ("strict", "only=allgatherv"), ("sh", "-c", node, "sh")
+    check(openmpi, 5, programs(openmpi), switch, tmp_path, *words, cases=800, prefix=prefix)
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("ranks", [2, 3, 4, 5, 7, 8])
+def test_all_forced(
+    ranks: int, number: int, openmpi: Mpi, programs: Callable[..., Path], tmp_path: Path
+) -> None:
+    switch = forced(turn(ranks, number), (0, 8, 1000)[number % 3])
+    check(openmpi, ranks, programs(openmpi), switch, tmp_path, "strict", cases=3000, seed=number)
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("number", range(8))
+def test_all_forced_mpich(
+    number: int, mpich: Mpi, programs: Callable[..., Path], tmp_path: Path
+) -> None:
+    switch = forced(turn(2, number), (0, 8, 1000)[number % 3])
+    check(mpich, 2, programs(mpich), switch, tmp_path, "strict", cases=3000, seed=number)
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("ranks", [3, 4, 5])
+def test_mpich_on_many_ranks(
+    ranks: int, mpich: Mpi, programs: Callable[..., Path], tmp_path: Path
+) -> None:
+    check(mpich, ranks, programs(mpich), f"random:{SEED}", tmp_path, cases=300)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build libraries that cut messages into chunks of 48 bytes, with the sanitizers."""
+    folder = tmp_path_factory.mktemp("small")
+    beside = str(Path(sys.executable).parent)
+    cmake = shutil.which("cmake", path=beside) or shutil.which("cmake")
+    assert cmake, "no cmake: pip install cmake"
+    flags = ["-DMPIPROF_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS=-DCHUNK=48"]
+    run([cmake, "-S", ROOT / "mpiprof" / "core", "-B", folder, *flags], check=True)
+    targets = ["mpiprof-mpich-4c", "mpiprof-openmpi-4"]
+    run([cmake, "--build", folder, "-j2", "--target", *targets], check=True, timeout=300)
+    return folder
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("number", range(3))
+def test_chunks_and_sanitizers(
+    number: int, mpi: Mpi, small: Path, programs: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Messages above a chunk, which nobody has memory for, and what the sanitizers find."""
+    ranks = 4 if mpi.name == "openmpi" else 2
+    switch = plan.read(forced(turn(ranks, number), 200)).text()
+    words = test_sanitizers.environment(mpi, small, tmp_path / "trace")
+    words += [str(programs(mpi)), str(number), "400", str(tmp_path / "shared"), "strict"]
+    result = run_mpi(mpi, ranks, [words[0], f"MPIPROF_SWITCH={switch}", *words[1:]], timeout=300)
+    test_sanitizers.check(result.stderr)
+    assert result.returncode == 0, result.stderr[-3000:]
+    algorithms = {name for _, _, name in used(tmp_path / "trace")}
+    assert len(algorithms) > 8

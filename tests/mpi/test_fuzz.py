@@ -1,0 +1,58 @@
+"""Random calls of everything at once under `random` and `auto`: right results, no hang.
+
+`make test` makes some thousand calls of each kind; `make test-all` 10^6 under `random` and 10^6
+under `auto` on each MPI, with the sanitizers on. Seeds are in the names.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import PROGRAMS
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+from test_sanitizers import check, environment, sanitized
+
+__all__ = ["sanitized"]  # a fixture
+
+PIECE = 25_000
+CHOICES = {"random": "MPIPROF_SWITCH=random {}", "auto": "MPIPROF_AUTO=1"}
+
+
+def compiled(mpi: Mpi, folder: Path) -> Path:
+    """Compile the program."""
+    program = folder / "fuzz"
+    source = PROGRAMS / "fuzz.c"
+    run([mpi.mpicc, "-O1", "-g", "-pthread", "-o", program, source], check=True)
+    return program
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("switch", ["random:{}", "auto"])
+@pytest.mark.parametrize(("name", "ranks"), [("openmpi", 3), ("mpich", 2)])
+def test_thousands(
+    name: str, ranks: int, switch: str, threads: int, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """On 3 ranks of Open MPI and 2 of MPICH: 3000 calls each."""
+    mpi = request.getfixturevalue(name)
+    seed = 10 * ranks + threads
+    words = [mpi.python, "-m", "mpiprof", "run", "-q", "-o", tmp_path / "trace"]
+    words += ["--switch", switch.format(seed), "--", compiled(mpi, tmp_path)]
+    ended = run_mpi(mpi, ranks, [*words, str(seed), "3000", str(threads)], check=True)
+    assert f"seed {seed}: 3000 calls, 0 wrong" in ended.stdout
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("seed", range(1_000_000 // PIECE))
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_million(choice: str, seed: int, mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
+    """On 2 ranks of MPICH, 2 to 4 of Open MPI; one thread or three."""
+    ranks = 2 if mpi.name == "mpich" else 2 + seed % 3
+    threads = 3 if seed % 4 == 3 else 1
+    words = environment(mpi, sanitized, tmp_path / "trace")
+    words += [CHOICES[choice].format(seed + 1), str(compiled(mpi, tmp_path))]
+    ended = run_mpi(mpi, ranks, [*words, str(seed), str(PIECE), str(threads)], timeout=900)
+    check(ended.stderr)
+    assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
+    assert ", 0 wrong" in ended.stdout

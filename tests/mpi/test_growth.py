@@ -1,0 +1,208 @@
+"""What a long job may not do: fill a disk, or write the same thing once for every rank."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from support import PROGRAMS, ROOT, raw
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+from support.traces import table_rows
+
+import mpiprof
+
+LIMIT = 1 << 20
+CALLS = 60000  # of 32 bytes: nearly twice the limit
+
+
+def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str | Path]:
+    """Return the words that record a program into a folder."""
+    return [str(mpi.python), "-m", "mpiprof", "run", "-o", str(trace), *options]
+
+
+def test_past_the_limit_calls_are_summed_up(mpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks; calls and bytes of the log and of the totals together are what was called."""
+    program = tmp_path / "app.py"
+    program.write_text(
+        "from array import array\nfrom mpi4py import MPI\n"
+        "x, y = array('i', [1, 2]), array('i', [0, 0])\n"
+        "MPI.COMM_WORLD.Barrier()\n"
+        f"for i in range({CALLS}): MPI.COMM_SELF.Allreduce(x, y)\n"
+        "for i in range(10): MPI.COMM_WORLD.Bcast(x)\n"
+        "MPI.COMM_WORLD.Ibarrier().Wait()\n"
+    )
+    trace = tmp_path / "trace"
+    done = run_mpi(mpi, 2, [*words_for(mpi, trace, "--limit", "1M"), program], check=True)
+    assert done.stderr.count("reached its limit of 1048576 bytes") == 1
+    assert "are missing" not in done.stderr
+    for log in trace.glob("*.log"):  # the file's head and the window of totals come on top
+        assert LIMIT < log.stat().st_size <= LIMIT + 2 * (1 << 16)
+    assert json.loads((trace / "meta.json").read_text())["options"]["limit"] == LIMIT
+    opened = mpiprof.open(trace)
+    assert sorted(opened.tables.limits.items()) == [(0, LIMIT), (1, LIMIT)]
+    assert opened.dropped == 0
+    assert not opened.complete
+    assert any("reached its limit" in line for line in opened.problems)
+    events, summary = opened.events, opened.summary
+    assert set(events["operation"]) == {"barrier", "allreduce"}
+    for rank in (0, 1):
+        rows = summary[summary["rank"] == rank].to_dict("records")
+        calls = {row["operation"]: int(row["calls"]) for row in rows}
+        sent = {row["operation"]: int(row["sent"]) for row in rows}
+        logged = int(((events["operation"] == "allreduce") & (events["rank"] == rank)).sum())
+        assert logged + calls["allreduce"] == CALLS
+        assert sent["allreduce"] == 8 * calls["allreduce"]
+        assert calls["bcast"] == 10 and calls["ibarrier"] == 1
+        assert all(row["total_ns"] > 0 for row in rows)
+    report = run([mpi.python, "-m", "mpiprof", "report", trace], check=True).stdout
+    assert "Summed up after the logs had reached their limit" in report
+    assert "app.py:6" in report
+    data = json.loads(run([mpi.python, "-m", "mpiprof", "report", "--json", trace]).stdout)
+    assert {row["operation"]: row["calls"] for row in data["summed_up"]} == {
+        "allreduce": int(summary[summary["operation"] == "allreduce"]["calls"].sum()),
+        "bcast": 20,
+        "ibarrier": 2,
+        "finalize": 2,
+    }
+    status = run([mpi.python, "-m", "mpiprof", "status", trace], check=True).stdout
+    assert "reached their limit" in status
+
+
+IRREGULAR = """
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+order = [1, 0, 3, 2]
+whole = world.Create(world.group.Incl(order))
+whole.Barrier()
+half = world.Split(world.rank % 2, world.rank)
+bridge = half.Create_intercomm(0, world, 1 - world.rank % 2)
+bridge.Barrier()
+"""
+
+
+def test_irregular_members_are_written_once(mpi: Mpi, tmp_path: Path) -> None:
+    """4 ranks, with every list of members irregular that has more than no run."""
+    program = tmp_path / "app.py"
+    program.write_text(IRREGULAR)
+    trace = tmp_path / "trace"
+    words = [*words_for(mpi, trace, "-q"), program]
+    run_mpi(mpi, 4, words, check=True, env={"MPIPROF_RUNS": "0"})
+    rows = [line for line in raw.read(trace).lines if "how" in line]
+    made = {name: [x for x in rows if x["how"] == name] for name in ("create", "intercomm_create")}
+    assert sorted((x["rank"], x["members"] == 1) for x in made["create"]) == [
+        (0, True),
+        (1, False),
+        (2, True),
+        (3, True),
+    ]
+    opened = mpiprof.open(trace)
+    assert opened.complete
+    by_how = {c.how: c for c in opened.tables.communicators}
+    assert by_how["create"].ranks.tolist() == [1, 0, 3, 2]
+    assert [g.tolist() for g in by_how["intercomm_create"].groups] == [[0, 2], [1, 3]]
+    barriers = table_rows(opened.instances)
+    assert barriers["complete"].all() and sorted(barriers["size"]) == [4, 4]
+    # Without the tables of the one that tells them, nobody knows them: recorded, not matched.
+    (trace / "rank-000001.tables").write_text("")
+    left = {c.how: c for c in mpiprof.open(trace).tables.communicators}
+    assert left["create"].local
+
+
+@pytest.mark.parametrize("switch", ["", "allreduce=ring"], ids=["recorded", "forced"])
+def test_short_lived_communicators_share_their_rows(switch: str, mpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks; every instance is there, and what each communicator leaves is its records."""
+    many = 600
+    program = tmp_path / "short_lived"
+    run([mpi.mpicc, "-o", program, PROGRAMS / "short_lived.c"], check=True)
+    options = ["-q", *(["--switch", switch] if switch else [])]
+    trace = tmp_path / "trace"
+    words = words_for(mpi, trace, *options)
+    run_mpi(mpi, 2, [*words, "--", program, str(many)], check=True)
+    opened = mpiprof.open(trace)
+    instances = opened.instances
+    assert opened.complete and not opened.problems
+    assert instances["complete"].all()
+    assert instances.groupby("operation").size().to_dict() == {
+        "allreduce": many,
+        "ibarrier": many // 2,
+        "comm_dup": many,
+        "comm_split": many // 2,
+        "finalize": 1,
+    }
+    assert not opened.callsites["started"].any()
+    rows = [line for line in raw.read(trace).lines if "how" in line and line["rank"] == 0]
+    # World and self; 64 duplicates and those that live at once; children of the first 64, and of
+    # all later ones together.
+    assert len(rows) <= 2 + 64 + 2 + 32 + 1
+
+
+@pytest.fixture(scope="module")
+def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The statistics of a window, compiled into a program of their own."""
+    folder, core = tmp_path_factory.mktemp("sums"), ROOT / "mpiprof" / "core"
+    run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
+    includes = [f"-I{path}" for path in (core, core / "abi" / "mpich", folder)]
+    options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes]
+    options += ["-fsanitize=undefined", "-fno-sanitize-recover"]
+    source = PROGRAMS / "sums.c"
+    run(
+        ["cc", *options, "-o", folder / "sums", source, core / "arrival.c", core / "memory.c"],
+        check=True,
+    )
+    return folder / "sums"
+
+
+@pytest.mark.parametrize(
+    ("members", "early", "late"),
+    [
+        (8, 1000, 5000),
+        (10**6, 10**15, 10**15 + 10**9),  # 11 days since MPI_Init, of a million
+        (10**6, 10**18, 10**18 + 9 * 10**12),  # 31 years, and 2.5 hours between them
+    ],
+)
+def test_sums_over_all_members_are_exact(members: int, early: int, late: int, sums: Path) -> None:
+    """Without MPI: the known answers of two halves that arrive at two times."""
+    found = run([sums, str(members), str(early), str(late)], check=True).stdout.split()
+    gap = late - early
+    assert list(map(int, found)) == [gap // 2, gap, gap // 2, 0, members // 2 * gap]
+
+
+def test_sums_cannot_overflow(sums: Path) -> None:
+    """Without MPI: a day apart, a million of them; each adds at most its share."""
+    members, gap = 10**6, 86400 * 10**9
+    found = run([sums, str(members), "0", str(gap)], check=True).stdout.split()
+    most = (2**63 - 1) // members
+    expected = [most, gap, most // 2, 0, members // 2 * most]
+    assert list(map(int, found)) == expected
+
+
+def test_interrupted_and_short_writes_lose_nothing(mpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks on a file system that takes a part of what it is given, or says EINTR."""
+    shim = tmp_path / "shim.so"
+    source = PROGRAMS / "short_writes.c"
+    run(["cc", "-shared", "-fPIC", "-o", shim, source], check=True)
+    program = tmp_path / "app.py"
+    program.write_text(
+        "from mpi4py import MPI\nfor i in range(9000): MPI.COMM_SELF.Barrier()\n"
+        "MPI.COMM_WORLD.Barrier()\n"
+    )
+    words = ["env", f"LD_PRELOAD={shim}", *words_for(mpi, tmp_path / "trace", "-q"), program]
+    done = run_mpi(mpi, 2, words, check=True)
+    assert "recording stops" not in done.stderr
+    opened = mpiprof.open(tmp_path / "trace")
+    assert opened.complete and not opened.problems
+    assert len(table_rows(opened.events)) == 2 * 9001
+
+
+def test_the_environment_stays_readable(mpi: Mpi, tmp_path: Path) -> None:
+    """1 rank; alone it is as bare, beside another thread no variable changes its place."""
+    program = tmp_path / "environment"
+    source = PROGRAMS / "environment.c"
+    run([mpi.mpicc, "-pthread", "-o", program, source], check=True)
+    words = [*words_for(mpi, tmp_path / "trace", "-q"), "--", program]
+    assert run_mpi(mpi, 1, words, check=True).stdout == "moved 0, preloaded \n"
+    words = [*words_for(mpi, tmp_path / "other", "-q"), "--", program, "alone"]
+    assert run_mpi(mpi, 1, words, check=True).stdout.endswith("preloaded (null)\n")

@@ -1,0 +1,223 @@
+"""Memory beside the program's own: bounded, given back, and nobody's end where there is none.
+
+tests/programs/memory_calls.c checks every number that its collectives give;
+tests/programs/failing_memory.c refuses memory to the recorder.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from support import PROGRAMS
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+
+import mpiprof
+from mpiprof.model.schedule import COPY, Problem, Schedule, catalogue, columns
+
+RANKS = 3
+EVERYTHING = "alltoall=bruck,bcast=chain,allgather=bruck,allreduce=ring,reduce=ring,alltoallv=ring"
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Mpi], Path]:
+    """Compile the program of checked calls once for each MPI."""
+
+    @cache
+    def compiled(mpi: Mpi) -> Path:
+        program = tmp_path_factory.mktemp(mpi.name) / "memory_calls"
+        words: list[str | Path] = [
+            "-std=gnu11",
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-o",
+            program,
+        ]
+        run([mpi.mpicc, *words, PROGRAMS / "memory_calls.c"], check=True)
+        return program
+
+    return compiled
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile the library that refuses memory."""
+    made = tmp_path_factory.mktemp("failing") / "libfailing.so"
+    words: list[str | Path] = ["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", made]
+    run(["cc", *words, PROGRAMS / "failing_memory.c", "-ldl"], check=True)
+    return made
+
+
+def recorder(mpi: Mpi, folder: Path, options: list[str]) -> list[str | Path]:
+    """Return the words that a recorded program follows."""
+    return [mpi.python, "-m", "mpiprof", "run", "-o", folder / "trace", *options, "--"]
+
+
+def started(
+    mpi: Mpi, folder: Path, options: list[str], program: Path, *words: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the program switched; it must end right, with the results that it checks itself."""
+    return run_mpi(mpi, RANKS, [*recorder(mpi, folder, options), program, *words], check=True)
+
+
+def kept_kb(done: subprocess.CompletedProcess[str]) -> list[int]:
+    """Return by how much each rank's resident memory has grown."""
+    return [int(kb) for kb in re.findall(r"rank \d+ kept (-?\d+) KB", done.stdout)]
+
+
+def ran(folder: Path, operation: str) -> set[str]:
+    """Return what an operation's instances of several ranks ran on."""
+    instances = mpiprof.open(folder / "trace").instances
+    ours = (instances["operation"] == operation) & (instances["size"] > 1)
+    return {str(name) for name in instances.loc[ours, "algorithm"]}
+
+
+def test_given_back(mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path) -> None:
+    """Bruck's algorithm takes 18 MB in a call, packing 12 MB; 1 MB a communicator stays."""
+    options = ["--switch", "alltoall=bruck", "--scratch", "128M"]
+    done = started(mpi, tmp_path, options, calls(mpi), "1", "2000000")
+    bare = run_mpi(mpi, RANKS, [calls(mpi), "1", "2000000"], check=True)
+    assert ran(tmp_path, "alltoall") == {"bruck"}
+    assert max(kept_kb(done)) < max(kept_kb(bare)) + 15000
+    assert "left out" not in done.stderr
+
+
+def test_bounded(mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path) -> None:
+    """What needs more than --scratch is no candidate, which is said once, with what to do."""
+    options = ["--switch", "alltoall=bruck,allreduce=recursive_doubling", "--scratch", "1M"]
+    done = started(mpi, tmp_path, options, calls(mpi), "1", "400000")
+    assert ran(tmp_path, "alltoall") == {"native"}
+    assert ran(tmp_path, "allreduce") == {"recursive_doubling"}
+    lines = [line for line in done.stderr.splitlines() if "left" in line]
+    assert len(lines) == 1
+    assert "alltoall=bruck and the like were left out" in lines[0]
+    assert "needs 3.4 MB a process, --scratch 4M allows so much" in lines[0]
+
+
+def test_packed_beyond_the_limit(mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path) -> None:
+    """One rank alone must pack more than it may: all leave that call, and no other, alone."""
+    options = ["--switch", "alltoall=ring,alltoallv=ring,bcast=chain", "--scratch", "1M"]
+    started(mpi, tmp_path, options, calls(mpi), "2", "300000")
+    assert ran(tmp_path, "alltoall") == {"ring", "native"}
+    assert ran(tmp_path, "alltoallv") == {"ring"}
+    assert ran(tmp_path, "bcast") == {"chain"}
+
+
+def test_different_scratch(mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path) -> None:
+    """Ranks that were given different limits would choose differently: none switches."""
+    options = ["--switch", "alltoall=bruck", "--scratch"]
+    first = [*recorder(mpi, tmp_path, [*options, "1M"]), calls(mpi), "3", "400"]
+    others = [*recorder(mpi, tmp_path, [*options, "2M"]), calls(mpi), "3", "400"]
+    words = [*first, ":", "-n", "2", *others]
+    done = run_mpi(mpi, 1, words, check=True)
+    assert "nothing is switched" in done.stderr
+
+
+PLANS = [(1, 1, -1), (2, 1, 0), (30, 1, 1), (100, 1, 0), (180, 1, -1), (250, 1, 1), (400, 1, 0)]
+PLANS += [(phase, 3, (-1, 0, 1)[phase % 3]) for phase in (1, 2, 3)]
+SWITCHES = [
+    ["--switch", "random:7"],
+    ["--switch", "auto", "--explain"],
+    ["--switch", EVERYTHING],
+    ["--record", "summary"],
+    [],
+]
+
+
+def refused(
+    mpi: Mpi,
+    program: Path,
+    failing: Path,
+    folder: Path,
+    options: list[str],
+    plan: tuple[int, int, int],
+) -> int:
+    """Run with memory refused by a plan; returns how often it was asked for on one rank."""
+    first, every, rank = plan
+    counts = folder / "counts"
+    environment = {
+        "LD_PRELOAD": str(failing),
+        "FAIL_FROM": str(first),
+        "FAIL_EVERY": str(every),
+        "FAIL_RANK": str(rank),
+        "FAIL_COUNT": str(counts),
+    }
+    names = [f"{name}={value}" for name, value in environment.items()]
+    argv = ["env", *names, *recorder(mpi, folder, options), program, "20", "4000"]
+    done = run_mpi(mpi, RANKS, argv, timeout=100)
+    assert done.returncode == 0, (plan, done.stdout[-2000:] + done.stderr[-3000:])
+    assert "wrong data" not in done.stderr
+    rows = [[int(word) for word in line.split()] for line in counts.read_text().splitlines()]
+    assert len(rows) == RANKS
+    return min(asked for _, asked, _ in rows)
+
+
+@pytest.mark.parametrize("number", range(5), ids=["random", "auto", "forced", "summary", "record"])
+def test_refused_memory(
+    mpi: Mpi, calls: Callable[[Mpi], Path], failing: Path, tmp_path: Path, number: int
+) -> None:
+    """Two plans for each way to run; all of them are `test_every_plan`."""
+    for turn in (2 * number, 2 * number + 1):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        refused(mpi, calls(mpi), failing, folder, SWITCHES[number], PLANS[turn])
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("number", range(5), ids=["random", "auto", "forced", "summary", "record"])
+def test_every_plan(
+    mpi: Mpi, calls: Callable[[Mpi], Path], failing: Path, tmp_path: Path, number: int
+) -> None:
+    """Each request once alone, on all ranks, the root, another; and all from some on."""
+    plans = [*PLANS, *((n, 0, n % 3 - 1) for n in range(1, 320))]
+    for turn, plan in enumerate(plans):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        refused(mpi, calls(mpi), failing, folder, SWITCHES[number], plan)
+
+
+def blocks_of(operation: str, problem: Problem, rank: int) -> tuple[list[int], list[int]]:
+    """Return the bytes of the blocks in IN and in OUT, by rank; one where there is only one."""
+    own = [problem.counts[rank]] if problem.counts else []
+    if operation == "alltoallv":
+        return list(problem.rows[rank]), [row[rank] for row in problem.rows]
+    whole = list(problem.counts) if rank == problem.root else []
+    return (own, whole) if operation == "gatherv" else (whole, own)
+
+
+def test_whole_blocks() -> None:
+    """Where not all know the sizes messages are whole blocks, so that nothing is packed there."""
+    size, counts = 5, (3, 0, 7, 1, 4)
+    rows = tuple(tuple((7 * i + 3 * j) % 5 for j in range(size)) for i in range(size))
+    seen = 0
+    for algorithm in catalogue():
+        if algorithm.operation not in ("alltoallv", "gatherv", "scatterv"):
+            continue
+        v = algorithm.operation == "alltoallv"
+        problem = Problem(size, rows=rows) if v else Problem(size, root=1, counts=counts)
+        for rank in range(size):
+            sides = blocks_of(algorithm.operation, problem, rank)
+            with Schedule(algorithm, problem, rank) as schedule:
+                steps = [
+                    dict(zip(columns(), row, strict=True))
+                    for row in schedule.steps(0, schedule.rounds).tolist()
+                ]
+            for step in (step for step in steps if step["length"]):
+                seen += 1
+                peer = rank if step["kind"] == COPY else step["peer"]
+                places = [(step["buffer"], step["offset"])]
+                if step["kind"] == COPY:
+                    places.append((step["source"], step["source_offset"]))
+                for buffer, offset in places:
+                    blocks = sides[buffer]
+                    block = peer if len(blocks) > 1 else 0
+                    assert (offset, step["length"]) == (sum(blocks[:block]), blocks[block])
+    assert seen > 100

@@ -1,0 +1,107 @@
+"""mpi4py's own tests give the same results recorded as bare.
+
+They are in mpi4py's source distribution, which is downloaded once into the folder of the test
+environments; nothing of it is compiled. `make test` takes the collectives, `make test-all` every
+file at 1, 2, 3 and 5 ranks; what fails bare is left out.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from pathlib import Path
+
+import pytest
+from support import ROOT
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+
+import mpiprof
+
+CACHE = ROOT / ".venv" / "mpi4py"
+COLLECTIVES = [
+    ("mpich", 2, "cco"),
+    ("openmpi", 2, "cco"),
+    ("openmpi", 3, r"cco_(buf|vec|obj|pr_buf|nb_buf)\.py"),
+]
+
+
+def suite(mpi: Mpi) -> Path:
+    """Return the folder of the tests of the mpi4py that an environment has."""
+    show = "import mpi4py; print(mpi4py.__version__)"
+    version = run([mpi.python, "-c", show], check=True).stdout.strip()
+    folder = CACHE / f"mpi4py-{version}"
+    if not folder.exists():
+        words = ["-m", "pip", "--disable-pip-version-check", "download", "--no-deps"]
+        words += ["--no-binary", "mpi4py", "-d", str(CACHE), f"mpi4py=={version}"]
+        run([mpi.python, *words], check=True, timeout=120)
+        with tarfile.open(CACHE / f"mpi4py-{version}.tar.gz") as archive:
+            archive.extractall(CACHE)
+    return folder / "test"
+
+
+def result_of(printed: list[str]) -> list[list[str]]:
+    """Return, of each rank, how many tests were run, skipped and failed, and which, less times."""
+    kept = [[re.sub(r" in [0-9.]+s$", "", line) for line in text.splitlines()] for text in printed]
+    return [[s for s in lines if re.match("Ran |OK|FAILED|ERROR:|FAIL:", s)] for lines in kept]
+
+
+# Each rank prints into a file: in mpiexec's output the lines of the ranks cut each other.
+APART = 'exec "$@" >"$PRINTED.${PMI_RANK}${OMPI_COMM_WORLD_RANK}" 2>&1'
+
+
+def ran(
+    mpi: Mpi, ranks: int, words: list[str], folder: Path, timeout: float
+) -> tuple[int, list[str]]:
+    """Run the suite; its exit code and what each rank printed."""
+    for old in folder.glob("printed.*"):
+        old.unlink()
+    env = {"PRINTED": str(folder / "printed")}
+    words = ["sh", "-c", APART, "sh", *words]
+    ended = run_mpi(mpi, ranks, words, cwd=folder, timeout=timeout, env=env)
+    printed = [(folder / f"printed.{rank}").read_text() for rank in range(ranks)]
+    return ended.returncode, [ended.stdout + ended.stderr, *printed]
+
+
+def compare(mpi: Mpi, ranks: int, pattern: str, folder: Path, timeout: float) -> bool:
+    """Run some of the tests both ways; False: they fail bare, or hang."""
+    tests = [str(suite(mpi) / "main.py"), "-q", "-i", pattern]
+    try:
+        code, printed = ran(mpi, ranks, [str(mpi.python), *tests], folder, timeout)
+    except pytest.fail.Exception:
+        return False
+    if code != 0:
+        return False
+    trace = folder / "trace"
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace), *tests]
+    recorded_code, recorded = ran(mpi, ranks, words, folder, timeout)
+    assert recorded_code == 0, "\n".join(recorded)[-3000:]
+    assert result_of(recorded) == result_of(printed)
+    assert all("Ran " in text and "Ran 0 tests" not in text for text in printed[1:]), printed
+    if trace.exists():
+        opened = mpiprof.open(trace)
+        assert opened.dropped == 0
+    return True
+
+
+@pytest.mark.parametrize(("name", "ranks", "pattern"), COLLECTIVES, ids=lambda value: str(value))
+def test_collectives(
+    name: str, ranks: int, pattern: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    mpi: Mpi = request.getfixturevalue(name)
+    assert compare(mpi, ranks, pattern, tmp_path, 150)
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+def test_everything(ranks: int, mpi: Mpi, tmp_path: Path) -> None:
+    """File by file, so that one that fails bare takes no other with it."""
+    compared = 0
+    for path in sorted(suite(mpi).glob("test_*.py")):
+        folder = tmp_path / path.stem
+        folder.mkdir()
+        if compare(mpi, ranks, rf"{path.stem}\.py", folder, 300):
+            compared += 1
+        else:
+            print(f"{path.stem} fails bare at {ranks} ranks under {mpi.name}: left out")
+    assert compared > 40

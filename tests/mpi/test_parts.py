@@ -1,0 +1,169 @@
+"""Launches of several parts: nothing of ours reaches a process that runs bare.
+
+The program is a server that takes anything from anyone, and its workers.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from pathlib import Path
+
+import pytest
+from support import PROGRAMS, raw
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+
+from mpiprof.launch import job
+
+BY_ITSELF = "this launch has several parts"
+
+
+@functools.cache
+def compiled(mpi: Mpi, folder: Path) -> str:
+    program = folder / f"parts-{mpi.name}{mpi.suffix}"
+    words = [mpi.mpicc, "-Wall", "-Wextra", "-Werror", "-o", str(program)]
+    run([*words, PROGRAMS / "parts.c"], check=True)
+    return str(program)
+
+
+def launch(mpi: Mpi, parts: str, folder: Path, *options: str) -> tuple[str, dict[int, list[str]]]:
+    """Run parts such as "bare 1, run 2"; return what was said, and the operations of each rank."""
+    program = compiled(mpi, folder.parent)
+    recorded = [str(mpi.python), "-m", "mpiprof", "run", *options, "--"]
+    words = mpi.mpiexec(1)[:-2]
+    ranks = 0
+    for part in parts.split(", "):
+        kind, number = part.split()
+        words += [":"] if ranks else []
+        words += ["-n", number, *(recorded if kind != "bare" else []), program]
+        words += [str(server_of(parts))]
+        ranks += int(number)
+    ended = run(words, cwd=folder, check=True)
+    assert ended.stdout.replace("\n", "") == "ok" * ranks
+    found: dict[int, list[str]] = {}
+    for trace in folder.glob("*/meta.json"):
+        lines = raw.read(trace.parent)
+        found |= {r: [c.operation for c in lines.of(r)] for r in range(ranks) if lines.of(r)}
+    return ended.stderr, found
+
+
+def server_of(parts: str) -> int:
+    """The rank of the first process of the first part that runs bare, else 0."""
+    first = 0
+    for part in parts.split(", "):
+        kind, number = part.split()
+        if kind == "bare":
+            return first
+        first += int(number)
+    return 0
+
+
+def recorded_ranks(parts: str) -> dict[int, list[str]]:
+    kinds = [k for k, n in (part.split() for part in parts.split(", ")) for _ in range(int(n))]
+    return {rank: ["barrier"] for rank, kind in enumerate(kinds) if kind != "bare"}
+
+
+def check_partial(folder: Path, said: str) -> None:
+    assert said.count(BY_ITSELF) == 1
+    assert "have not answered" not in said
+    (meta,) = [json.loads(path.read_text()) for path in folder.glob("*/meta.json")]
+    assert meta["options"]["partial"]
+
+
+ORDERS = ["bare 1, run 2", "run 1, bare 2", "run 1, bare 1, run 1"]
+NAMES = ["", "trace", ""]
+
+
+@pytest.mark.parametrize(("parts", "name"), list(zip(ORDERS, NAMES, strict=True)), ids=ORDERS)
+def test_a_bare_part_gets_its_own_messages(parts: str, name: str, mpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks."""
+    said, found = launch(mpi, parts, tmp_path, *(["-o", name] if name else []))
+    assert found == recorded_ranks(parts)
+    check_partial(tmp_path, said)
+
+
+def test_a_bare_part_under_a_system_mpi(system_mpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks."""
+    said, found = launch(system_mpi, ORDERS[0], tmp_path)
+    assert found == recorded_ranks(ORDERS[0])
+    check_partial(tmp_path, said)
+
+
+@pytest.mark.parametrize("option", ["", "--together"])
+def test_parts_that_all_record_do_it_together(option: str, mpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks: as in a launch of one part, and no link is left."""
+    parts = "run 1, run 1, run 1"
+    said, found = launch(mpi, parts, tmp_path, *([option] if option else []))
+    assert found == recorded_ranks(parts)
+    assert BY_ITSELF not in said
+    (folder,) = [path.parent for path in tmp_path.glob("*/meta.json")]
+    meta = json.loads((folder / "meta.json").read_text())
+    assert not meta["options"]["partial"] and meta["machine"]["within"]["alpha_ns"] > 0
+    assert not list(folder.glob(".parts*"))
+
+
+def test_a_bare_part_that_only_mpi_knows_of(mpich: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks: as where mpiexec is on another node, and its words can't be seen."""
+    program = compiled(mpich, tmp_path.parent)
+    recorded = ["env", "MPI_LOCALNRANKS=1", str(mpich.python), "-m", "mpiprof", "run", "--"]
+    words = [*mpich.mpiexec(1), program, "0", ":", "-n", "2", *recorded, program, "0"]
+    ended = run(words, cwd=tmp_path, check=True)
+    assert ended.stdout.replace("\n", "") == "ok" * 3
+    check_partial(tmp_path, ended.stderr)
+    (folder,) = tmp_path.glob("mpiprof-*")
+    assert len(list(folder.glob("rank-*.log"))) == 2
+
+
+def test_an_old_trace_is_seen_where_rank_0_is_bare(mpich: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks."""
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "meta.json").write_text("{}")
+    os.utime(tmp_path / "old" / "meta.json", (1, 1))
+    program = compiled(mpich, tmp_path.parent)
+    recorded = [str(mpich.python), "-m", "mpiprof", "run", "-o", "old", "--"]
+    words = [*mpich.mpiexec(1), program, "0", ":", "-n", "1", *recorded, program, "0"]
+    ended = run(words, cwd=tmp_path)
+    assert ended.returncode == 2 and "already holds a trace" in ended.stderr
+
+
+def test_two_jobs_never_share_a_folder(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks each: the later one runs unrecorded, and says so."""
+    program = compiled(mpi, tmp_path.parent)
+    (tmp_path / "trace").mkdir()
+    (tmp_path / "trace" / ".job").symlink_to("another")
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-o", "trace", "--", program]
+    ended = run_mpi(mpi, 2, words, cwd=tmp_path, check=True)
+    assert (
+        ended.stdout.replace("\n", "") == "ok" * 2
+        and ended.stderr.count("another job writes to") == 1
+    )
+    assert [path.name for path in (tmp_path / "trace").iterdir()] == [".job"]
+
+
+def test_partial_needs_no_folders_name(mpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks, of which one is bare: all that record write into one folder, without a word."""
+    said, found = launch(mpi, ORDERS[0], tmp_path, "--partial")
+    assert found == recorded_ranks(ORDERS[0])
+    assert BY_ITSELF not in said
+    (folder,) = tmp_path.glob("mpiprof-*")
+    assert folder.name in said
+
+
+def test_one_part_is_no_launch_of_parts(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: what is recorded is as complete as ever, and the folder has its date."""
+    said, found = launch(mpi, "run 2", tmp_path)
+    assert found == recorded_ranks("run 2") and BY_ITSELF not in said
+    assert len(list(tmp_path.glob("mpiprof-parts-*-2*-*"))) == 1
+
+
+@pytest.mark.parametrize("words", [":", "-configfile"])
+def test_hydras_words_tell_its_parts(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An mpiexec is asked for its words only on the one node that a job has."""
+    monkeypatch.setattr(job, "_words", lambda _: ["mpiexec", "-n", "1", "a", words, "b"])
+    alone = {"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}
+    assert job.parts_in(alone) == 2
+    assert job.parts_in(alone | {"PMI_SIZE": "4"}) is None
+    assert job.parts_in({"OMPI_NUM_APP_CTX": "3"}) == 3
+    assert job.parts_in({}) is None

@@ -1,0 +1,179 @@
+"""What `run` refuses before the program starts: one line a job, with its exit code."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+
+# Root may do anything, but for these two capabilities.
+LESS = "-dac_override,-dac_read_search"
+ORDINARY = ["setpriv", "--bounding-set", LESS, "--inh-caps", LESS] if os.geteuid() == 0 else []
+APP = "from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\nprint('ran\\n', end='')\n"
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    """Return an MPI program in Python."""
+    path = tmp_path / "app.py"
+    path.write_text(APP)
+    return path
+
+
+def verb(mpi: Mpi, *words: str) -> list[str]:
+    return [str(mpi.python), "-m", "mpiprof", *words]
+
+
+def refused(words: list[str], cwd: Path, code: int) -> str:
+    """Run mpiprof as an ordinary user, and return the one line with which it refuses."""
+    done = run([*ORDINARY, *words], cwd=cwd)
+    assert (done.returncode, done.stdout) == (code, ""), done
+    assert done.stderr.startswith("mpiprof: ") and done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def our_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("mpiprof: ")]
+
+
+def test_where_no_trace_can_be_made(mpich: Mpi, app: Path) -> None:
+    (app.parent / "file").touch()
+    (app.parent / "dangling").symlink_to("nowhere")
+    closed = app.parent / "closed"
+    closed.mkdir(mode=0o555)
+    cases = {
+        "file": "file is not a folder",
+        "file/below": "file is not a folder",
+        "dangling": "dangling is not a folder",
+        "closed/below": "closed: Permission denied",
+        "x" * 256: "name can't be that long",
+        "/".join(["long" * 50] * 25): "path can't be that long",
+    }
+    for folder, wrong in cases.items():
+        for ranks in ([], ["-n", "2"]):
+            line = refused(verb(mpich, "run", *ranks, "-o", folder, "app.py"), app.parent, 1)
+            assert wrong in line and "-o" in line and "--or-bare" in line
+    assert "Permission denied" in refused(verb(mpich, "run", "../app.py"), closed, 1)
+    gone = ["sh", "-c", 'mkdir gone; cd gone; rmdir ../gone; "$@"', "sh"]
+    assert "folder is gone" in refused([*gone, *verb(mpich, "run", str(app))], app.parent, 1)
+    assert sorted(path.name for path in app.parent.iterdir()) == [
+        "app.py", "closed", "dangling", "file"
+    ]  # fmt: skip
+
+
+def test_a_full_disk(mpich: Mpi, app: Path, small_disk: Path) -> None:
+    if not small_disk.is_mount():
+        pytest.skip("no small disk can be mounted here")
+    with (small_disk / "filling").open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, (1 << 20) - (100 << 10))
+    line = refused(verb(mpich, "run", "-o", str(small_disk / "t"), "app.py"), app.parent, 1)
+    assert "its disk is full" in line
+
+
+def test_a_job_ends_with_one_line(mpi: Mpi, app: Path) -> None:
+    """On 3 ranks: Hydra itself would leave a rank waiting that another has left."""
+    (app.parent / "file").touch()
+    old = app.parent / "old"
+    old.mkdir()
+    (old / "meta.json").write_text("{}")
+    cases = [
+        (["-o", "file/below"], 1, "is not a folder"),
+        (["-o", "old"], 2, "already holds a trace"),  # which rank 0 alone looks for
+        (["--switch", "nothing.json"], 2, "no such file"),
+    ]
+    for options, code, wrong in cases:
+        done = run_mpi(mpi, 3, verb(mpi, "run", *options, "app.py"), cwd=app.parent)
+        assert (done.returncode, done.stdout) == (code, "")
+        (line,) = our_lines(done.stderr)
+        assert wrong in line
+
+
+def test_what_one_rank_alone_finds_is_said(mpi: Mpi, app: Path) -> None:
+    """On 2 ranks, the second of which has a mistake of its own."""
+    ranks = "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"
+    (app.parent / "plan0.json").write_text("[]")
+    words = " ".join(verb(mpi, "run", "--switch", f"plan{ranks}.json", "app.py"))
+    done = run_mpi(mpi, 2, ["sh", "-c", f"exec {words}"], cwd=app.parent)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = our_lines(done.stderr)
+    assert "plan1.json: no such file" in line
+
+
+def test_a_mistake_inside_a_job_is_not_the_jobs(mpich: Mpi, app: Path) -> None:
+    """On 2 ranks, the first of which starts mpiprof once more."""
+    inner = " ".join(verb(mpich, "run", "nothing.py"))
+    outer = app.parent / "outer.py"
+    outer.write_text(
+        f"import os\n{APP}if MPI.COMM_WORLD.rank == 0:\n    os.system({inner!r})\n"
+        "MPI.COMM_WORLD.Barrier()\n"
+    )
+    done = run_mpi(mpich, 2, [mpich.python, outer], cwd=app.parent, check=True)
+    assert "nothing.py: no such script" in done.stderr
+
+
+def test_or_bare_goes_on(mpi: Mpi, app: Path) -> None:
+    """On 2 ranks: unrecorded and unswitched, each said once."""
+    (app.parent / "file").touch()
+    words = verb(mpi, "run", "-o", "file/below", "--switch", "no.json", "--or-bare", "app.py")
+    done = run_mpi(mpi, 2, words, cwd=app.parent, check=True)
+    assert done.stdout.replace("\n", "") == "ranran"
+    switched, recorded = our_lines(done.stderr)
+    assert "unswitched" in switched and "unrecorded" in recorded
+    done = run(verb(mpi, "run", "-n", "2", *words[4:]), cwd=app.parent, check=True)
+    assert done.stdout.replace("\n", "") == "ranran" and len(our_lines(done.stderr)) == 2
+
+
+def test_or_bare_on_one_rank(mpi: Mpi, app: Path) -> None:
+    """On 3 ranks: one that can't write takes part, as the others count on it."""
+    (app.parent / "file").touch()
+    folder = '"$([ ${PMI_RANK:-$OMPI_COMM_WORLD_RANK} = 1 ] && echo file/x || echo t)"'
+    words = " ".join(verb(mpi, "run", "--or-bare", "-o", folder, "app.py"))
+    done = run_mpi(mpi, 3, ["sh", "-c", f"exec {words}"], cwd=app.parent, check=True)
+    assert done.stdout.replace("\n", "") == "ran" * 3
+    assert {path.name for path in (app.parent / "t").glob("*.log")} == {
+        "rank-000000.log", "rank-000002.log"
+    }  # fmt: skip
+
+
+def test_more_ranks_than_can_be_meant(mpich: Mpi, app: Path) -> None:
+    many = str(64 * len(os.sched_getaffinity(0)) + 1)
+    for ranks in (many, "100000", "2147483647"):
+        line = refused(verb(mpich, "run", "-n", ranks, "app.py"), app.parent, 2)
+        assert f"-n {ranks} is more than 64 ranks" in line and "--yes" in line
+    for ranks in ("0", "-1", "2147483648", "1" * 30, "1e3", "", "x"):
+        assert "argument -n" in refused(verb(mpich, "run", "-n", ranks, "app.py"), app.parent, 2)
+    words = verb(mpich, "run", "-n", many, "--yes", "--mpi", "openmpi", "app.py")
+    assert "doesn't fit" in refused(words, app.parent, 2)  # it went on to the next check
+
+
+def test_folders_of_any_name_and_a_bare_environment(mpich: Mpi, app: Path) -> None:
+    """On 1 rank."""
+    for name in ("a b:c\nd", "-x", "ü$'\"", "%s"):
+        words = verb(mpich, "run", "-q", f"-o{name}", "app.py")
+        run(["env", "-u", "HOME", *words], cwd=app.parent, check=True)
+        assert (app.parent / name / "meta.json").exists()
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh", *verb(mpich, "run", "-q", "-o", "in", "app.py")]
+    run(closed, cwd=app.parent, check=True)
+    assert (app.parent / "in" / "meta.json").exists()
+
+
+def test_what_may_not_be_read_says_so(mpich: Mpi, app: Path) -> None:
+    run(verb(mpich, "run", "-q", "-o", "mpiprof-t", "app.py"), cwd=app.parent, check=True)
+    trace = app.parent / "mpiprof-t"
+    trace.chmod(0)
+    for words in (["report"], ["status"], ["export", "--to", "csv", "-o", "x"], ["tune"]):
+        for named in ([], [str(trace)]):
+            line = refused(verb(mpich, *words, *named), app.parent, 1)
+            assert "cannot be read: Permission denied" in line
+    trace.chmod(0o700)
+    (trace / "meta.json").chmod(0)
+    done = run([*ORDINARY, *verb(mpich, "report", str(trace))], check=True)
+    assert "meta.json cannot be read: Permission denied" in done.stdout
+    (app.parent / "plan.json").write_text("[]")
+    (app.parent / "plan.json").chmod(0)
+    for option in ("--switch", "--machine"):
+        line = refused(verb(mpich, "run", option, "plan.json", "app.py"), app.parent, 2)
+        assert "Permission denied" in line

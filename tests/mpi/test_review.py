@@ -1,0 +1,79 @@
+"""The recorder never harms the program: what a review found, each held by a program that met it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from support import PROGRAMS, raw
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+
+
+def compiled(mpi: Mpi, name: str, folder: Path, *options: str) -> str:
+    program = folder / name
+    words = [mpi.mpicc, "-Wall", "-Wextra", "-Werror", *options, "-o", str(program)]
+    run([*words, PROGRAMS / f"{name}.c"], check=True)
+    return str(program)
+
+
+def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str]:
+    """Return the words that record a program into a folder."""
+    return [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace), *options, "--"]
+
+
+def test_threads_that_share_a_request(mpi: Mpi, tmp_path: Path) -> None:
+    """On 1 rank: each of 4 threads completes its own operations, though their handle is one."""
+    program = compiled(mpi, "shared_request", tmp_path, "-pthread")
+    ended = run_mpi(mpi, 1, [*words_for(mpi, tmp_path / "trace"), program], check=True)
+    assert ended.stdout == "done\n"
+    trace = raw.read(tmp_path / "trace")
+    assert len(trace.of(0)) == len(trace.of(0, "completion")) == 4 * 30000
+
+
+def test_a_machine_table_that_one_rank_sees(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks of which one is given a table: whether to measure, both must know alike."""
+    program = compiled(mpi, "remade", tmp_path)
+    table = tmp_path / "table.json"
+    run_mpi(mpi, 2, [*words_for(mpi, tmp_path / "measured"), program, "1"], check=True)
+    machine = json.loads((tmp_path / "measured" / "meta.json").read_text())["machine"]
+    table.write_text(json.dumps(machine | {"source": "calibrate"}))
+    for first in (True, False):
+        trace = tmp_path / f"trace-{first}"
+        given = words_for(mpi, trace, "--machine", str(table))
+        words = [given, words_for(mpi, trace)] if first else [words_for(mpi, trace), given]
+        ranks = [[*part, program, "1"] for part in words]
+        run([*mpi.mpiexec(1), *ranks[0], ":", "-n", "1", *ranks[1]], check=True)
+        measured = json.loads((trace / "meta.json").read_text())["machine"]["source"]
+        assert measured == ("calibrate" if first else "init")
+
+
+def test_rank_0_is_later_than_the_others_wait(mpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks: those that have given up and the late one agree that nobody communicates."""
+    program = compiled(mpi, "remade", tmp_path)
+    slow = tmp_path / "slow.so"
+    run([mpi.mpicc, "-shared", "-fPIC", "-o", slow, PROGRAMS / "slow_folder.c"], check=True)
+    words = words_for(mpi, tmp_path / "trace-of-slow")
+    run_mpi(mpi, 3, ["env", f"LD_PRELOAD={slow}", *words, program, "200"], check=True)
+    trace = raw.read(tmp_path / "trace-of-slow")
+    assert [len(trace.of(rank)) for rank in range(3)] == [2, 2, 2]
+    assert len({tuple(r.identity for r in trace.of(rank)) for rank in range(3)}) == 1
+    meta = json.loads((tmp_path / "trace-of-slow" / "meta.json").read_text())
+    assert meta["options"]["partial"]
+
+
+def test_communicators_without_end_use_bounded_memory(mpich: Mpi, tmp_path: Path) -> None:
+    """On 1 rank: 140000 communicators, one after the other, share entries, and no call is lost."""
+    program = compiled(mpich, "remade", tmp_path)
+    words = [word for word in words_for(mpich, tmp_path / "trace") if word != "-q"]
+    ended = run_mpi(mpich, 1, [*words, program, "140000"], check=True)
+    assert "more than" not in ended.stderr and "missing" not in ended.stderr
+    assert len(raw.read(tmp_path / "trace").of(0)) == 1400
+
+
+def test_no_address_is_the_librarys_error(mpich: Mpi, tmp_path: Path) -> None:
+    """On 1 rank; Open MPI itself crashes."""
+    program = compiled(mpich, "no_address", tmp_path, "-Wno-nonnull")
+    bare = run_mpi(mpich, 1, [program], check=True)
+    ended = run_mpi(mpich, 1, [*words_for(mpich, tmp_path / "trace"), program], check=True)
+    assert ended.stdout == bare.stdout == "1111\n"

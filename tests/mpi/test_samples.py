@@ -1,0 +1,121 @@
+"""Every sample prints the same result bare and recorded, and the trace has its collectives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from support import ROOT
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+from support.traces import table_rows
+
+import mpiprof
+
+SAMPLES = ROOT / "samples"
+
+
+@dataclass(frozen=True)
+class Case:
+    """How a sample is run: its file and arguments, on how many ranks, and what it calls."""
+
+    words: str
+    ranks: int
+    operations: str
+
+    @property
+    def argv(self) -> list[str]:
+        """The program with its arguments, without what runs it."""
+        name, *arguments = self.words.split()
+        return [str(SAMPLES / name), *arguments]
+
+
+CASES = [
+    Case("nbody.py", 4, "allgather gather"),
+    Case("ft.py", 3, "bcast barrier alltoall reduce"),
+    Case("integer_sort.py", 4, "allreduce alltoall alltoallv exscan"),
+    Case("md.py --variant allgatherv", 3, "bcast barrier allgatherv allreduce"),
+    Case("md.py --variant allreduce", 4, "bcast barrier allreduce"),
+    Case("transpose.py", 4, "alltoall allreduce"),
+    Case("transpose.py --datatype --order 100", 3, "alltoall allreduce"),
+    Case("fft2d.py", 4, "alltoall allreduce"),
+    Case("fft2d.py --pieces 3 --order 100", 3, "ialltoall allreduce"),
+    Case("hydro.py", 2, "alltoall allreduce"),
+    Case("hydro.py --axis y --cells 50", 3, "alltoall allreduce"),
+    Case("coupled.py", 4, "allgather allgatherv allreduce"),
+    Case("microbenchmark.py --late 1:2", 3, "barrier alltoall allreduce gather"),
+]
+LATE_RANK = "barrier bcast reduce allreduce gather allgather alltoall"
+
+
+def result_of(output: str) -> list[str]:
+    """What a sample prints, less the lines with measured times."""
+    return [line for line in output.splitlines() if not line.startswith("measured:")]
+
+
+def same_bare_and_recorded(
+    mpi: Mpi, ranks: int, bare: list[str], recorded: list[str], operations: str, trace: Path
+) -> None:
+    """Run a sample both ways; `recorded` is what follows `mpiprof run` and its options."""
+    wrapper = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace)]
+    expected = run_mpi(mpi, ranks, bare, check=True, cwd=trace.parent)
+    printed = run_mpi(mpi, ranks, [*wrapper, *recorded], check=True, cwd=trace.parent)
+    assert result_of(expected.stdout)[-1] == "check ok"
+    assert result_of(printed.stdout) == result_of(expected.stdout)
+    recording = mpiprof.open(trace)
+    assert recording.complete, recording.problems
+    assert set(table_rows(recording.callsites)["operation"]) == set(operations.split())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.words}, {case.ranks} ranks")
+def test_python(case: Case, mpi: Mpi, tmp_path: Path) -> None:
+    bare = [str(mpi.python), *case.argv]
+    same_bare_and_recorded(mpi, case.ranks, bare, case.argv, case.operations, tmp_path / "trace")
+
+
+def compile_late_rank(mpi: Mpi, folder: Path) -> list[str]:
+    """Compile the C sample with an MPI's own compiler; the words that run it."""
+    program = folder / "late_rank"
+    source = SAMPLES / "late_rank.c"
+    run([mpi.mpicc, "-Wall", "-Wextra", "-Werror", "-g", "-O2", "-o", program, source], check=True)
+    return [str(program), "--rank", "1", "--late", "2"]
+
+
+def test_c_on_3_ranks(mpi: Mpi, tmp_path: Path) -> None:
+    argv = compile_late_rank(mpi, tmp_path)
+    same_bare_and_recorded(mpi, 3, argv, ["--", *argv], LATE_RANK, tmp_path / "trace")
+
+
+def test_c_on_3_ranks_of_the_system(system_mpi: Mpi, tmp_path: Path) -> None:
+    argv = compile_late_rank(system_mpi, tmp_path)
+    same_bare_and_recorded(system_mpi, 3, argv, ["--", *argv], LATE_RANK, tmp_path / "trace")
+
+
+@pytest.mark.parametrize(
+    ("exchange", "operations"),
+    [("sendrecv", "allreduce"), ("neighbor", "allreduce neighbor_alltoall")],
+)
+def test_fortran_on_4_ranks(
+    exchange: str, operations: str, system_mpi: Mpi, tmp_path: Path
+) -> None:
+    program = tmp_path / "halo"
+    source = SAMPLES / "halo.f90"
+    run([system_mpi.mpifort, "-g", "-O2", "-o", program, source], cwd=tmp_path, check=True)
+    argv = [str(program), "50", "50", exchange]
+    same_bare_and_recorded(system_mpi, 4, argv, ["--", *argv], operations, tmp_path / "trace")
+
+
+def test_both_variants_of_md_move_alike(mpi: Mpi) -> None:
+    results = [
+        run_mpi(mpi, 2, [mpi.python, SAMPLES / "md.py", "--variant", variant], check=True)
+        for variant in ("allgatherv", "allreduce")
+    ]
+    assert result_of(results[0].stdout) == result_of(results[1].stdout)
+
+
+def test_coupled_says_what_it_needs(mpi: Mpi) -> None:
+    alone = run_mpi(mpi, 1, [mpi.python, SAMPLES / "coupled.py"])
+    assert alone.returncode == 2
+    assert alone.stderr.startswith("coupled.py: needs at least 2 processes")
+    assert alone.stdout == ""

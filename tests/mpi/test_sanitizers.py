@@ -1,0 +1,122 @@
+"""The core built with AddressSanitizer and UndefinedBehaviorSanitizer reports nothing of ours."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import PROGRAMS, ROOT, arguments
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+
+import mpiprof
+
+# The leaks of an MPI library are its own affair, and ours live as long as the process on purpose.
+QUIET = {
+    "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1:abort_on_error=0:exitcode=99:"
+    "verify_asan_link_order=0:handle_segv=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+}
+
+
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build every library with the sanitizers."""
+    folder = tmp_path_factory.mktemp("sanitized")
+    beside = str(Path(sys.executable).parent)
+    cmake = shutil.which("cmake", path=beside) or shutil.which("cmake")
+    words = [cmake] if cmake else []
+    if not words:
+        pytest.skip("no cmake: pip install cmake")
+    build = ["-DMPIPROF_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=Debug"]
+    run([*words, "-S", ROOT / "mpiprof" / "core", "-B", folder, *build], check=True)
+    targets = ["mpiprof-mpich-4c", "mpiprof-openmpi-4"]
+    run([*words, "--build", folder, "-j2", "--target", *targets], check=True, timeout=200)
+    return folder
+
+
+def preloaded(library: Path) -> str:
+    """Return what LD_PRELOAD must be: the sanitizer's own libraries come first."""
+    names = []
+    for name in ("libasan.so", "libubsan.so"):
+        words = ["gcc", f"-print-file-name={name}"]
+        found = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+        names.append(str(Path(found).resolve()))
+    return ":".join([*names, str(library)])
+
+
+def environment(mpi: Mpi, build: Path, trace: Path) -> list[str]:
+    """Return the words that set what the launcher would, for one process."""
+    library = build / f"libmpiprof-{mpi.name}-{'4c' if mpi.name == 'mpich' else '4'}.so"
+    values = QUIET | {
+        "LD_PRELOAD": preloaded(library),
+        "MPIPROF_LIBRARY": str(library),
+        "MPIPROF_TRACE": str(trace),
+        "MPIPROF_QUIET": "1",
+    }
+    return ["env", *(f"{name}={value}" for name, value in values.items())]
+
+
+def check(text: str) -> None:
+    """Fail on a report of either sanitizer."""
+    for sign in ("AddressSanitizer", "runtime error", "ERROR: "):
+        assert sign not in text, text[-3000:]
+
+
+def test_every_collective_on_3_ranks(mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
+    source, program, trace = tmp_path / "all.c", tmp_path / "all", tmp_path / "trace"
+    cases = list(arguments.cases(mpi.name == "mpich"))
+    if mpi.name == "openmpi":  # accepts displacements that its own memcpy does not like
+        cases = [case for case in cases if " = " not in case.name]
+    source.write_text(arguments.source(cases))
+    run([mpi.mpicc, "-w", "-O0", "-o", program, source], check=True)
+    ended = run_mpi(mpi, 3, [*environment(mpi, sanitized, trace), program], cwd=tmp_path)
+    check(ended.stderr)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert mpiprof.open(trace).complete
+    assert len(mpiprof.open(trace).events) > 700
+
+
+@pytest.mark.parametrize("arguments_", [["8", "300"], ["8", "5", "100"]], ids=["many", "waves"])
+def test_threads_on_2_ranks(
+    arguments_: list[str], mpi: Mpi, sanitized: Path, tmp_path: Path
+) -> None:
+    program, trace = tmp_path / "threads", tmp_path / "trace"
+    source = PROGRAMS / "threads.c"
+    run([mpi.mpicc, "-pthread", "-o", program, source], check=True)
+    words = [*environment(mpi, sanitized, trace), str(program), *arguments_]
+    ended = run_mpi(mpi, 2, words)
+    check(ended.stderr)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert mpiprof.open(trace).complete
+
+
+def test_python_and_full_files_on_1_rank(mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
+    program, trace = tmp_path / "program.py", tmp_path / "trace"
+    program.write_text(
+        "import resource\nfrom mpi4py import MPI\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (300000, 300000))\n"
+        "for i in range(300): MPI.COMM_SELF.Dup().Free(); MPI.COMM_SELF.Ibarrier().Wait()\n"
+        "for i in range(9000): MPI.COMM_SELF.Barrier()\n"
+    )
+    words = [*environment(mpi, sanitized, trace), str(mpi.python), str(program)]
+    ended = run_mpi(mpi, 1, words)
+    check(ended.stderr)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert mpiprof.open(trace).dropped > 0
+
+
+def test_python_frames_beside_threads_on_1_rank(mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
+    """Code that is made and freed, collected, traced and looked at beside the calls."""
+    program = PROGRAMS / "python_sites.py"
+    library = (
+        mpi.bin.parent / "lib" / {"mpich": "libmpi.so.12", "openmpi": "libmpi.so.40"}[mpi.name]
+    )
+    words = [*environment(mpi, sanitized, tmp_path / "trace"), "PYTHONMALLOC=malloc"]
+    ended = run_mpi(mpi, 1, [*words, str(mpi.python), str(program), str(library), "all"])
+    check(ended.stderr)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert mpiprof.open(tmp_path / "trace").complete

@@ -1,0 +1,90 @@
+"""A program that uses Sessions alone is recorded, and nothing waits for who doesn't take part.
+
+All on 3 ranks but where another number is named.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support import raw
+from support.jobs import run_mpi
+from support.mpis import Mpi
+from test_communicators import by_name, compiled, recorded
+
+
+def check_identities(lines: raw.Raw) -> None:
+    """What has a name has one identity, whichever folder it was read from."""
+    named = by_name(lines)
+    identities = {name: {c["identity"] for c in own.values()} for name, own in named.items()}
+    assert all(len(own) == 1 for own in identities.values()), identities
+    assert len(set.union(*identities.values())) == len(named)
+    assert {name: sorted(own) for name, own in named.items() if name[0] != "a"} == {
+        "two 1": [0, 1],
+        "bridge 1": [0, 1, 2],
+    }
+    assert sorted(named["all 1"]) == sorted(named["again 1"]) == [0, 1, 2]
+    assert not any(c["local"] for own in named.values() for c in own.values())
+
+
+def check_calls(trace: raw.Raw, first: list[str]) -> None:
+    for rank in range(3):
+        pair = ["barrier"] if rank < 2 else []
+        expected = [*first, "allreduce", "barrier", *pair, "barrier"]
+        assert [r.operation for r in trace.of(rank)] == expected
+        assert {r.sequence for r in trace.of(rank)} == {0}
+
+
+def test_into_a_named_folder(mpi: Mpi, tmp_path: Path) -> None:
+    program = compiled(mpi, "sessions", tmp_path)
+    trace, _ = recorded(mpi, 3, [program], tmp_path / "trace")
+    check_identities(trace)
+    check_calls(trace, [])
+    meta = json.loads((tmp_path / "trace" / "meta.json").read_text())
+    assert meta["ranks"] == 3
+    assert meta["options"]["sessions"] is True
+    assert meta["machine"]["within"]["alpha_ns"] > 0
+    # Open MPI's MPI_Reduce_local fails without MPI_COMM_WORLD.
+    said = [s for s in meta["skipped"] if s.startswith("reductions")]
+    assert bool(said) == (mpi.name == "openmpi")
+    assert (meta["machine"]["gamma_sum_ns_per_byte"] is None) == bool(said)
+
+
+def test_without_a_folder(mpi: Mpi, tmp_path: Path) -> None:
+    program = compiled(mpi, "sessions", tmp_path)
+    words = [str(mpi.python), "-m", "mpiprof", "run", "--", str(program)]
+    done = run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
+    (folder,) = tmp_path.glob("mpiprof-sessions-*")
+    assert folder.name in done.stderr
+    trace = raw.read(folder)
+    assert trace.ends() == dict.fromkeys(range(3), "finalize")
+    check_identities(trace)
+    check_calls(trace, [])
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named folder", "no folder"])
+def test_ranks_that_begin_apart(named: bool, mpi: Mpi, tmp_path: Path) -> None:
+    program = compiled(mpi, "sessions", tmp_path)
+    option = ["-o", str(tmp_path / "mpiprof-sessions-x")] if named else []
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", *option, "--", str(program), "apart"]
+    run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
+    folders = sorted(tmp_path.glob("mpiprof-sessions-*"))
+    assert len(folders) == (1 if named else 2)
+    parts = [raw.read(folder) for folder in folders]
+    trace = raw.Raw(
+        [r for p in parts for r in p.records],
+        [x for p in parts for x in p.lines],
+        [r for p in parts for r in p.gatherings],
+    )
+    assert trace.ends() == dict.fromkeys(range(3), "finalize")
+    check_identities(trace)
+    check_calls(trace, ["barrier"])
+
+
+def test_a_second_session_runs_on(mpich: Mpi, tmp_path: Path) -> None:
+    """On 1 rank: Open MPI 5.0 itself fails in a second session, MPICH 5.0 hangs in 5 % of them."""
+    program = compiled(mpich, "sessions", tmp_path)
+    trace, _ = recorded(mpich, 1, [program, "alone"], tmp_path / "trace")
+    assert "all 1" in by_name(trace)

@@ -1,0 +1,376 @@
+"""Switching by hand: what runs on which algorithm, and what is said of what does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+from support.traces import table_rows
+
+import mpiprof
+
+OPERATIONS = """
+from array import array
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+rank, size = world.rank, world.size
+everyone = range(size)
+for turn in range(4):
+    out = array('i', [0] * 2 * size)
+    world.Alltoall(array('i', [100 * rank + i // 2 for i in range(2 * size)]), out)
+    assert list(out) == [100 * (i // 2) + rank for i in range(2 * size)], out
+    message = array('i', range(300) if rank == 1 else [0] * 300)
+    world.Bcast(message, root=1)
+    assert list(message) == list(range(300))
+    counts = [50 * (i % 2) + 1 for i in everyone]
+    out = array('i', [0] * sum(counts))
+    world.Allgatherv(array('i', [rank] * counts[rank]), [out, counts])
+    assert list(out) == [i for i in everyone for _ in range(counts[i])]
+    out = array('i', [0])
+    world.Allreduce(array('i', [rank + turn]), out)
+    assert out[0] == sum(i + turn for i in everyone)
+    out = array('i', [0] * size)
+    world.Allgather(array('i', [rank]), out)
+    assert list(out) == list(everyone)
+    world.Barrier()
+if size == 4:
+    half = world.Split(rank // 2)
+    bridge = half.Create_intercomm(0, world, 2 - rank // 2 * 2)
+    out = array('i', [0, 0])
+    bridge.Allgather(array('i', [rank]), out)
+    assert list(out) == [2 - rank // 2 * 2, 3 - rank // 2 * 2]
+    for i in range(3):
+        if rank < 2:
+            bridge.Allgather(array('i', [rank]), out) # the first group
+        else:
+            bridge.Allgather(array('i', [rank]), out)
+        assert list(out) == [2 - rank // 2 * 2, 3 - rank // 2 * 2]
+"""
+
+
+def script(folder: Path, text: str) -> Path:
+    """Write a Python program."""
+    path = folder / "app.py"
+    path.write_text(text)
+    return path
+
+
+def line_of(text: str, mark: str) -> int:
+    """Return the number of the line that has a mark."""
+    return next(n for n, line in enumerate(text.split("\n"), 1) if line.endswith(f"# {mark}"))
+
+
+def switched(
+    mpi: Mpi, ranks: int, folder: Path, switch: str, *words: str | Path
+) -> tuple[mpiprof.Trace, list[str]]:
+    """Run a program with --switch; returns its trace and what the recorder said."""
+    recorder: list[str | Path] = [
+        mpi.python,
+        "-m",
+        "mpiprof",
+        "run",
+        "-o",
+        folder / "trace",
+        "--switch",
+        switch,
+    ]
+    done = run_mpi(mpi, ranks, [*recorder, *words], cwd=folder, check=True)
+    said = [line.removeprefix("mpiprof: ") for line in done.stderr.splitlines()]
+    said = [line for line in said if not line.startswith(("trace of", "next:"))]
+    return mpiprof.open(folder / "trace"), said
+
+
+def ran(trace: mpiprof.Trace, line: int = 0) -> list[str]:
+    """Return what the instances of a line ran on, in their order; without one: all."""
+    found = table_rows(trace.instances)
+    found = found.sort_values(["communicator", "sequence"], kind="stable")
+    place = f":{line} " if line else ""
+    at = found["sites"].astype(str).str.contains(place, regex=False)
+    return [str(name) for name in found.loc[at, "algorithm"]]
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_operations(mpi: Mpi, tmp_path: Path, ranks: int) -> None:
+    script(tmp_path, OPERATIONS)
+    spec = (
+        "alltoall=pair,bcast=binomial,allgatherv=pipelined_ring:block_size=64:order=spread,"
+        "allreduce=recursive_doubling,allgather=kang,allgather=ring,alltoall=simple,"
+        f"app.py:{line_of(OPERATIONS, 'the first group')}=kang_two_step"
+    )
+    words = ["-m", "mpiprof", "run", "-n", str(ranks), "-o", "trace", "--switch", spec, "app.py"]
+    done = run([mpi.python, *words], cwd=tmp_path, check=True)
+    trace = mpiprof.open(tmp_path / "trace")
+    table = trace.callsites[trace.callsites["size"] == ranks].set_index("operation")["algorithm"]
+    expected = {
+        "alltoall": "pair" if ranks == 4 else "native",
+        "bcast": "binomial",
+        "allgatherv": "pipelined_ring:block_size=64:order=spread",
+        "allreduce": "recursive_doubling",
+        "barrier": "native",
+        "allgather": "kang+kang_two_step+ring" if ranks == 4 else "ring",
+    }
+    assert "+".join(sorted({*table.loc[["allgather"]]})) == expected["allgather"]
+    for operation in set(expected) - {"allgather"}:
+        assert table[operation] == expected[operation], operation
+    complaints = [line for line in done.stderr.splitlines() if "left to the library" in line]
+    assert len(complaints) == (ranks == 3)
+    assert ("kang_two_step: rank 0 of no communicator" in done.stderr) == (ranks == 3)
+    if ranks == 3:
+        assert "alltoall=pair: 4 calls were left to the library" in complaints[0]
+        assert "(it needs a power of two of processes)" in complaints[0]
+    report = run([mpi.python, "-m", "mpiprof", "report", "trace"], cwd=tmp_path, check=True).stdout
+    assert "pipelined_ring:block_size=64:order=spread" in report
+    shown = run([mpi.python, "-m", "mpiprof", "report", "trace", "--json"], cwd=tmp_path).stdout
+    sites = json.loads(shown)["callsites"]
+    assert {s["algorithm"] for s in sites if s["operation"] == "bcast"} == {"binomial"}
+
+
+CALL_SITES = """
+from array import array
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+rank, size = world.rank, world.size
+a, b, c, d, e = (world.Dup() for _ in range(5))
+one, two = array('i', [1]), array('i', [0])
+for i in range(8):
+    a.Barrier()
+    a.Allreduce(one, two) # after the barrier
+    assert two[0] == size
+    a.Bcast(one)
+    a.Allreduce(one, two) # after the broadcast
+    assert two[0] == size
+for i in range(8):
+    if rank == 0:
+        b.Bcast(one) # the root
+    else:
+        b.Bcast(two) # the others
+    assert rank == 0 or two[0] == 1
+for i in range(8):
+    c.Barrier() # named second
+    c.Barrier() # named first
+for i in range(8):
+    d.Allgather(one, array('i', [0] * size)) # unnamed
+    d.Allgather(one, array('i', [0] * size)) # named
+MPI.Pcontrol(0)
+for i in range(8):
+    if i == 4 + rank: MPI.Pcontrol(1)
+    e.Alltoall(array('i', [i] * size), array('i', [0] * size)) # paused
+"""
+
+
+def test_call_sites(mpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks; each communicator has its own keys, so it is a case of its own."""
+    script(tmp_path, CALL_SITES)
+    at = {
+        name: line_of(CALL_SITES, name)
+        for name in (
+            "after the barrier",
+            "after the broadcast",
+            "the root",
+            "the others",
+            "named first",
+            "named second",
+            "named",
+            "unnamed",
+            "paused",
+        )
+    }
+    wishes = {
+        "after the broadcast": "binary_tree",
+        "the root": "chain:block_size=3",
+        "named first": "tournament",
+        "named second": "linear",
+        "named": "ring",
+        "paused": "ring_light_barrier",
+        "the others": "flat_tree",
+    }
+    spec = ",".join(f"{tmp_path.name}/app.py:{at[name]}={a}" for name, a in wishes.items())
+    spec = spec.replace(f"{tmp_path.name}/app.py", "app.py", 2)
+    trace, said = switched(mpi, 3, tmp_path, spec, "app.py")
+
+    assert set(ran(trace, at["after the barrier"])) == {"native"}
+    assert ran(trace, at["after the broadcast"]) == ["binary_tree"] * 8
+    # Rank 0 sees the root's line, and the others follow.
+    assert ran(trace, at["the root"]) == ["chain:block_size=3"] * 8
+    # After the first few calls their histories are the same: one key, whose agreed rule changes
+    # no later than at its 8th instance.
+    assert set(ran(trace, at["named first"])[5:]) == {"tournament"}
+    assert set(ran(trace, at["named second"])[5:]) == {"tournament"}
+    assert set(ran(trace, at["named"])[5:]) == {"ring"}
+    assert set(ran(trace, at["unnamed"])[5:]) == {"ring"}
+    # Records pause, choices do not.
+    assert ran(trace, at["paused"])[-2:] == ["ring_light_barrier"] * 2
+    assert len(ran(trace, at["paused"])) == 4
+
+    name = {key: f"app.py:{line}" for key, line in at.items()}
+    own = f"{tmp_path.name}/"
+    text = "\n".join(said)
+    assert len([line for line in said if "gives way" in line]) == 1, text
+    assert f"{own}{name['named second']}=linear gives way to {own}{name['named first']}" in text
+    assert f"{own}{name['named']}=ring switched {name['unnamed']} as well" in text, text
+    assert f"{own}{name['the others']}=flat_tree: rank 0 of no communicator" in text, text
+    assert len(said) == 3, text
+
+
+def test_choices_by_chance_are_alike_on_all_ranks(mpi: Mpi, tmp_path: Path) -> None:
+    """On 4 ranks: every byte is right, and every member names the same algorithm."""
+    script(tmp_path, OPERATIONS)
+    trace, said = switched(mpi, 4, tmp_path, "random:7", "app.py")
+    assert said == []
+    events = trace.events
+    by_call = events.groupby(["communicator", "sequence"], observed=True)["algorithm"]
+    assert (by_call.nunique() == 1).all()
+    assert len(set(events["algorithm"])) > 8
+
+
+FREED = """
+from array import array
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+one, two = array('i', [1]), array('i', [0])
+for i in range(1000):
+    comm = world.Dup()
+    comm.Allreduce(one, two)
+    assert two[0] == world.size
+    comm.Free()
+for i in range(300): # more keys than the table holds, each again after all others
+    world.Bcast(bytearray(1 + i % 150))
+    if i % 5 == 0: world.Barrier()
+"""
+
+
+def test_freed_communicators_and_many_keys(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: 1000 communicators switched and freed, and 300 keys in a table of 128."""
+    script(tmp_path, FREED)
+    line = next(n for n, text in enumerate(FREED.split("\n"), 1) if "world.Bcast" in text)
+    spec = f"allreduce=ring,app.py:{line}=chain"
+    trace, said = switched(mpi, 2, tmp_path, spec, "--record", "summary", "app.py")
+    table = table_rows(trace.callsites).set_index("operation")
+    assert said == []
+    assert table["algorithm"].to_dict() == {
+        "allreduce": "ring",
+        "bcast": "chain",
+        "barrier": "native",
+    }
+    assert table["instances"].to_dict() == {"allreduce": 1000, "bcast": 300, "barrier": 60}
+
+
+USED_UP = """
+from array import array
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+one, two = array('i', [1]), array('i', [0])
+world.Set_errhandler(MPI.ERRORS_RETURN)
+last, kept = world.Dup(), []
+while True:
+    try: kept.append(world.Dup())
+    except MPI.Exception: break
+assert len(kept) > 1000
+kept.pop().Free()
+for comm in (kept[0], last): # with one communicator left, the first gets it
+    comm.Set_errhandler(MPI.ERRORS_ARE_FATAL)
+    for i in range(3):
+        comm.Allreduce(one, two)
+        assert two[0] == world.size
+    assert comm.Get_errhandler() == MPI.ERRORS_ARE_FATAL
+"""
+
+
+def test_no_private_communicator_left(mpich: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: MPICH has 2043 communicators; where ours can't be made the library goes on."""
+    script(tmp_path, USED_UP)
+    trace, said = switched(mpich, 2, tmp_path, "allreduce=ring", "app.py")
+    assert sorted(ran(trace)) == ["native"] * 3 + ["ring"] * 3
+    assert said == ["1 communicator was left to the library: MPI had none more for a private one"]
+
+
+WRONG = """
+#include <mpi.h>
+#include <stdio.h>
+
+static void show(const char *name, int error)
+{
+    int class = 0;
+
+    MPI_Error_class(error, &class);
+    printf("%s %d\\n", name, class);
+}
+
+int main(int c, char **v)
+{
+    int x[64] = {0}, y[64] = {0}, counts[16] = {1, -1};
+
+    MPI_Init(&c, &v);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int i = 0; i < 3; i++) {
+        show("root", MPI_Bcast(x, 1, MPI_INT, 99, MPI_COMM_WORLD));
+        show("type", MPI_Bcast(x, 1, MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD));
+        show("count", MPI_Alltoall(x, -1, MPI_INT, y, -1, MPI_INT, MPI_COMM_WORLD));
+        show("counts", MPI_Allgatherv(x, 1, MPI_INT, y, counts, counts, MPI_INT, MPI_COMM_WORLD));
+        show("op", MPI_Allreduce(x, y, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD));
+        show("good", MPI_Bcast(x, 1, MPI_INT, 0, MPI_COMM_WORLD)); /* named */
+        show("good", MPI_Allreduce(x, y, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+        MPI_Reduce(x, y, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+        MPI_Exscan(x, y, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    }
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+def test_wrong_arguments_and_lines_of_c(mpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks: the library's own errors, and nothing has been switched by a refused call."""
+    source = tmp_path / "wrong.c"
+    source.write_text(WRONG)
+    program = tmp_path / "wrong"
+    run([mpi.mpicc, "-w", "-g", "-O1", "-o", program, source], check=True)
+    bare = run_mpi(mpi, 3, [program], check=True).stdout.splitlines()
+    line = next(n for n, text in enumerate(WRONG.split("\n"), 1) if "/* named */" in text)
+    plan = [
+        {"call_sites": [f"wrong.c:{line}"], "algorithm": "chain", "parameters": {"block_size": 2}},
+        {"operation": "allreduce", "size": 3, "bytes": {"to": 8}, "algorithm": "binary_tree"},
+        {"operation": "reduce", "size": 4, "algorithm": "ring", "why": "not this size"},
+        {"operation": "reduce", "bytes": {"from": 5}, "algorithm": "ring", "why": "nor bytes"},
+        {"operation": "alltoall", "algorithm": "ring"},
+        {"operation": "allgatherv", "algorithm": "linear_ring"},
+    ]
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    recorder: list[str | Path] = [
+        mpi.python,
+        "-m",
+        "mpiprof",
+        "run",
+        "-q",
+        "-o",
+        tmp_path / "trace",
+    ]
+    words: list[str | Path] = [*recorder, "--switch", "plan.json", "--", program]
+    done = run_mpi(mpi, 3, words, cwd=tmp_path, check=True)
+    assert sorted(done.stdout.splitlines()) == sorted(bare)
+    rows = table_rows(mpiprof.open(tmp_path / "trace").callsites)
+    table = rows.set_index("operation")["algorithm"]
+    # Open MPI finds nothing wrong with counts that add up to 0.
+    assert table.pop("allgatherv") == "native" if "allgatherv" in table else True
+    assert table.to_dict() == {
+        "bcast": "chain:block_size=2",
+        "allreduce": "binary_tree",
+        "reduce": "native",
+        "exscan": "native",
+    }
+
+
+def test_ranks_with_different_wishes_switch_nothing(mpich: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks, each told otherwise: better nothing than a deadlock."""
+    app = script(tmp_path, "from mpi4py import MPI\nfor i in range(5): MPI.COMM_WORLD.Barrier()\n")
+    parts: list[str | Path] = []
+    for name in ("linear", "tournament"):
+        words: list[str | Path] = ["-m", "mpiprof", "run", "-o", tmp_path / "trace"]
+        words += ["--switch", f"barrier={name}"]
+        parts += [":", "-n", "1", mpich.python, *words, app]
+    done = run([mpich.bin / "mpiexec", *parts[1:]], check=True)
+    assert done.stderr.count(": the ranks were given different options") == 1
+    assert set(ran(mpiprof.open(tmp_path / "trace"))) == {"native"}

@@ -1,0 +1,130 @@
+"""MPI_THREAD_MULTIPLE: threads lose nothing, use nothing up, and Python's are not held up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import PROGRAMS, raw
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+
+import mpiprof
+
+CHUNK = 65536
+
+
+@pytest.fixture
+def threads(mpi: Mpi, tmp_path: Path) -> Path:
+    """Compile the program with many threads."""
+    program = tmp_path / "threads"
+    source = PROGRAMS / "threads.c"
+    words = [mpi.mpicc, "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]
+    run([*words, program, source], check=True)
+    return program
+
+
+def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str]:
+    """Return the words that record a program into a folder."""
+    return [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace), *options]
+
+
+def test_eight_threads_lose_nothing_on_2_ranks(mpi: Mpi, threads: Path, tmp_path: Path) -> None:
+    trace, count = tmp_path / "trace", 100
+    run_mpi(mpi, 2, [*words_for(mpi, trace), "--", threads, "8", str(count)], check=True)
+    opened = mpiprof.open(trace)
+    assert opened.complete, opened.problems
+    assert opened.dropped == 0
+    events = opened.events
+    of_rank = events.groupby(["rank", "operation"]).size().to_dict()
+    made = {"comm_dup": 8, "finalize": 1}
+    calls = {"allreduce": 8 * count, "barrier": 8 * (count // 10)}
+    assert of_rank == {
+        (rank, name): number for rank in (0, 1) for name, number in (made | calls).items()
+    }
+    # Each communicator's calls are numbered without a gap, in one thread each, and match.
+    for _, own in events[~events["operation"].isin(made)].groupby(["rank", "communicator"]):
+        assert sorted(own["sequence"]) == list(range(count + count // 10))
+        assert own["thread"].nunique() == 1
+    instances = opened.instances
+    assert len(instances) == 8 * (count + count // 10) + 9
+    assert instances["complete"].all()
+
+
+@pytest.mark.parametrize(("together", "waves"), [(8, 500), (100, 10)])
+def test_threads_that_come_and_go(
+    together: int, waves: int, mpi: Mpi, threads: Path, tmp_path: Path
+) -> None:
+    """On 1 rank: thousands of threads, some at a time, share so many windows and no more."""
+    trace, count = tmp_path / "trace", 5
+    words = [*words_for(mpi, trace), "--", str(threads), str(together), str(count), str(waves)]
+    run_mpi(mpi, 1, words, check=True)
+    opened = mpiprof.open(trace)
+    assert opened.complete, opened.problems
+    total = together * waves * (count + 1)
+    assert len(opened.events) == total
+    assert opened.events["thread"].nunique() <= together
+    chunks = 1 + together + total // 2046
+    assert (trace / "rank-000000.log").stat().st_size <= (chunks + 1) * CHUNK
+
+
+BUSY = """
+import sys, threading, time
+from mpi4py import MPI
+stop = False
+def spin():
+    n = 0
+    while not stop: n += 1
+others = [threading.Thread(target=spin) for _ in range(2)]
+for t in others: t.start()
+for i in range(20): MPI.COMM_WORLD.Barrier()
+stop = True
+for t in others: t.join()
+MPI.COMM_WORLD.Allreduce(b'12345678', bytearray(8))
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "beside", "after"),
+    [("auto", "file", "file"), ("always", "file", "file"), ("never", "module", "module")],
+)
+def test_beside_busy_python_threads(
+    option: str, beside: str, after: str, mpi: Mpi, tmp_path: Path
+) -> None:
+    """On 2 ranks: sites are told beside others, without Python's lock; each kind has a field."""
+    program = tmp_path / "busy.py"
+    program.write_text(BUSY)
+    words = [*words_for(mpi, tmp_path / "trace", "--python-sites", option), str(program)]
+    run_mpi(mpi, 2, words, check=True)
+    trace = raw.read(tmp_path / "trace")
+    for rank in range(2):
+        records = trace.of(rank)
+        assert [r.operation for r in records] == ["barrier"] * 20 + ["allreduce"]
+        assert all(beside in r.frames[0] for r in records[:20])
+        assert after in records[20].frames[0]
+        if after == "file":
+            assert records[20].frames[0]["file"] == str(program)
+
+
+def test_python_threads_that_call(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: two Python threads with a communicator each."""
+    program = tmp_path / "both.py"
+    program.write_text(
+        "import threading\nfrom mpi4py import MPI\n"
+        "comms = [MPI.COMM_WORLD.Dup() for _ in range(2)]\n"
+        "both = threading.Barrier(2)\n"
+        "def work(c):\n"
+        "    both.wait()\n"
+        "    for i in range(50): c.Barrier()\n"
+        "    both.wait()\n"
+        "ts = [threading.Thread(target=work, args=(c,)) for c in comms]\n"
+        "for t in ts: t.start()\n"
+        "for t in ts: t.join()\n"
+    )
+    run_mpi(mpi, 2, [*words_for(mpi, tmp_path / "trace"), str(program)], check=True)
+    trace = raw.read(tmp_path / "trace")
+    for rank in range(2):
+        records = trace.of(rank)
+        assert len(records) == 100
+        assert {r.frames[0]["function"] for r in records} == {"work"}
+        assert len({r.thread for r in records}) == 2

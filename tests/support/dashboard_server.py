@@ -1,0 +1,148 @@
+"""A dashboard as a user has it: `view` in a process of its own, and a browser that looks at it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import ROOT
+from support.jobs import clean_environment
+
+SCREENSHOTS = ROOT / "build" / "screenshots"
+CHROMIUM = "/usr/bin/chromium"
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+TIMEOUT_MS = 60_000
+QUIET = 5  # looks at 50 ms each without a request: then a page is complete
+# What Chromium says of this machine rather than of the pages.
+OF_THE_MACHINE = re.compile(r"GPU|GL Driver|WebGL|Task queue")
+
+
+class View:
+    """A running `view`: `base` is its address without path, `token` what opens it."""
+
+    def __init__(self, process: subprocess.Popen[str], address: str) -> None:
+        self.process = process
+        self.address = address
+        self.base, self.token = address.split("/?token=")
+
+
+@contextmanager
+def view(traces: Sequence[Path], *options: str, cwd: Path | None = None) -> Iterator[View]:
+    """Run `view` on some traces, on a free port, and end it."""
+    words = [sys.executable, "-m", "mpiprof", "view", *map(str, traces), "--no-browser"]
+    process = subprocess.Popen(
+        [*words, "--port", "0", *options],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=clean_environment(),
+        cwd=cwd,
+    )
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert address.startswith("http://"), f"view printed {address!r}"
+        yield View(process, address)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+class Browser:
+    """Chromium on one view, logged in; keeps what its console and requests complained about."""
+
+    def __init__(self, page: Any, shown: View) -> None:
+        self.page = page
+        self.view = shown
+        self.complaints: list[str] = []
+        self.hosts: set[str] = set()
+        self.under_way = 0
+        page.set_default_timeout(TIMEOUT_MS)
+        page.on("console", self._hear)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", self._begin)
+        page.on("requestfinished", self._end)
+        page.on("requestfailed", self._end)
+        page.on("response", self._look)
+        page.goto(shown.address)
+        self.settled()
+
+    def _hear(self, message: Any) -> None:
+        if message.type in ("error", "warning") and not OF_THE_MACHINE.search(message.text):
+            self.complaints.append(message.text)
+
+    def _begin(self, request: Any) -> None:
+        self.under_way += 1
+        if not request.url.startswith(("data:", "blob:")):
+            self.hosts.add(request.url.split("/")[2])
+
+    def _end(self, _: Any) -> None:
+        self.under_way -= 1
+
+    def _look(self, response: Any) -> None:
+        if response.status >= 400:
+            self.complaints.append(f"{response.status} {response.url}")
+
+    def open(self, path: str) -> None:
+        """Go to a path with its query, and wait until everything on it is there."""
+        self.under_way = 0
+        self.page.goto(self.view.base + path)
+        self.settled()
+
+    def settled(self) -> None:
+        """Wait until the page is made and no request is under way."""
+        self.page.wait_for_selector("#page > *")
+        quiet, end = 0, time.monotonic() + TIMEOUT_MS / 1000
+        while quiet < QUIET:
+            assert time.monotonic() < end, "requests are still under way"
+            self.page.wait_for_timeout(50)
+            quiet = quiet + 1 if self.under_way <= 0 else 0
+
+    def until(self, expression: str) -> None:
+        """Wait until an expression holds on the page.
+
+        Not by Playwright's own wait, which evaluates text on the page: our policy forbids that.
+        """
+        end = time.monotonic() + TIMEOUT_MS / 1000
+        while not self.page.evaluate(expression):
+            assert time.monotonic() < end, f"never came true: {expression}"
+            self.page.wait_for_timeout(50)
+
+    def shot(self, name: str, *, whole: bool = True) -> None:
+        """Keep a picture of the page for people to look at."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=whole)
+
+    def text(self) -> str:
+        """Return what the page says."""
+        return str(self.page.inner_text("body"))
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Start Debian's Chromium; skips where it isn't installed."""
+    if shutil.which(CHROMIUM) is None:
+        pytest.skip(f"no {CHROMIUM}: apt-get install chromium")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        try:
+            yield started
+        finally:
+            started.close()

@@ -1,0 +1,73 @@
+"""A trace with a bit of everything to be exported, and the command that does it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mpiprof.__main__ import main
+from support.synthetic import Synthetic
+
+HOSTILE = "<script>alert('&');<b>\"];.py"
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def export(*words: object) -> Done:
+    """Run the verb, in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(["export", *map(str, words)])
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def mixed(folder: Path) -> Path:
+    """Write a trace of 4 ranks on 2 nodes.
+
+    It has blocking, nonblocking and persistent calls, and one that has not ended.
+    """
+    trace = Synthetic(4, nodes=[0, 0, 1, 1], offsets=[0, 700], drifts=[0.0, 0.0])
+    for when in (5_000, 45_000_000):  # exact
+        trace.clock(2, 0, when, 0)
+    trace.communicator("odd", [1, 3])
+    base = 10_000 + 1_000_000 * np.arange(30)[:, None]
+    late = np.array([[0, 3_001, 20_007, 500]])
+    trace.collective("allreduce", base + late, base + 50_000 + 0 * late, site=f"{HOSTILE}:3:step")
+    base = base + 100_000
+    trace.collective(
+        "bcast",
+        base + late,
+        base + 30_000 + 0 * late,
+        sent=800,
+        received=800,
+        root=1,
+        site="a.py:9:main",
+    )
+    base = base + 100_000
+    begin = base + late
+    done = (base + 60_000 + 0 * late, base + 90_000 + late)
+    trace.collective("ibarrier", begin, begin + 100, site="a.py:20:main", completions=done)
+    odd = base[:, [0, 0]] + 200_000
+    trace.collective("allgather", odd, odd + 7, "odd", site="a.py:30:main")
+    persistent = [trace.shape(r, "allreduce_init", "world", site="a.py:40:main") for r in range(4)]
+    at, number = 40_000_000, trace.sequence["world"]
+    for rank, shape in enumerate(persistent):
+        trace.add(rank, shape, number, at, at + 10)
+        trace.start(rank, shape, number, 1, at + 100, (at + 5_000, at + 6_000 + rank))
+    for rank in range(4):  # the last rank never comes
+        shape = trace.shape(rank, "barrier", "world", site="a.py:50:main")
+        if rank < 3:
+            trace.add(rank, shape, number + 1, at + 10_000 + rank, 0)
+    trace.ended_ns = at + 1_000_000
+    return trace.write(folder)

@@ -1,0 +1,54 @@
+"""The MPIs of this machine."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from support import ROOT
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """One MPI installation: its family, its tools and a Python whose mpi4py loads it."""
+
+    name: str
+    python: Path
+    bin: Path
+    suffix: str = ""
+    modern: bool = True
+
+    def mpiexec(self, ranks: int) -> list[str]:
+        """Return the words that start so many ranks, however few cores there are."""
+        words = [str(self.bin / f"mpiexec{self.suffix}")]
+        if self.name == "openmpi":
+            crowd = ["--map-by", ":OVERSUBSCRIBE"] if self.modern else ["--oversubscribe"]
+            words += ["--allow-run-as-root", *crowd, "--bind-to", "none"]
+            words += ["--mca", "mpi_yield_when_idle", "1"]
+        return [*words, "-n", str(ranks)]
+
+    @property
+    def mpicc(self) -> str:
+        """The C compiler wrapper."""
+        return str(self.bin / f"mpicc{self.suffix}")
+
+    @property
+    def mpifort(self) -> str:
+        """The Fortran compiler wrapper; only Debian's MPIs have one."""
+        return str(self.bin / f"mpif90{self.suffix}")
+
+
+def environment_of(name: str) -> Path:
+    """Return the virtual environment for one MPI; a variable can point to another one."""
+    return Path(os.environ.get(f"MPIPROF_TEST_{name.upper()}", ROOT / ".venv" / name))
+
+
+def wheel_mpi(name: str) -> Mpi:
+    """Return the MPI of one environment; skips where `make test` hasn't made it."""
+    folder = environment_of(name) / "bin"
+    if not (folder / "mpiexec").exists():
+        pytest.skip(f"no {name} in {folder}: `make test` makes it")
+    return Mpi(name, folder / "python", folder)

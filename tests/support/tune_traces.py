@@ -1,0 +1,43 @@
+"""Traces whose best algorithms are known from closed forms, for the tests of tuning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from support.synthetic import Synthetic
+
+ALPHA, BETA, GAMMA = 10_000.0, 1.0, 0.1  # those of synthetic.MACHINE
+RANKS = 8
+MILLION = 1 << 20
+GAP_NS = 50_000_000
+LATE_NS = 500_000
+HOP = ALPHA + MILLION * BETA
+
+
+def arrivals(instances: int, late: int = 3, late_ns: int = LATE_NS) -> NDArray[np.int64]:
+    """Arrivals of instances x ranks, one rank late."""
+    found = np.repeat(np.arange(1, instances + 1)[:, None] * GAP_NS, RANKS, axis=1)
+    found[:, late] += late_ns
+    return found
+
+
+def one_sender(folder: Path, site: str = "app.py:12:step", instances: int = 20) -> Path:
+    """All data is rank 0's, and the library takes what a linear ring takes; an allreduce is right.
+
+    allgatherv: rank i has sent everything on after i + 1 hops of alpha + m beta, the last rank has
+    it after p - 1; allreduce of 8 bytes: lg p (alpha + 8 beta + 8 gamma) after the last arrival,
+    which no algorithm beats.
+    """
+    made = Synthetic(RANKS)
+    came = arrivals(instances)
+    hops = np.minimum(np.arange(RANKS) + 1, RANKS - 1)
+    left = came.min(1, keepdims=True) + (hops * int(HOP))[None, :]
+    counts = {rank: MILLION if rank == 0 else 0 for rank in range(RANKS)}
+    made.collective("allgatherv", came, left, sent=counts, received=MILLION, site=site)
+    came = came + GAP_NS // 2
+    left = came.max(1, keepdims=True) + round(3 * (ALPHA + 8 * BETA + 8 * GAMMA))
+    made.collective("allreduce", came, np.repeat(left, RANKS, axis=1), site="app.py:13:step")
+    return made.write(folder)

@@ -1,0 +1,230 @@
+"""The studies: their cases, their numbers, and that each runs on ranks, a cluster and simulated."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+
+from mpiprof.bench.harness import plot, study
+from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.options import Options
+from mpiprof.bench.harness.study import Result, Setup
+from mpiprof.bench.harness.timing import lateness_ns
+from mpiprof.bench.studies import allgatherv, impact, intergroup, reduction
+from mpiprof.commands import bench
+from mpiprof.model.machine import uniform
+from mpiprof.model.schedule import Problem
+
+MACHINE = uniform(60e3, 83.9)
+SETUP = Setup(16, Options(), MACHINE, "mpich")
+STUDIES = tuple(n for n in bench.STUDIES if n not in (*bench.LOOPS, bench.PROGRAMS))
+
+
+def result(case: Case, *ms: float) -> Result:
+    times = np.array(ms) * 1e6
+    return Result(case, times, times, 0 * times)
+
+
+# ---- cases
+
+
+def test_contributions_add_up() -> None:
+    for name in ("regular", "broadcast", "spike", "half_full", "decreasing"):
+        assert sum(allgatherv.contributions(name, 16, 1 << 20)) == pytest.approx(1 << 20, rel=0.001)
+    assert all(m % 8 == 0 for m in allgatherv.contributions("geometric", 16, 1 << 20, 8))
+
+
+@pytest.mark.parametrize("number", intergroup.SETTINGS)
+def test_the_paper_s_limits(number: int) -> None:
+    problem = intergroup.problem_of(number, 32, 25 * 7 << 10)
+    assert (problem.size, problem.remote_size) in ((16, 16), (25, 7))
+    assert intergroup.limit(problem) == pytest.approx(intergroup.SETTINGS[number].limit, abs=0.011)
+
+
+def test_orders_of_a_ring() -> None:
+    sizes = allgatherv.contributions("half_full", 16, 1 << 20)
+    assert allgatherv.choices(SETUP, sizes, ())[-1].endswith(", spread")
+    several = Setup(16, Options(), MACHINE, "mpich", shared_nodes=True)
+    assert "order=both" in allgatherv.choices(several, sizes, ())[-1]
+    alone = allgatherv.contributions("broadcast", 16, 1 << 20)
+    assert not any("order" in c for c in allgatherv.choices(SETUP, alone, ()))
+
+
+def test_numbers_of_processes() -> None:
+    assert reduction.numbers(16) == (16, 15, 12, 9)
+    assert reduction.numbers(3) == (3, 2)
+
+
+def test_patterns_are_the_same_for_all_algorithms_and_bounded() -> None:
+    cases = [c for c in impact.cases(SETUP) if c.labels["MAX_IF"] == 9 and c.labels["bytes"] > 1]
+    late = {tuple(lateness_ns(c, 3, rank) for rank in range(16)) for c in cases}
+    (pattern,) = late
+    message = cases[0].arrivals[1]
+    assert len(set(pattern)) > 4 and max(pattern) <= 8 * message
+    assert pattern != tuple(lateness_ns(cases[0], 4, rank) for rank in range(16))
+    assert pattern == tuple(lateness_ns(cases[0], 3 + 32, rank) for rank in range(16))
+
+
+def test_intervals_are_over_patterns() -> None:
+    """100 calls of each of 32 patterns: calls that differ within a pattern widen no interval."""
+    pattern, call = np.arange(32.0), np.where(np.arange(100) % 2, 1000.0, -1000.0)
+    laps = (call[:, None] + pattern).reshape(-1)
+    assert impact.by_pattern(laps).tolist() == pattern.tolist()
+    assert impact.by_pattern(laps[:5]).tolist() == laps[:5].tolist()
+    made = [c for c in impact.cases(SETUP) if c.labels["MAX_IF"] == 9 and c.choice == "bruck"][:1]
+    (row,) = impact.report([result(made[0], *laps)], Setup(16, Options(), laps=3200)).rows
+    mean, half = study.mean_interval(pattern)
+    assert (row["mean ms"], row["± ms"]) == pytest.approx((mean, half))
+
+
+def test_a_rule_is_what_the_library_reads() -> None:
+    choice = "pipelined_ring:block_size=4096:order=spread:blocks=equal"
+    case = Case({}, "allgatherv", choice, Problem(4, counts=(1, 2, 3, 4)))
+    assert case.rule() == "allgatherv pipelined_ring 0 -1 4096 1 1"
+    assert Case({}, "bcast", "native", Problem(4, 8)).rule() == ""
+
+
+# ---- numbers
+
+
+def test_a_ratio_has_its_interval() -> None:
+    case = Case({}, "bcast", "native", Problem(4, 8))
+    value, low, high = study.ratio(result(case, 20, 22, 21), result(case, 10, 11, 10))
+    assert value == pytest.approx(2.1) and low < 2.1 <= high
+    assert study.ratio(result(case, 3), result(case, 2)) == (1.5, 1.5, 1.5)
+
+
+def test_the_interval_of_a_mean() -> None:
+    mean, half = study.mean_interval(np.array([1.0, 2.0, 3.0]))
+    assert mean == 2.0 and half == pytest.approx(2.484, abs=0.001)
+
+
+def test_laps_fit_the_time_limit() -> None:
+    assert study.laps_within(SETUP, 15, lap_s=1) == 15
+    assert study.laps_within(SETUP, 15, lap_s=100) == 8
+    assert study.laps_within(SETUP, 15, lap_s=1000) == study.LEAST_LAPS
+    assert study.laps_within(Setup(4, Options(laps=40)), 15, lap_s=1000) == 40
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_takes_less_than_twenty_minutes(name: str) -> None:
+    from mpiprof.bench.harness.running import study_of, wanted_laps
+
+    module = study_of(name)
+    lap_s = study.lap_seconds(module.cases(SETUP), SETUP)
+    laps = study.laps_within(SETUP, wanted_laps(module, SETUP.options), lap_s)
+    assert lap_s * (laps + 1) < 20 * 60
+
+
+# ---- files
+
+
+def test_plots_are_well_formed() -> None:
+    line = plot.Series("a < b", [1, 10, 100], [1, 2, 3], [0.5, 1, 2], [1.5, 3, 4])
+    across, up = plot.Axis("x & y", study.bytes_text), plot.Axis("ms", "{:g}".format, log=False)
+    drawn = ElementTree.fromstring(plot.lines("title", [line], across, up))
+    assert len(drawn.findall(".//{*}circle")) == 3
+    drawn = ElementTree.fromstring(plot.map_of("map", ["1 KB"], [("p = 2", ["ring"])]))
+    assert len(drawn.findall(".//{*}rect")) == 2
+
+
+def test_one_point_and_no_point_can_be_drawn() -> None:
+    axis = plot.Axis("x", "{:g}".format)
+    for points in ([], [5.0]):
+        ElementTree.fromstring(plot.lines("t", [plot.Series("s", points, points)], axis, axis))
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+# ---- the command
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_each_study_simulated(mpich: Mpi, name: str, tmp_path: Path) -> None:
+    words = ["--simulate", "12", "--quick", "--sizes", "8K", "-o", str(tmp_path / "result")]
+    done = run([mpich.python, "-m", "mpiprof", "bench", name, *words], check=True)
+    rows = rows_of(tmp_path / "result.csv")
+    assert rows and f"written: {tmp_path / 'result.csv'}" in done.stdout
+    assert "12 processes" in done.stdout and "native" not in {r.get("algorithm") for r in rows}
+    page = (tmp_path / "result.html").read_text()
+    assert page.startswith("<!doctype html>") and "http-equiv" not in page and "src=" not in page
+
+
+def test_the_simulator_knows_the_pipelined_ring_s_gain(mpich: Mpi, tmp_path: Path) -> None:
+    words = ["--simulate", "1024", "--quick", "--sizes", "64M", "--blocks", "64K"]
+    argv = [str(mpich.python), "-m", "mpiprof", "bench", "allgatherv", *words]
+    run([*argv, "-o", str(tmp_path / "r.csv")], check=True)
+    rows = [r for r in rows_of(tmp_path / "r.csv") if r["distribution"] == "broadcast"]
+    assert max(float(r["linear ring / this"]) for r in rows) > 400
+
+
+def test_on_ranks_of_this_machine(mpi: Mpi, tmp_path: Path) -> None:
+    words = ["--quick", "--sizes", "4K", "--repetitions", "2", "-o", str(tmp_path / "r")]
+    argv = [str(mpi.python), "-m", "mpiprof", "bench", "reduction"]
+    with tempfile.TemporaryDirectory() as temporary:  # short: sockets of the launcher go there
+        env = {"TMPDIR": temporary}
+        done = run([*argv, "-n", "3", *words], env=env, check=True)
+        again = run_mpi(mpi, 3, [*argv, *words], env=env, check=True)
+        assert not list(Path(temporary).glob("mpiprof-bench-*"))
+    assert "This will take about" in done.stdout and "the fastest of ours" in done.stdout
+    found = {(r["operand"], r["processes"], r["algorithm"]) for r in rows_of(tmp_path / "r.csv")}
+    assert ("maxloc", "2", "ring") in found and ("sum", "3", "native") in found
+    assert "written" in again.stdout and again.stderr == ""
+
+
+def test_ranks_that_are_started_start_none(mpich: Mpi) -> None:
+    done = run_mpi(mpich, 2, [mpich.python, "-m", "mpiprof", "bench", "cases", "-n", "2"])
+    assert done.returncode and "leave out this mpiexec" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["allgatherv", "intergroup", "impact"])
+def test_studies_run_right_algorithms(mpich: Mpi, name: str, tmp_path: Path) -> None:
+    words = ["--quick", "--sizes", "2K", "--repetitions", "2", "-o", str(tmp_path / "r")]
+    argv = [str(mpich.python), "-m", "mpiprof", "bench", name, "-n", "4"]
+    done = run([*argv, *words], check=True)
+    found = {r["algorithm"] for r in rows_of(tmp_path / "r.csv")}
+    wanted = {"allgatherv": "linear_ring", "intergroup": "kang", "impact": "bruck"}[name]
+    assert {wanted, "native"} <= found, done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("one_cluster")
+def test_the_table_on_a_cluster(mpi: Mpi, tmp_path: Path) -> None:
+    if os.geteuid() != 0 or shutil.which("ip", path="/usr/sbin:/sbin:/usr/bin") is None:
+        pytest.skip("needs root and iproute2")
+    words = ["--cluster", "3x1gbit", "--repetitions", "2", "-o", str(tmp_path / "r")]
+    done = run([mpi.python, "-m", "mpiprof", "bench", "cases", *words], check=True)
+    rows = {(r["case"], r["compared"].split(":")[0]): r for r in rows_of(tmp_path / "r.csv")}
+    assert "emulated cluster of 3 nodes at 1000 Mbit/s" in done.stdout
+    first = rows["allgatherv, 1 MB at rank 0", "linear_ring / pipelined_ring"]
+    assert float(first["measured"]) > 1 and first["asked"] == "(at least 13, at 16)"
+    assert "3 nodes" in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["cases"], "say where to run"),
+        (["cases", "-n", "1"], "two ranks"),
+        (["cases", "--cluster", "16"], "16x100mbit"),
+        (["cases", "--simulate", "1"], "2 to 65536"),
+        (["cases", "-n", "2", "--machine", "m.json"], "--simulate"),
+        (["cases", "-n", "2", "--sizes", "0"], "64K"),
+        (["nothing", "-n", "2"], "nothing"),
+        (["cases", "--simulate", "4", "-o", "/"], "folder"),
+    ],
+)
+def test_wrong_use_is_one_line(mpich: Mpi, words: list[str], says: str) -> None:
+    done = run([mpich.python, "-m", "mpiprof", "bench", *words])
+    assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1

@@ -1,0 +1,360 @@
+"""The studies of loops: what is computed from their times, and that they run on ranks."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+
+from mpiprof.bench.cost import overhead
+from mpiprof.bench.harness import loop, study
+from mpiprof.bench.harness import selector as selection
+from mpiprof.bench.harness.case import AUTO, Case
+from mpiprof.bench.harness.loop import Loop, Looped, Phase
+from mpiprof.bench.harness.options import Options
+from mpiprof.bench.harness.running import fitted
+from mpiprof.bench.harness.selector import Selection
+from mpiprof.bench.harness.study import LoopStudy, Setup
+from mpiprof.bench.studies import adaptive, arrival, contest, robust
+from mpiprof.commands import bench
+from mpiprof.model.machine import uniform
+from mpiprof.model.schedule import Problem
+
+MACHINE = uniform(60e3, 83.9)
+SETUP = Setup(16, Options(), MACHINE, "openmpi")
+MS = 1_000_000
+
+
+def case(choice: str, operation: str = "alltoall", problem: Problem | None = None) -> Case:
+    return Case({}, operation, choice, problem or Problem(2, 64 << 10))
+
+
+# ---- times
+
+
+@pytest.mark.parametrize(
+    ("operation", "problem", "expected"),
+    [
+        ("alltoall", Problem(3, 8), (60 - 50 + 55 - 50 + 65 - 50) / 3),  # all wait for the last
+        ("bcast", Problem(3, 8), (60 - 10 + 55 - 50 + 65 - 20) / 3),  # the root, or oneself
+        ("allgatherv", Problem(3, counts=(8, 0, 0)), (60 - 10 + 55 - 50 + 65 - 20) / 3),
+        ("allgatherv", Problem(3, counts=(8, 0, 8)), (60 - 20 + 55 - 50 + 65 - 20) / 3),
+    ],
+)
+def test_a_score_leaves_out_what_no_algorithm_can_shorten(
+    operation: str, problem: Problem, expected: float
+) -> None:
+    arrivals, exits = np.array([[10, 50, 20]]), np.array([[60, 55, 65]])
+    found = loop.score_ns(case("native", operation, problem), arrivals, exits)
+    assert found == pytest.approx([expected])
+    assert loop.total_ns(arrivals, exits) == [15]
+    assert loop.elapsed_ns(arrivals, exits) == pytest.approx([(50 + 5 + 45) / 3])
+
+
+def test_lateness_changes_with_the_phase() -> None:
+    one = Loop({}, (case(AUTO),), 10, phases=(Phase(0, (0, 7)), Phase(5, (3, 0))))
+    assert [one.late_ns(lap, 1) for lap in (0, 4, 5, 9)] == [7, 7, 0, 0]
+    assert Loop({}, (case(AUTO),), 10).late_ns(3, 1) == 0
+
+
+def test_a_pattern_is_the_same_for_all_and_below_max_if() -> None:
+    late = loop.pattern(10, 1000, 16)
+    assert late == loop.pattern(10, 1000, 16)
+    assert max(late) <= 9000 and len(set(late)) > 4 and all(ns % 1000 == 0 for ns in late)
+    assert loop.pattern(1, 1000, 4) == (0, 0, 0, 0)
+
+
+def test_imbalance_of_exits_computation_and_arrivals() -> None:
+    one = Loop({"computation ms": 50, "bytes": 64 << 10}, (case("native"),), 2, 50 * MS)
+    begins = np.array([[[0, 0], [0, 10]]])
+    arrivals = np.array([[[100, 120], [100, 140]]])
+    exits = np.array([[[200, 205], [200, 215]]])
+    row = arrival.row_of([Looped(one, begins, arrivals, exits)], message_ns=10)
+    assert row["instances"] == 2
+    assert row["exit ω/T"] == pytest.approx(1.0)  # 0.5 and 1.5
+    assert row["computation ω/T"] == pytest.approx(2.5)  # 20 and 30
+    assert row["arrival ω/T"] == pytest.approx(3.0)  # 20 and 40
+    assert row["arrival ±"] == pytest.approx(12.706, abs=0.001)  # t of 1 degree, half of the spread
+    assert row["in the call ms"] == pytest.approx((100 + 85 + 100 + 75) / 4 / 1e6)
+
+
+def test_the_interval_of_a_ratio_holds_it() -> None:
+    above, below = np.array([20.0, 22, 21]), np.array([10.0, 11, 10])
+    value, low, high = study.ratio_interval(above, below)
+    assert value == pytest.approx(2.1) and low <= 2.1 <= high
+    assert study.ratio_interval(above, below, np.mean)[0] == pytest.approx(21 / (31 / 3))
+    assert study.ratio_interval(above[:1], below) == (2, 2, 2)
+
+
+def test_what_drifts_is_less_certain_than_it_seems() -> None:
+    drifting = np.repeat([10.0, 12.0, 11.0, 13.0], 25)
+    steady = np.full(100, 10.0)
+    _, low, high = study.ratio_interval(drifting, steady, np.mean)
+    value, least, most = study.ratio_interval(drifting, steady, np.mean, 25)
+    assert value == pytest.approx(1.15)
+    assert least < low < value < high < most
+    assert most - least > 3 * (high - low)  # as four values say it, not a hundred
+
+
+# ---- what the selector did
+
+
+def test_probing_instances_are_counted_by_phase() -> None:
+    choices = ("observe", "probe", "probe", "hold", "hold", "probe", "hold", "hold")
+    ran = ("native", "ring", "pair", "ring", "ring", "pair", "pair", "pair")
+    both = Selection(ran, choices, phases=(0, 5), windows=(0, 2))
+    assert both.probes() == [2, 1]
+    assert both.held(8) == slice(6, 8) and both.chosen(8) == "pair"
+    assert Selection(ran, choices).probes() == [3]
+    unknown = Selection(ran)
+    assert unknown.probes() == [] and unknown.held(10) == slice(4, 10)
+
+
+def test_what_the_selector_noted_is_read_past_a_cut_line() -> None:
+    lines = [
+        json.dumps({"kind": "key", "key": "a", "operation": "bcast"}),
+        json.dumps({"kind": "key", "key": "b", "operation": "barrier"}),
+        json.dumps({"kind": "phase", "key": "a", "phase": 2, "instance": 160, "window": 8}),
+        json.dumps({"kind": "phase", "key": "b", "phase": 1, "instance": 3}),
+        json.dumps({"kind": "phase", "key": "a", "phase": 1, "instance": 0, "why": "start"}),
+        '{"kind": "phase", "key": "a", "ins',
+    ]
+    assert selection.phases(lines, "bcast") == ((0, 160), (0, 8))
+
+
+def test_what_is_held_in_the_end_is_that_of_the_longest_key() -> None:
+    notes: list[dict[str, object]]
+    notes = [{"kind": "key", "key": k, "operation": "barrier"} for k in "ab"]
+    notes += [
+        {"kind": "end", "key": "a", "instances": 3, "algorithm": "linear"},
+        {"kind": "end", "key": "b", "instances": 900, "algorithm": "native"},
+        {"kind": "end", "key": "c", "instances": 9000, "algorithm": "ring"},
+    ]
+    text = "\n".join(map(json.dumps, notes))
+    assert overhead.holds(text, "barrier") == "native"
+    assert overhead.holds(text, "allreduce") == overhead.holds("", "barrier") == "?"
+
+
+def test_the_selector_s_records_are_found_by_time_rank_and_operation() -> None:
+    begins = np.array([[[10, 10], [26, 26]], [[18, 18], [36, 36]]])  # in turns of one lap
+    both = Loop({}, (case(AUTO), case("native")), 2, turns=1)
+    one = Looped(both, begins, begins, begins + 6, span_ns=(10, 42))
+    events = pd.DataFrame(
+        {
+            "rank": [0, 0, 0, 0, 1, 0, 0],
+            "operation": ["alltoall", "alltoall", "barrier", *["alltoall"] * 4],
+            "enter_ns": [5, 30, 27, 15, 16, 20, 38],
+            "algorithm": ["native", "ring", "native", "pair", "pair", "native", "native"],
+            "choice": ["", "hold", "", "probe", "probe", "", ""],
+        }
+    )
+    found = selection.of_loop(events, one)
+    assert found.algorithms == ("pair", "ring") and found.choices == ("probe", "hold")
+    assert selection.of_loop(events.drop(columns="choice"), one).choices == ()
+
+
+def test_cases_run_one_after_the_other_or_in_turns() -> None:
+    one = Loop({}, (case(AUTO), case("native")), 5)
+    assert list(one.order()) == [(0, range(5)), (1, range(5))]
+    rows = (range(2), range(2, 4), range(4, 5))
+    assert list(replace(one, turns=2).order()) == [(i, row) for row in rows for i in (0, 1)]
+
+
+# ---- contests
+
+
+def looped(choices: dict[str, list[float]], **more: object) -> Looped:
+    """A loop on two ranks that arrive together, from the ms of each choice's instances."""
+    cases = tuple(replace(case(c), labels=dict(more)) for c in choices)
+    exits = np.array([[[int(ms * MS)] * 2 for ms in several] for several in choices.values()])
+    laps = exits.shape[1]
+    phases = (Phase(0, (0, 0)), Phase(laps // 2, (0, 1)))
+    none = np.zeros_like(exits)
+    return Looped(Loop(dict(more), cases, laps, phases=phases), none, none, exits)
+
+
+def a_contest(held_ms: float, **labels: object) -> contest.Contest:
+    """Native 100 ms, ring 80 ms; auto probes 40 times with 120 ms and holds with these."""
+    fixed = {"native": [100.0] * 10, "ring": [80.0] * 10, "pair": [130.0] * 10}
+    auto = looped({AUTO: [120.0] * 40 + [held_ms] * 260}, **labels)
+    choices = ("probe",) * 40 + ("hold",) * 260
+    chose = Selection(("native",) * 40 + ("ring",) * 260, choices, (0,), (8,))
+    parts = [looped(fixed, **labels), auto, looped(fixed, **labels)]
+    (found,) = contest.contests(parts, [Selection(), chose, Selection()])
+    return found
+
+
+def test_a_contest_s_ratios() -> None:
+    found = a_contest(81)
+    assert found.best() == "ring"
+    assert found.against_best() == pytest.approx((81 / 80,) * 3)
+    whole = (40 * 120 + 260 * 81) / 300
+    assert found.against("native", contest.after_last)[0] == pytest.approx(100 / whole)
+    assert contest.medians_text(found) == "ring 80, native 100, pair 130"
+
+
+def test_what_takes_turns_with_auto_is_compared_with_it_in_pairs() -> None:
+    drift = np.linspace(1, 2, 300)
+    auto = looped({AUTO: list(110 * drift), "native": list(100 * drift)})
+    fixed = looped({"native": [90.0] * 10, "ring": [95.0] * 10})
+    held = Selection(("pair",) * 300, ("hold",) * 300)
+    (found,) = contest.contests([fixed, auto, fixed], [Selection(), held, Selection()])
+    assert found.against("native", contest.after_last) == pytest.approx((100 / 110,) * 3)
+    assert found.best() == "native"
+    assert found.against_best() == pytest.approx((1.1,) * 3)
+    assert found.against("ring", contest.after_last)[0] == pytest.approx(95 / 165)
+
+
+def test_what_is_held_before_a_change_does_not_count_after_it() -> None:
+    found = a_contest(81)
+    assert found.selection.held(300) == slice(40, 300)
+    assert found.held == slice(150, 300)  # the arrivals of `looped` change at half
+
+
+def test_the_line_of_a_robust_setting() -> None:
+    labels = {"operation": "alltoall", "bytes": 64 << 10, "computation ms": 50, "MAX_IF": 1}
+    row = robust.row_of(a_contest(81, **labels))
+    assert row["native ms"] == 100 and row["auto ms"] == 81 and row["best ms"] == 80
+    assert (row["algorithm"], row["best"], row["probes"]) == ("ring", "ring", "40")
+    assert row["native / auto"] == pytest.approx(100 / 81) and row["holds"] == "yes"
+    assert robust.row_of(a_contest(83, **labels))["holds"] == "NO: best"
+
+
+@pytest.mark.parametrize(
+    ("number", "ratio", "low", "whole", "probes", "laps", "expected"),
+    [
+        (16 << 10, 1.03, 1.02, 1.0, [40, 40], 300, "yes"),
+        (16 << 10, 1.04, 0.9, 1.0, [], 300, "NO: best"),
+        (1, 1.5, 0.99, 0.98, [40], 300, "yes"),
+        (1, 1.5, 1.01, 1.0, [41], 300, "NO: best, probes"),
+        (64 << 10, 1.0, 1.0, 0.96, [1], 300, "NO: native"),
+        (64 << 10, 1.0, 1.0, 0.5, [1], 100, "yes"),
+    ],
+)
+def test_what_is_asked_of_a_robust_setting(
+    number: int,
+    ratio: float,
+    low: float,
+    whole: float,
+    probes: list[int],
+    laps: int,
+    expected: str,
+) -> None:
+    assert robust.holds(number, ratio, low, whole, probes, laps) == expected
+
+
+def test_the_lines_of_an_adaptive_case() -> None:
+    rows = adaptive.lines(a_contest(81, name="late", title="t"), "openmpi")
+    found = {row["compared"].partition(":")[0]: row for row in rows}
+    assert found["native / auto"]["took"] == "30 s / 25.9 s"
+    assert found["native / auto"]["measured"] == pytest.approx(300 * 100 / 25860)
+    assert found["pair / auto"]["holds"] == "yes" and found["pair / auto"]["asked"].endswith("1.3")
+    assert found["after probing"]["measured"] == pytest.approx(81 / 80)
+    assert found["probing instances"]["measured"] == 40
+    slow = adaptive.lines(a_contest(130, name="intergroup", title="t"), "mpich")
+    assert slow[0]["asked"] == "at least 4" and slow[0]["holds"] == "NO"
+
+
+@pytest.mark.parametrize(
+    ("phases", "windows", "measured", "holds"),
+    [
+        ((0, 160), (8, 8), 160, "yes"),
+        ((0, 170), (8, 8), 170, "NO"),
+        ((0, 160), (0, 0), 160, ""),
+        ((0, 140), (8, 8), None, "NO"),
+        ((), (), None, ""),
+    ],
+)
+def test_when_a_change_was_noticed(
+    phases: tuple[int, ...], windows: tuple[int, ...], measured: float | None, holds: str
+) -> None:
+    one = a_contest(81, name="ends", title="t")
+    row = adaptive.noticed(replace(one, selection=Selection(phases=phases, windows=windows)))
+    assert row["holds"] == holds
+    assert np.isnan(row["measured"]) if measured is None else row["measured"] == measured
+
+
+def test_the_arrivals_of_the_adaptive_cases() -> None:
+    setup = replace(SETUP, laps=300)
+    autos = {one.labels["name"]: one for one in adaptive.loops(setup) if one.labels["part"] == AUTO}
+    assert set(autos) == set(adaptive.names())
+    message = 60e3 + 64 * 1024 * 83.9
+    late = {name: np.array([p.late_ns for p in one.phases]) for name, one in autos.items()}
+    assert late["late"].sum() == pytest.approx(4 * message, rel=1e-6)
+    assert [int(v.argmax()) for v in late["moves"]] == [4, 12]
+    assert late["ends"][1].sum() == 0 < late["ends"][0].sum()
+    assert autos["moves"].phases[1].since == 150
+    assert autos["intergroup"].cases[0].members == "8+8"
+
+
+# ---- how long
+
+
+@pytest.mark.parametrize("module", [arrival, robust, adaptive], ids=lambda m: m.TITLE)
+def test_a_study_takes_less_than_twenty_minutes(module: LoopStudy) -> None:
+    setup = fitted(module, SETUP)
+    assert setup.laps >= module.LEAST_LAPS
+    assert loop.seconds(module.loops(setup), MACHINE, 16) < 20 * 60
+    full = fitted(module, replace(SETUP, options=Options(laps=7)))
+    assert full.laps == 7
+
+
+def test_the_full_grid_is_the_paper_s() -> None:
+    full = robust.settings(replace(SETUP, options=Options(full=True, only=("alltoall",))))
+    shapes = {(s.computation_ms, s.most) for s in full}
+    assert shapes == {(50, 1), (100, 1), (200, 1), (400, 1), (200, 10), (200, 50), (200, 100)}
+    assert {s.bytes for s in full} >= {1, 64 << 10, 256 << 10} and len(full) == 49
+
+
+# ---- the command
+
+
+def test_arrivals_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
+    words = ["--quick", "--repetitions", "4", "--sizes", "1K", "-o", str(tmp_path / "r")]
+    argv = [str(mpich.python), "-m", "mpiprof", "bench", "arrival", "-n", "2", *words]
+    done = run(argv, check=True)
+    with (tmp_path / "r.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert "This will take about" in done.stdout and "written" in done.stdout
+    assert [(r["computation ms"], r["instances"]) for r in rows] == [("50", "4"), ("200", "4")]
+    assert all(float(r[f"{kind} ω/T"]) > 0 for r in rows for kind in arrival.KINDS)
+    assert "<svg" in (tmp_path / "r.html").read_text()
+
+
+def test_auto_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
+    words = ["--quick", "--repetitions", "4", "--sizes", "1K", "--only", "bcast"]
+    argv = [str(mpich.python), "-m", "mpiprof", "bench", "robust", "-n", "2", *words]
+    run([*argv, "-o", str(tmp_path / "r")], check=True)
+    with (tmp_path / "r.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(r["operation"], r["MAX_IF"]) for r in rows] == [("bcast", "1"), ("bcast", "10")]
+    assert {r["algorithm"] for r in rows} == {"native"}  # too few calls to probe
+    assert all(float(r["auto ms"]) > 0 and float(r["best ms"]) > 0 for r in rows)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["robust", "-n", "2", "--only", "scan"], "alltoall, bcast, allgatherv, allreduce"),
+        (["arrival", "-n", "2", "--only", "bcast"], "--only is for robust"),
+        (["arrival", "-n", "2", "--full"], "--full is for robust"),
+        (["robust", "-n", "2", "--full", "--quick"], "contradict"),
+        (["adaptive", "--simulate", "16"], "can't be simulated"),
+    ],
+)
+def test_wrong_use_is_one_line(mpich: Mpi, words: list[str], says: str) -> None:
+    done = run([mpich.python, "-m", "mpiprof", "bench", *words])
+    assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_programs_are_not_started_within_a_job(mpich: Mpi) -> None:
+    assert bench.PROGRAMS == "apps"
+    done = run_mpi(mpich, 2, [mpich.python, "-m", "mpiprof", "bench", "apps"])
+    assert done.returncode and "bench apps -n 8" in done.stderr

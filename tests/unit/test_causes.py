@@ -1,0 +1,365 @@
+"""Planted causes come back: late rank, slow node, noise, inherited lateness, phases, and mixed.
+
+Arrivals are made of parts whose shares of the variance are known beforehand.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import tune_traces
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.analysis.causes import Causes
+from mpiprof.analysis.findings import Finding, Gain, findings
+from mpiprof.analysis.variance import after_median_of_others
+from mpiprof.reports import wording
+from mpiprof.trace import Trace
+from mpiprof.trace.types import Float
+from mpiprof.tune.gains import gains
+
+MS = 1_000_000
+STEP = 20 * MS
+NODES = [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def two_nodes() -> Synthetic:
+    """Make a trace of 8 ranks on two nodes whose clocks were compared to within 1 µs."""
+    made = Synthetic(8, nodes=NODES, offsets=(0, 5 * MS), drifts=(0.0, 0.0))
+    made.ended_ns = 1000 * STEP
+    for at in (2_000, made.ended_ns):
+        made.clock(4, 0, at, error=500)
+    return made
+
+
+def one_site(tmp_path: Path, made: Synthetic, late: Float, operation: str = "allreduce") -> Trace:
+    """Return a trace of one call site whose ranks come late by `late` (instances x ranks, ms)."""
+    count, ranks = late.shape
+    start = (np.arange(count)[:, None] + 1) * STEP
+    arrivals = np.rint(start + late * MS).astype(np.int64)
+    exits = np.repeat(arrivals.max(1, keepdims=True) + 50_000, ranks, 1)
+    made.ended_ns = (count + 2) * STEP
+    made.collective(operation, arrivals, exits, site="md.py:93:exchange")
+    return mpiprof.open(made.write(tmp_path / "trace"))
+
+
+def noise(count: int, ranks: int, scale: float, seed: int = 1) -> Float:
+    return np.random.default_rng(seed).normal(10 * scale, scale, (count, ranks))
+
+
+def shares(found: Causes) -> tuple[float, float, float]:
+    return found.by_rank.value, found.by_node.value, found.random.value
+
+
+def test_a_late_rank(tmp_path: Path) -> None:
+    late = noise(200, 8, 0.1)
+    late[:, 5] += 3
+    trace = one_site(tmp_path, Synthetic(8), late)
+    found = trace.causes(0)
+    systematic = 9 * 7 / 8 / (9 * 7 / 8 + 7 * 0.01)  # of the variance within instances
+    assert found.by_rank.value == pytest.approx(systematic, abs=0.002)
+    assert found.by_rank.low < systematic < found.by_rank.high
+    assert found.by_node.value == 0 and sum(shares(found)) == pytest.approx(1)
+    assert found.late_ranks == (5,)
+    assert found.late_ns == pytest.approx(3 * MS, rel=0.02)
+    first = found.ranks.iloc[0]
+    assert (first["rank"], first["late_share"], first["last_share"]) == (5, 1, 1)
+    assert abs(first["late_ns"] - 3 * MS) < 2 * first["error_ns"]
+    assert found.outside.value == pytest.approx(1, abs=0.01)  # all exits are alike
+    assert found.chain.iloc[0][["rank", "callsite", "after", "how"]].tolist() == [
+        5, 0, 0, "outside",
+    ]  # fmt: skip
+    (one,) = trace.findings()
+    assert (one.kind, one.rank) == ("rank", 5)
+    # Without it, the others wait for the latest of eight that are alike.
+    waiting = float(trace.callsites["total_wait_ns"].iloc[0])
+    assert one.cost_ns == pytest.approx(200 * 7 * 3 * MS - 200 * 7 * 0.143 * MS, rel=0.02)
+    assert one.cost_ns < waiting
+    assert "Rank 5 is late by 3.0" in wording.finding(trace, one)
+    assert "in 100 % of its 200 instances" in wording.finding(trace, one)
+
+
+def test_a_slow_node(tmp_path: Path) -> None:
+    late = noise(200, 8, 0.1) + 2.0 * np.array(NODES)
+    trace = one_site(tmp_path, two_nodes(), late)
+    found = trace.causes(0)
+    systematic = 8 * 1 / (8 * 1 + 7 * 0.01)
+    assert found.by_node.value == pytest.approx(systematic, abs=0.002)
+    assert found.by_rank.value < 0.002
+    assert found.slow_node == "node-1" and found.late_ranks == ()
+    assert found.nodes.iloc[0]["late_ns"] == pytest.approx(2 * MS, rel=0.02)
+    (one,) = trace.findings()
+    assert (one.kind, one.node) == ("node", "node-1")
+    assert "n1 come 2.0" in wording.finding(trace, one)
+
+
+def test_one_late_rank_makes_no_slow_node(tmp_path: Path) -> None:
+    late = noise(200, 8, 0.1)
+    late[:, 5] += 3
+    found = one_site(tmp_path, two_nodes(), late).causes(0)
+    assert found.by_node.value == 0 and found.slow_node is None and found.late_ranks == (5,)
+
+
+def test_noise_alone(tmp_path: Path) -> None:
+    trace = one_site(tmp_path, two_nodes(), noise(400, 8, 0.5))
+    found = trace.causes(0)
+    assert found.random.value > 0.98 and found.by_rank.low == 0
+    assert found.late_ranks == () and found.slow_node is None
+    (one,) = trace.findings()
+    assert one.kind == "noise" and one.cost_ns == trace.callsites["total_wait_ns"].iloc[0]
+    assert "No rank is late more than others" in wording.finding(trace, one)
+    assert len(trace.phases(0)) == 1 and trace.phases(0)["period"].iloc[0] == 0
+
+
+def test_causes_that_are_mixed_come_apart(tmp_path: Path) -> None:
+    late = noise(300, 8, 0.5) + 2.0 * np.array(NODES)
+    late[:, 1] += 4
+    trace = one_site(tmp_path, two_nodes(), late)
+    found = trace.causes(0)
+    planted = 2.0 * np.array(NODES) + 4.0 * (np.arange(8) == 1)
+    planted -= planted.mean()
+    by_node = np.array([-1.0] * 4 + [1.0] * 4)
+    whole = (planted**2).sum() + 7 * 0.25
+    expected = ((planted - by_node) @ planted / whole, by_node @ planted / whole, 7 * 0.25 / whole)
+    assert shares(found) == pytest.approx(expected, abs=0.03)
+    assert found.late_ranks == (1,) and found.late_ns == pytest.approx(4 * MS, rel=0.05)
+    assert found.slow_node == "node-1"
+    assert found.nodes.iloc[0]["late_ns"] == pytest.approx(2 * MS, rel=0.1)
+    kinds = [one.kind for one in trace.findings()]
+    assert kinds[0] == "rank" and set(kinds) == {"rank", "node", "noise"}
+    costs = [one.cost_ns for one in trace.findings()]
+    assert sum(costs) <= trace.callsites["total_wait_ns"].iloc[0] + 1
+
+
+def test_a_bound_wider_than_the_differences_decides_nothing(tmp_path: Path) -> None:
+    made = Synthetic(8, nodes=NODES, offsets=(0, 5 * MS), drifts=(0.0, 0.0))
+    made.clock(4, 0, 2_000, error=5 * MS)
+    made.clock(4, 0, 200 * STEP, error=5 * MS)
+    late = noise(100, 8, 0.01)
+    late[:, 5] += 0.5
+    # Only a bcast: synchronising operations would bound the clocks by themselves.
+    trace = one_site(tmp_path, made, np.roll(late, -5, 1), "bcast")
+    assert trace.clock_error_ns > 0.5 * MS
+    assert [one.kind for one in trace.findings()] in ([], ["clock"])
+    assert trace.causes(0).late_ranks == () and trace.causes(0).chain.empty
+
+
+# Several call sites
+
+
+def steps(tmp_path: Path, count: int = 60, outside_ns: int = 0) -> Trace:
+    """Rank 5 works 3 ms longer before a bcast, in which nobody but the root keeps others.
+
+    Its lateness shows at the allreduce behind; then comes a barrier right before an alltoall.
+    outside_ns: how much of the work is point-to-point.
+    """
+    made, random = Synthetic(6), np.random.default_rng(3)
+    now: Any = np.full(6, 10 * MS)
+    for _ in range(count):
+        a = now + 5 * MS + random.integers(0, 50_000, 6)
+        a[5] += 3 * MS
+        if outside_ns:
+            messages(made, 5, outside_ns)
+        leave = np.maximum(a, a[0]) + 20_000
+        made.collective("bcast", a, leave, root=0, site="md.py:71:spread")
+        b = leave + MS + random.integers(0, 50_000, 6)
+        made.collective("allreduce", b, np.full(6, b.max() + 30_000), site="md.py:93:exchange")
+        c = b.max() + 30_000 + random.integers(0, 2 * MS, 6)
+        made.collective("barrier", c, np.full(6, c.max() + 100_000), site="md.py:95:sync")
+        d = c.max() + 100_000 + random.integers(0, 2 * MS, 6)
+        made.collective("alltoall", d, np.full(6, d.max() + 500_000), site="md.py:97:swap")
+        now = np.full(6, d.max() + 500_000)
+    made.ended_ns = int(now.max()) + MS
+    return mpiprof.open(made.write(tmp_path / "steps"))
+
+
+def messages(made: Synthetic, rank: int, nanoseconds: int) -> None:
+    """Let the record that is added next know of time in point-to-point calls before it."""
+    made.extension(rank, 1, nanoseconds)
+
+
+def test_inherited_lateness_is_followed_to_where_it_began(tmp_path: Path) -> None:
+    trace = steps(tmp_path)
+    names = trace.callsites["operation"].tolist()
+    assert names == ["bcast", "allreduce", "barrier", "alltoall"]
+    found = trace.causes(1)
+    assert found.inherited.value == pytest.approx(1, abs=0.01)
+    assert found.exit_ns.value == pytest.approx(3 * MS, rel=0.02)
+    assert found.between_ns.value == pytest.approx(0.036 * MS, rel=0.2)
+    assert found.arrival_ns.value == pytest.approx(3 * MS, rel=0.02)
+    assert found.before["callsite"].tolist() == [0]
+    began = found.chain.iloc[0]
+    assert began[["rank", "callsite", "after", "how"]].tolist() == [5, 0, 3, "outside"]
+    assert began["path"] == ((0, 5), (1, 5)) and began["hops"] == 1
+    assert began["share"] > 0.95
+    sequences = [sequence for _, sequence in began["example"]]
+    assert sequences[1] == sequences[0] + 1
+    first = trace.findings()[0]
+    assert (first.kind, first.rank, first.callsites) == ("rank", 5, (1,))
+    text = wording.finding(trace, first)
+    assert (
+        "Rank 5 is late by 2.99 ms in 100 % of its 60 instances, and arrives there already" in text
+    )
+    assert "late from bcast at md.py:71 spread" in text
+    assert "what rank 5 does from alltoall at md.py:97 swap to bcast at md.py:71 spread" in text
+    assert trace.causes(0).outside.value == pytest.approx(1, abs=0.01)
+
+
+def test_time_in_messages_is_told_apart(tmp_path: Path) -> None:
+    found = steps(tmp_path, outside_ns=3 * MS).causes(0)
+    assert found.point_to_point.value == pytest.approx(1, abs=0.05)
+    assert found.chain.iloc[0]["how"] == "point_to_point"
+    assert found.ranks.iloc[0]["point_to_point_ns"] == 3 * MS
+
+
+def test_what_a_barrier_costs_is_the_second_waiting(tmp_path: Path) -> None:
+    trace = steps(tmp_path)
+    (row,) = trace.causes(2).followers.to_dict("records")
+    assert (row["callsite"], row["share"]) == (3, 1)
+    found = next(one for one in trace.findings() if one.kind == "barrier")
+    assert found.callsites == (2, 3)
+    # By hand: the ranks would come to the alltoall when both stretches of work are done.
+    barriers, left = trace.matrix(2)
+    arrivals, _ = trace.matrix(3)
+    without = (barriers + arrivals - left).max(1)
+    assert found.cost_ns == 6 * (arrivals.max(1) - without).sum()
+
+
+def test_waiting_in_a_smaller_group_leads_to_who_was_waited_for(tmp_path: Path) -> None:
+    made, random = Synthetic(4), np.random.default_rng(5)
+    made.communicator("left", [0, 1])
+    made.communicator("right", [2, 3])
+    now = 10 * MS
+    for _ in range(50):
+        a = now + MS + random.integers(0, 10_000, 4)
+        a[2] += 4 * MS
+        out = np.repeat([a[:2].max(), a[2:].max()], 2) + 10_000
+        made.collective("allreduce", a[:2], out[:2], "left", site="g.py:5:group")
+        made.collective("allreduce", a[2:], out[2:], "right", site="g.py:5:group")
+        b = out + MS + random.integers(0, 10_000, 4)
+        b[3] += 20_000
+        made.collective("allreduce", b, np.full(4, b.max() + 10_000), site="g.py:9:all")
+        now = int(b.max()) + 10_000
+    made.ended_ns = now + MS
+    trace = mpiprof.open(made.write(tmp_path / "groups"))
+    lines = [sites[0]["line"] for sites in trace.callsites["sites"]]
+    group, everybody = lines.index(5), lines.index(9)
+    found = trace.causes(everybody)
+    assert found.ranks.iloc[0]["rank"] == 3  # it comes last, but for waiting for rank 2
+    began = found.chain.iloc[0]
+    assert began[["rank", "callsite", "how"]].tolist() == [2, group, "outside"]
+    assert began["path"] == ((group, 2), (everybody, 3)) and began["share"] > 0.9
+
+
+# Phases
+
+
+def test_a_change_of_phase_and_a_period(tmp_path: Path) -> None:
+    late = noise(200, 8, 0.05)
+    late[:120, 5] += 3
+    late[120:, 2] += 3
+    late[3::10, 0] += 6
+    trace = one_site(tmp_path, Synthetic(8), late)
+    phases = trace.phases(0)
+    assert phases[["first_instance", "last_instance"]].to_numpy().tolist() == [[0, 119], [120, 199]]
+    assert phases["latest_rank"].tolist() == [5, 2]
+    assert set(phases["period"]) == {10} and set(phases["period_offset"]) == {3}
+    assert phases["period_worst_imbalance_ns"].mean() == pytest.approx(6.1 * MS, rel=0.03)
+    total = trace.callsites["total_wait_ns"].iloc[0]
+    assert phases["total_wait_ns"].sum() == pytest.approx(total)
+    found = trace.causes(0)
+    assert set(found.late_ranks) == {2, 5} and found.late_phases in ((0,), (1,))
+    # Systematic as long as a phase lasts; the tenth instances are not.
+    assert found.by_rank.value > 0.6
+    assert "Every 10th instance (3, 13, 23, ...)" in wording.period(phases)
+    assert "in 100 % of its instances 0 to 119" in wording.causes(trace, found)[-1]
+
+
+@pytest.mark.parametrize("count", [60, 5000])
+def test_the_begin_of_a_phase_is_exact(tmp_path: Path, count: int) -> None:
+    late = noise(count, 4, 0.1)
+    late[count // 3 :, 1] += 2
+    phases = one_site(tmp_path, Synthetic(4), late).phases(0)
+    assert phases["first_instance"].tolist() == [0, count // 3]
+    assert phases["instances"].sum() == count
+
+
+def test_outliers_are_no_phases(tmp_path: Path) -> None:
+    late = noise(300, 4, 0.1)
+    late[[50, 51, 130, 222], 2] += 30
+    assert len(one_site(tmp_path, Synthetic(4), late).phases(0)) == 1
+
+
+@pytest.mark.parametrize("length", [2, 3, 7])
+def test_periods(tmp_path: Path, length: int) -> None:
+    late = noise(150, 4, 0.2)
+    late[1::length, 2] += 4
+    (phase,) = one_site(tmp_path, Synthetic(4), late).phases(0).to_dict("records")
+    assert phase["period"] == length
+    assert length == 2 or phase["period_offset"] == 1
+
+
+# Edges
+
+
+@pytest.mark.parametrize(("count", "ranks"), [(1, 4), (2, 2), (3, 1)])
+def test_few_instances_and_ranks(tmp_path: Path, count: int, ranks: int) -> None:
+    late = np.zeros((count, ranks))
+    late[:, -1] = 3
+    trace = one_site(tmp_path, Synthetic(ranks), late)
+    found = trace.causes(0)
+    assert found.complete_instances == count and len(trace.phases(0)) == 1
+    assert [one.kind for one in trace.findings()] == (["rank"] if ranks > 1 else [])
+    for one in trace.findings():
+        assert "nan" not in wording.finding(trace, one)
+    assert "nan" not in " ".join(wording.causes(trace, found))
+
+
+def test_a_summary_has_no_causes(tmp_path: Path) -> None:
+    made = Synthetic(2)
+    made.meta["record"] = "summary"
+    for rank in range(2):
+        made.add(rank, made.shape(rank, "allreduce", "world", sent=8), 0, 5 * MS, 10, kind=5)
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    assert trace.hot == [] and trace.findings() == []
+    with pytest.raises(mpiprof.errors.TraceError, match="summary"):
+        trace.causes(0)
+
+
+def test_gains_from_elsewhere_are_findings(tmp_path: Path) -> None:
+    late = noise(50, 4, 0.1)
+    trace = one_site(tmp_path, Synthetic(4), late)
+    good = Gain(0, "ring:block_size=65536", 5e9, 1e8, "simulated")
+    found = findings(trace, [good, Gain(0, "pair", 1e6, 1e7, "simulated")])
+    assert isinstance(found[0], Finding) and found[0].algorithm == "ring:block_size=65536"
+    assert [one.kind for one in found] == ["algorithm", "noise"]
+    text = wording.finding(trace, found[0])
+    assert "5.00 s" in text and "run --switch md.py:93=ring:block_size=65536" in text
+
+
+def test_gains_of_the_simulator(tmp_path: Path) -> None:
+    trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
+    (gain,) = gains(trace, 20)
+    assert gain.callsite == 0 and gain.algorithm.startswith("pipelined_ring:block_size=")
+    # The linear ring takes 35/8 hops a rank on average beyond the late rank's 0.5 ms; any
+    # pipelined one at least the time of one hop.
+    hop, instances = tune_traces.HOP, 20 * tune_traces.RANKS
+    now = 35 / 8 * hop - tune_traces.LATE_NS
+    assert 0.5 * now < gain.saved_ns / instances < now - hop * 0.9
+    assert gain.error_ns < 0.02 * gain.saved_ns
+    assert trace.findings([gain])[0].kind == "algorithm"
+
+
+def test_median_of_the_others() -> None:
+    random = np.random.default_rng(7)
+    for ranks in (2, 3, 4, 7):
+        values = random.integers(0, 5, (ranks, 50)).astype(float)
+        expected = [
+            [values[i, j] - np.median(np.delete(values[:, j], i)) for j in range(50)]
+            for i in range(ranks)
+        ]
+        assert after_median_of_others(values).tolist() == expected

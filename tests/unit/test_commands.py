@@ -1,0 +1,153 @@
+"""The command line as a whole: help, errors in one line, pipes, doctor, calibrate."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import ROOT
+from support.jobs import clean_environment, run, run_mpi
+from support.mpis import Mpi
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.__main__ import VERBS, command, main
+from mpiprof.launch import mpiexec
+
+
+def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for verb in VERBS:
+        assert f"  {verb} " in text
+        assert (command(verb).__doc__ or "").splitlines()[0] in text
+
+
+def test_every_file_in_commands_that_is_a_verb_is_listed() -> None:
+    files = {path.stem for path in (ROOT / "mpiprof" / "commands").glob("*.py")}
+    verbs = {name for name in files if hasattr(command(name), "add_arguments")}
+    assert verbs == set(VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_a_verb_is_its_docstring(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([verb, "--help"])
+    assert ended.value.code == 0
+    assert (command(verb).__doc__ or "").strip() in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"mpiprof {mpiprof.__version__}\n"
+    text = (ROOT / "pyproject.toml").read_text()
+    assert f'version = "{mpiprof.__version__}"' in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "--nothing"],
+        ["report", "no-such-trace"],
+        ["report", "--top", "none"],
+        ["status", "no-such-trace"],
+        ["calibrate"],
+        ["calibrate", "-o", "no/such/folder/m.json"],
+        ["run", "--record", "nothing", "app.py"],
+        ["no-such-program"],
+    ],
+)
+def test_wrong_use_is_one_line_and_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert found.err.startswith("mpiprof: ") and found.err.count("\n") == 1
+
+
+def test_folder_without_a_trace_is_one_line_and_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for verb in ("report", "status"):
+        assert main([verb, str(tmp_path)]) == 1
+        found = capsys.readouterr()
+        assert found.out == "" and found.err.count("\n") == 1 and str(tmp_path) in found.err
+
+
+def test_reader_that_has_seen_enough(tmp_path: Path) -> None:
+    made = Synthetic(2)
+    for line in range(300):
+        made.collective("barrier", [[line, line]], [[line, line]], site=f"app.py:{line + 1}:main")
+    folder = made.write(tmp_path / "t")
+    words = [sys.executable, "-m", "mpiprof", "report", str(folder), "--json"]
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment()
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(timeout=30) == 141
+
+
+def test_doctor(mpi: Mpi, tmp_path: Path) -> None:
+    done = run([mpi.python, "-m", "mpiprof", "doctor"], cwd=tmp_path, timeout=120)
+    assert done.returncode == 0, done
+    lines = done.stdout.splitlines()
+    assert all(line[:6] in ("ok    ", "TODO  ", "note  ") for line in lines[:-1])
+    assert any("mpi4py" in line and "loads" in line for line in lines)
+    assert any("clock is monotonic" in line for line in lines)
+    own = next(line for line in lines if f"{mpi.bin}/mpiexec:" in line)
+    assert own.startswith("ok") and own.endswith("preloading works")
+    assert lines[-1].startswith("next: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_doctor_without_any_mpi(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mpiexec, "candidates", lambda *_: iter(()))
+    assert main(["doctor"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("TODO  no MPI found: `pip install mpich`") for line in lines)
+    assert lines[-1].startswith("next: python -m pip install mpich")
+
+
+def test_calibrate(mpi: Mpi, tmp_path: Path) -> None:
+    words = [str(mpi.python), "-m", "mpiprof", "calibrate", "-o", "machine.json"]
+    done = run_mpi(mpi, 2, words, cwd=tmp_path, timeout=120, check=True)
+    assert done.stdout.count("next: ") == 1
+    machine = json.loads((tmp_path / "machine.json").read_text())
+    assert machine["source"] == "calibrate"
+    within = machine["within"]
+    assert within["alpha_ns"] > 0
+    assert len(within["sizes"]) == len(within["one_way_ns"])
+    largest, buffer = within["sizes"][-1], within["buffer_bytes"]
+    assert within["pace_ns_per_byte"] >= within["beta_ns_per_byte"]
+    if 0 < buffer <= largest:  # then the largest message takes what the line through it says
+        took = within["alpha_ns"] + within["beta_ns_per_byte"] * buffer
+        took += within["pace_ns_per_byte"] * (largest - buffer)
+        assert took == pytest.approx(within["one_way_ns"][-1], rel=1e-3)
+    app = tmp_path / "app.py"
+    app.write_text("from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n")
+    words = ["run", "-q", "-o", "t", "--machine", "machine.json", "app.py"]
+    run_mpi(mpi, 2, [str(mpi.python), "-m", "mpiprof", *words], cwd=tmp_path, check=True)
+    assert json.loads((tmp_path / "t" / "meta.json").read_text())["machine"] == machine
+
+
+def test_quiet_and_not(mpi: Mpi, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n")
+    loud, quiet = (
+        run_mpi(
+            mpi, 2, [str(mpi.python), "-m", "mpiprof", "run", *words, "app.py"],
+            cwd=tmp_path, check=True,
+        )
+        for words in (["-o", "a"], ["-q", "-o", "b"])
+    )  # fmt: skip
+    assert [line for line in quiet.stderr.splitlines() if "mpiprof" in line] == []
+    said = [line for line in loud.stderr.splitlines() if line.startswith("mpiprof: ")]
+    assert len(said) == 2 and os.fspath("a") in said[0] and "report" in said[1]

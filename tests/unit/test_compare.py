@@ -1,0 +1,132 @@
+"""Comparing recordings: what is matched, what differs by more than chance, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.__main__ import main
+from mpiprof.analysis.compare import compare, matched
+from mpiprof.trace import Trace
+
+MS = 1_000_000
+RANKS = 4
+
+
+def recorded(
+    folder: Path,
+    late_ms: float = 1.0,
+    seed: int = 1,
+    lines: tuple[int, ...] = (12, 20),
+    algorithm: str = "native",
+    count: int = 100,
+) -> Trace:
+    """Return a trace of an allreduce in which rank 2 is late, and of a bcast that never changes."""
+    made, random = Synthetic(RANKS), np.random.default_rng(seed)
+    made.ended_ns = (count + 2) * 40 * MS
+    at = (np.arange(count)[:, None] + 1) * 40 * MS + random.normal(5e5, 5e4, (count, RANKS))
+    arrivals = np.rint(at + np.array([0, 0, late_ms * MS, 0])).astype(np.int64)
+    exits = np.repeat(arrivals.max(1, keepdims=True) + 100_000, RANKS, 1)
+    made.collective("allreduce", arrivals, exits, site=f"app.py:{lines[0]}:step")
+    at = (np.arange(count)[:, None] + 1) * 40 * MS + 20 * MS + random.normal(5e5, 5e4, (count, 4))
+    came = np.rint(at).astype(np.int64)
+    leave = np.maximum(came, came[:, :1]) + 50_000
+    made.collective("bcast", came, leave, root=0, site=f"app.py:{lines[1]}:main")
+    for rank in range(RANKS):
+        for line in made.lines[rank]:
+            if line.get("operation") == "allreduce":
+                line["algorithm"] = algorithm
+    return mpiprof.open(made.write(folder))
+
+
+def test_differences_and_what_is_chance(tmp_path: Path) -> None:
+    first = recorded(tmp_path / "a")
+    other = recorded(tmp_path / "b", late_ms=2, seed=2, algorithm="ring")
+    table = compare([first, other])
+    allreduce, bcast = table.to_dict("records")
+    assert (allreduce["operation"], bcast["operation"]) == ("allreduce", "bcast")
+    assert allreduce["significant"] and not bcast["significant"]
+    waits = [float(t.callsites["wait_ns"][0]) for t in (first, other)]
+    assert allreduce["wait_ns_change"] == pytest.approx(waits[1] / waits[0] - 1)
+    assert allreduce["wait_ns_p"] < 1e-6 and bcast["wait_ns_p"] > 0.01
+    assert (allreduce["algorithm"], allreduce["other_algorithm"]) == ("native", "ring")
+    assert set(table["matched"]) == {"line"}
+
+
+def test_recordings_that_are_alike_differ_by_chance_only(tmp_path: Path) -> None:
+    """Of 20 pairs from one distribution hardly one shows a difference: the level is 5 % a table."""
+    traces = [recorded(tmp_path / str(i), seed=i) for i in range(40)]
+    alarms = [
+        bool(compare(traces[i : i + 2])["significant"].any()) for i in range(0, len(traces), 2)
+    ]
+    assert sum(alarms) <= 3
+
+
+def test_the_same_trace_differs_nowhere(tmp_path: Path) -> None:
+    trace = recorded(tmp_path / "a")
+    table = compare([trace, trace, trace])
+    assert table["other"].tolist() == [1, 1, 2, 2]
+    assert not table["significant"].any() and (table["wait_ns_change"] == 0).all()
+
+
+def test_call_sites_whose_lines_moved_and_others(tmp_path: Path) -> None:
+    first = recorded(tmp_path / "a").callsites
+    moved = recorded(tmp_path / "b", lines=(15, 20)).callsites
+    assert sorted(matched(first, moved)) == [(0, 0, "function"), (1, 1, "line")]
+    less = first[first["operation"] == "bcast"]
+    assert sorted(matched(less, moved)) == [(-1, 0, ""), (1, 1, "line")]
+    assert sorted(matched(first, less)) == [(0, -1, ""), (1, 1, "line")]
+
+
+def test_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded(tmp_path / "a")
+    recorded(tmp_path / "b", late_ms=2, seed=2, algorithm="ring")
+    a, b = str(tmp_path / "a"), str(tmp_path / "b")
+    assert main(["compare", a, b]) == 0
+    text = capsys.readouterr().out
+    row = next(line for line in text.splitlines() if line.strip().startswith("allreduce"))
+    assert "app.py:12 step" in row and "native → ring" in row and row.count("*") == 3
+    assert "1 of 2 call sites differ by more than chance" in text
+    assert " -m mpiprof report " in text.rstrip().splitlines()[-1]
+    assert main(["compare", a, b, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [run["ranks"] for run in data["traces"]] == [4, 4]
+    assert data["callsites"][0]["sites"] == [{"file": "app.py", "line": 12, "function": "step"}]
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ("wait_ns_change>0.1 and wait_ns_p<0.01", 3),
+        ("wait_ns_change>2", 0),
+        ("significant==1 and operation==allreduce", 3),
+        ("significant==1 and operation==bcast", 0),
+        ("nothing>1", 2),
+    ],
+)
+def test_fail_on(
+    tmp_path: Path, expression: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded(tmp_path / "a")
+    recorded(tmp_path / "b", late_ms=2, seed=2)
+    words = ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-on", expression]
+    assert main(words) == code
+    assert ("allreduce at app.py:12 step" in capsys.readouterr().err) == (code == 3)
+
+
+def test_one_trace_is_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded(tmp_path / "a", count=3)
+    assert main(["compare", str(tmp_path / "a")]) == 2
+    assert "at least two" in capsys.readouterr().err
+
+
+def test_few_instances_decide_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = compare([recorded(tmp_path / "a", count=3), recorded(tmp_path / "b", 5, count=3)])
+    assert table["wait_ns_p"].isna().all() and not table["significant"].any()
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    assert "(+" in capsys.readouterr().out

@@ -1,0 +1,251 @@
+"""Damaged, cut, empty and foreign traces.
+
+One line that says so, or a Trace that names what is missing; never another exception, never
+numbers from nowhere, never memory without end.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.synthetic import Synthetic, chunks, head_chunk
+
+import mpiprof
+from mpiprof.errors import TraceError
+
+
+def healthy(folder: Path) -> Path:
+    """Three ranks on two nodes, blocking, nonblocking and persistent operations, two threads."""
+    trace = Synthetic(3, nodes=[0, 0, 1], offsets=[0, 10**9], drifts=[0, 1e-6])
+    trace.communicator("pair", [0, 2])
+    random = np.random.default_rng(0)
+    base = np.arange(1, 31)[:, None] * 1_000_000
+    for i, operation in enumerate(("allreduce", "bcast", "alltoallv", "barrier")):
+        arrivals = base + i * 100_000_000 + random.integers(0, 1000, (30, 3))
+        trace.collective(operation, arrivals, arrivals.max(1)[:, None] + [[9, 8, 7]], root=0)
+    late = base[:, :1] + 10**9 + np.zeros((1, 2), np.int64)
+    trace.collective("iallreduce", late, late + 5, "pair", completions=(late + 50, late + 90))
+    for rank in range(3):
+        shape = trace.shape(rank, "barrier_init", "world", flags=["persistent"])
+        trace.add(rank, shape, trace.sequence["world"], 2 * 10**9, 2 * 10**9 + 5)
+        for nth in (1, 2, 3):
+            begin = 2 * 10**9 + 1000 * nth
+            trace.start(rank, shape, trace.sequence["world"], nth, begin, (begin + 10, begin + 50))
+    trace.clock(2, 0, 2000, 100)
+    trace.clock(2, 0, 10**11, 100, "finalize")
+    trace.ended_ns = 10**11 + 1
+    return trace.write(folder)
+
+
+def exercise(trace: mpiprof.Trace) -> None:
+    """Ask for everything; and what is defined must be possible."""
+    table, instances = trace.callsites, trace.instances
+    assert len(trace.events) < 100_000
+    assert len(trace.processes) == trace.ranks < 100_000
+    assert instances["wait_ns"][~instances["complete"]].isna().all()
+    complete = instances[instances["complete"]]
+    if len(complete):
+        assert (complete["worst_imbalance_ns"] >= complete["average_imbalance_ns"]).all()
+        assert (complete["wait_ns"] >= 0).all()
+        assert (complete["mean_elapsed_ns"] >= 0).all()
+    assert (table["instances"] >= table["complete_instances"]).all()
+    assert trace.clock_error_ns >= 0
+    assert trace.duration_ns >= 0
+    if len(table):
+        arrivals, exits = trace.matrix(0)
+        assert arrivals.shape == exits.shape
+    assert isinstance(trace.problems, list)
+
+
+def test_a_healthy_trace_has_no_problems(tmp_path: Path) -> None:
+    trace = mpiprof.open(healthy(tmp_path / "t"))
+    exercise(trace)
+    assert trace.problems == []
+    assert trace.complete
+    assert trace.instances["complete"].all()
+    assert len(trace.instances) == 4 * 30 + 30 + 1 + 3
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_flipped_and_cut_bytes(tmp_path: Path, seed: int) -> None:
+    folder = healthy(tmp_path / "t")
+    random = np.random.default_rng(seed)
+    files = sorted(folder.iterdir())
+    for _ in range(int(random.integers(1, 4))):
+        path = files[random.integers(len(files))]
+        content = bytearray(path.read_bytes())
+        if not content:
+            continue
+        # Most of a log is empty space: aim at its first line, its headers and its records.
+        used = 65536 + 64 + 32 * 180 if path.suffix == ".log" else len(content)
+        used = min(used, len(content))
+        low = 65536 if path.suffix == ".log" and used > 65536 and random.integers(4) else 0
+        action = random.integers(3)
+        if action == 0:
+            for at in random.integers(low, used, int(random.integers(1, 30))):
+                content[at] ^= 1 << int(random.integers(8))
+        elif action == 1:
+            content = content[: int(random.integers(0, len(content)))]
+        else:
+            at = int(random.integers(low, used))
+            content[at : at + 64] = random.integers(0, 256, 64, dtype=np.uint8).tobytes()
+        path.write_bytes(content)
+    tracemalloc.start()
+    try:
+        exercise(mpiprof.open(folder))
+    except TraceError as error:
+        assert str(error)
+        assert "\n" not in str(error)
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 200e6
+
+
+@pytest.mark.parametrize("name", ["meta.json", "rank-000001.log", "rank-000001.tables"])
+@pytest.mark.parametrize("size", [0, 1, 100, 65535, 65536, 65600, 70000])
+def test_every_file_may_end_anywhere(tmp_path: Path, name: str, size: int) -> None:
+    folder = healthy(tmp_path / "t")
+    path = folder / name
+    content = path.read_bytes()
+    path.write_bytes(content[:size])
+    trace = mpiprof.open(folder)
+    exercise(trace)
+    if size < len(content):
+        assert trace.problems
+        assert trace.complete == (name == "meta.json")
+
+
+def test_records_before_the_cut_are_read(tmp_path: Path) -> None:
+    """One rank's log lacks its last chunk: what it had before stays complete."""
+    trace = Synthetic(2)
+    times = np.arange(1, 5001)[:, None] * 1000 + np.array([[0, 1]])
+    trace.collective("barrier", times, times + 500)
+    folder = trace.write(tmp_path / "t")
+    path = folder / "rank-000001.log"
+    path.write_bytes(path.read_bytes()[: 3 * 65536 + 10])
+    opened = mpiprof.open(folder)
+    row = opened.callsites.iloc[0]
+    assert (row["instances"], row["complete_instances"]) == (5000, 2 * 2046)
+    assert not opened.complete
+    assert any("rank-000001.log" in p for p in opened.problems)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "empty"),
+        (b"\x7fELF" + bytes(100), "not an mpiprof log"),
+        (b'{"format": "other"}\n', "not an mpiprof log"),
+        (b'{"format": "mpiprof log", "version": 9}\n', "newer mpiprof"),
+        (b'{"format": "mpiprof log"', "cut off"),
+        (b'{"format": "mpiprof log", "version": 1}\n', "damaged"),
+    ],
+)
+def test_a_foreign_log_is_named_in_one_line(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "rank-000000.log").write_bytes(content)
+    with pytest.raises(TraceError, match=words) as caught:
+        mpiprof.open(tmp_path)
+    assert "rank-000000.log" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_trace_folder(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no such trace folder"):
+        mpiprof.open(tmp_path / "missing")
+    with pytest.raises(TraceError, match="no mpiprof trace in it"):
+        mpiprof.open(tmp_path)
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(TraceError, match="not a folder"):
+        mpiprof.open(file)
+
+
+def test_a_newer_trace_is_refused(tmp_path: Path) -> None:
+    folder = healthy(tmp_path / "t")
+    (folder / "meta.json").write_text(json.dumps({"format": "mpiprof trace", "version": 2}))
+    with pytest.raises(TraceError, match="newer mpiprof"):
+        mpiprof.open(folder)
+
+
+def test_a_missing_rank_is_said_and_nothing_is_made_up(tmp_path: Path) -> None:
+    folder = healthy(tmp_path / "t")
+    for path in folder.glob("rank-000001.*"):
+        path.unlink()
+    trace = mpiprof.open(folder)
+    exercise(trace)
+    assert trace.ranks == 3
+    assert any("rank 1" in p for p in trace.problems)
+    world = trace.instances[trace.instances["size"] == 3]
+    assert not world["complete"].any()
+    assert world["worst_imbalance_ns"].isna().all()
+    assert world["last_rank"].isna().all()
+
+
+def test_tables_alone_are_a_trace_without_calls(tmp_path: Path) -> None:
+    folder = healthy(tmp_path / "t")
+    for path in folder.glob("*.log"):
+        path.unlink()
+    trace = mpiprof.open(folder)
+    assert len(trace.callsites) == len(trace.instances) == len(trace.events) == 0
+    assert trace.summary.empty
+
+
+def test_a_chunk_counts_once_beside_its_live_window(tmp_path: Path) -> None:
+    trace = Synthetic(1)
+    trace.collective("barrier", [[1000]], [[2000]])
+    records = trace.records[0][0]
+    folder = trace.write(tmp_path / "t")
+    (folder / "rank-000000.log").write_bytes(
+        head_chunk() + chunks(records, 0, 0, 0, window=True) + chunks(records, 0, 0, 0, False)
+    )
+    opened = mpiprof.open(folder)
+    assert opened.callsites["instances"].tolist() == [1]
+    assert opened.problems == []
+
+
+def test_unused_chunks_are_skipped(tmp_path: Path) -> None:
+    folder = healthy(tmp_path / "t")
+    path = folder / "rank-000000.log"
+    path.write_bytes(path.read_bytes() + bytes(3 * 65536))
+    trace = mpiprof.open(folder)
+    assert trace.complete
+    assert trace.problems == []
+
+
+def test_a_trace_can_be_moved(tmp_path: Path) -> None:
+    folder = healthy(tmp_path / "a")
+    shutil.move(folder, tmp_path / "b")
+    assert mpiprof.open(str(tmp_path / "b")).complete
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"sequence", "<u4", 16', '"sequence", "<u4", 18'),  # overlaps the next field
+        ('"shape", "<u4"', '"shape", "<i4"'),
+        ('"enter_ns", "<i8"', '"enter_ns", "<f8"'),
+        ('"kind", "u1", 30', '"kind", "u1", 32'),
+        ('"chunk_bytes": 65536', '"chunk_bytes": 90'),
+        ('"sequence"', '"sequencf"'),
+    ],
+)
+def test_an_impossible_layout_is_refused(tmp_path: Path, old: str, new: str) -> None:
+    head = head_chunk().decode()
+    assert old in head
+    (tmp_path / "rank-000000.log").write_text(head.replace(old, new))
+    with pytest.raises(TraceError, match="damaged first line"):
+        mpiprof.open(tmp_path)
+
+
+def test_an_empty_summary_is_a_trace_without_calls(tmp_path: Path) -> None:
+    trace = Synthetic(1)
+    trace.meta["record"] = "summary"
+    opened = mpiprof.open(trace.write(tmp_path / "t"))
+    assert "total_wait_ns" in opened.callsites
+    assert opened.summary.empty

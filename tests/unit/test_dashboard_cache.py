@@ -1,0 +1,245 @@
+"""What is kept in files comes back equal, and never when the trace or the file has changed."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.synthetic import RECORD_TYPE, Synthetic, chunks, head_chunk
+
+from mpiprof.__main__ import main
+from mpiprof.analysis import DERIVED
+from mpiprof.store import cache, derived, values
+from mpiprof.timeline import build
+from mpiprof.trace import Trace
+
+# Of one call site, or of two.
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("causes", "matrix_ranks", "phases"), (0,)),
+    "series": ((0, 1),),
+}
+
+
+def made(folder: Path, instances: int = 30, finished: bool = True) -> Path:
+    """Write a trace of four ranks on two nodes, with barriers and a late rank."""
+    trace = Synthetic(4, nodes=[0, 0, 1, 1], offsets=(0, 700), drifts=(0.0, 0.0))
+    for rank in (0, 2):
+        trace.clock(rank, 0, 2_000, 50)
+    at = 5_000 + 1_000 * np.arange(instances)[:, None] + np.array([0, 10, 20, 300])
+    trace.collective("allreduce", at, at.max(1)[:, None] + np.array([40, 41, 42, 43]))
+    trace.collective("barrier", at + 500, at + 900, sent=0, received=0)
+    trace.ended_ns = 10**6
+    return trace.write(folder, finished)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A trace, and a home of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    return made(tmp_path / "trace")
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two derived values are equal, NaN and types of columns included."""
+    if isinstance(one, pd.DataFrame):
+        pd.testing.assert_frame_equal(one, other)
+        return True
+    if isinstance(one, np.ndarray):
+        np.testing.assert_array_equal(one, other)
+        return bool(one.dtype == other.dtype)
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+    if type(one).__name__ in values.KINDS:
+        return same(vars(one), vars(other))
+    equal: bool = one == other
+    return equal or bool(one != one and other != other)
+
+
+def derive_all(trace: Trace) -> dict[str, Any]:
+    """Return all that is kept, of the first call site where one is to be given."""
+    found: dict[str, Any] = {"clocks": trace.clocks}
+    for name in sorted(derived.KEPT & DERIVED.keys()):
+        found[name] = trace.derive(name, *ARGUMENTS.get(name, ()))
+    return found
+
+
+def test_what_is_kept_comes_back_equal_without_deriving_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = derive_all(Trace(folder, DERIVED))
+    first = derive_all(derived.open_trace(folder))
+    kept = {p.name.partition("-")[0] for p in (folder / "cache").iterdir()}
+    assert {"callsites", "instances", "clocks", "causes.0", "phases.0"} <= kept
+
+    def fails(*_: Any) -> None:
+        raise AssertionError("derived again")
+
+    monkeypatch.setattr(derived, "DERIVED", dict.fromkeys(DERIVED, fails))
+    monkeypatch.setattr(Trace, "batches", fails)
+    again = derive_all(derived.open_trace(folder))
+    for name, value in plain.items():
+        assert same(value, first[name]), name
+        assert same(value, again[name]), name
+
+
+def test_problems_that_deriving_found_are_told_again(folder: Path) -> None:
+    trace = derived.open_trace(folder)
+    trace.problems.note("ranks called different operations")
+    trace.derive("callsites")
+    again = derived.open_trace(folder)
+    assert "ranks called different operations" not in again.problems
+    again.derive("callsites")
+    assert "ranks called different operations" in again.problems
+
+
+def test_a_changed_trace_is_read_anew(folder: Path) -> None:
+    assert len(derived.open_trace(folder).instances) == 60
+    made(folder, instances=31)
+    assert len(derived.open_trace(folder).instances) == 62
+    names = [p.name for p in (folder / "cache").iterdir() if p.name.startswith("instances-")]
+    assert len(names) == 1  # the old one is gone
+
+
+def test_records_in_an_open_window_change_the_key(tmp_path: Path) -> None:
+    folder = made(tmp_path / "trace", finished=False)
+    log = folder / "rank-000000.log"
+    times = log.stat()
+    before = cache.key_of(Trace(folder))
+    records = np.zeros(61, RECORD_TYPE)
+    records["kind"] = records["enter_ns"] = records["exit_ns"] = 1
+    log.write_bytes(head_chunk() + chunks(records, 0, 0, 0, window=True))
+    os.utime(log, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert log.stat().st_size == times.st_size
+    assert cache.key_of(Trace(folder)) != before
+
+
+def entries(folder: Path) -> list[Path]:
+    """Return the files of the cache beside a trace."""
+    return sorted((folder / "cache").glob("*.cache"))
+
+
+def segments(folder: Path) -> Any:
+    """Return all segments and their ranks, from the cache where it is good."""
+    trace = Trace(folder, DERIVED)
+    events = build.open_or_build(trace, cache.key_of(trace))
+    found, ranks = events.window(events.begin_ns, events.end_ns + 1)
+    return found.tolist(), ranks.tolist()
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "noise", "flipped", "foreign"])
+def test_damaged_entries_are_made_anew(folder: Path, damage: str) -> None:
+    plain = derive_all(derived.open_trace(folder))
+    events = segments(folder)
+    choose = random.Random(damage)
+    for path in entries(folder):
+        content = bytearray(path.read_bytes())
+        if damage == "cut":
+            content = content[: choose.randrange(len(content))]
+        elif damage == "empty":
+            content = bytearray()
+        elif damage == "noise":
+            content = bytearray(choose.randbytes(len(content)))
+        elif damage == "flipped":  # in what describes the arrays, or in their end
+            for _ in range(3):
+                last = min(200, len(content))
+                content[-choose.randrange(1, last)] ^= 1 << choose.randrange(8)
+        else:
+            content = bytearray(entries(folder)[0].read_bytes())
+        path.write_bytes(content)
+    found = derive_all(derived.open_trace(folder))
+    assert all(same(value, found[name]) for name, value in plain.items())
+    assert segments(folder) == events
+
+
+def test_flips_in_arrays_are_noticed(folder: Path) -> None:
+    plain = derived.open_trace(folder).instances
+    (path,) = (folder / "cache").glob("instances-*")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 4
+    path.write_bytes(content)
+    pd.testing.assert_frame_equal(derived.open_trace(folder).instances, plain)
+
+
+def test_segments_that_cannot_be_are_refused(folder: Path) -> None:
+    segments(folder)
+    trace = Trace(folder, DERIVED)
+    events = build.open_or_build(trace, cache.key_of(trace))
+    (path,) = (folder / "cache").glob("timeline-*")
+    content = bytearray(path.read_bytes())
+    content[28:32] = b"\x7f\xff\xff\x7f"  # the shape of the first segment
+    content[24:28] = b"\xff\xff\xff\x7f"
+    path.write_bytes(content)
+    with pytest.raises(cache.DamagedError):
+        events.window(events.begin_ns, events.end_ns + 1)
+
+
+def test_a_pipe_or_a_link_in_place_of_an_entry_does_no_harm(folder: Path, tmp_path: Path) -> None:
+    derived.open_trace(folder).derive("callsites")
+    (path,) = (folder / "cache").glob("callsites-*")
+    path.unlink()
+    os.mkfifo(path)
+    assert len(derived.open_trace(folder).callsites) == 2  # does not wait for a writer
+    other = tmp_path / "other"
+    other.write_text("kept")
+    path.unlink()
+    path.symlink_to(other)
+    assert len(derived.open_trace(folder).callsites) == 2
+    assert other.read_text() == "kept"
+
+
+def test_a_linked_cache_folder_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (folder / "cache").symlink_to(elsewhere)
+    derived.open_trace(folder).derive("callsites")
+    assert not any(elsewhere.iterdir())
+    assert any((tmp_path / "home").rglob("callsites-*"))
+
+
+def test_where_the_trace_cannot_be_written_to_the_home_is_used(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "cache").write_text("a file where the folder should be")
+    first = derived.open_trace(folder).instances
+    assert any((tmp_path / "home").rglob("instances-*"))
+    monkeypatch.setattr(Trace, "batches", None)
+    pd.testing.assert_frame_equal(derived.open_trace(folder).instances, first)
+
+
+def test_without_any_place_it_is_derived_each_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "folders_of", lambda _: iter(()))
+    assert len(derived.open_trace(folder).instances) == 60
+
+
+def test_unfinished_files_go_when_they_are_old(folder: Path) -> None:
+    (folder / "cache").mkdir()
+    old, new = folder / "cache" / ".a.1.part", folder / "cache" / ".b.2.part"
+    for path in (old, new):
+        path.write_text("")
+    os.utime(old, (0, 0))
+    derived.open_trace(folder).derive("callsites")
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_a_report_takes_what_a_page_has_derived(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["report", str(folder), "--json"]
+    assert main(words) == 0
+    first = capsys.readouterr().out
+    assert list((folder / "cache").glob("callsites-*"))
+    monkeypatch.setitem(DERIVED, "callsites", None)
+    assert main(words) == 0
+    assert capsys.readouterr().out == first

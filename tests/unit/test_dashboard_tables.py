@@ -1,0 +1,299 @@
+"""What the dashboard's pages are made of, against the trace read another way."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mpiprof.dashboard import grid, history, live, race, sources, tables
+from mpiprof.dashboard.data import MOST_RANKS, Context, Data
+from mpiprof.dashboard.state import State, parse, parse_ranks
+from support.dashboard_traces import MS, plain
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.analysis.ranks import lateness, one_instance, point_to_point, rank_totals
+from mpiprof.errors import TraceError
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
+    """Return the plain trace."""
+    return Data("plain", plain(tmp_path_factory.mktemp("traces") / "plain"))
+
+
+def test_rank_totals_add_up_to_the_call_sites(data: Data) -> None:
+    totals = rank_totals(data.trace).groupby("callsite")[["elapsed_ns", "wait_ns", "caused_ns"]]
+    sums = totals.sum()
+    table = data.callsites.set_index("callsite")
+    assert (sums["elapsed_ns"] == table["total_elapsed_ns"]).all()
+    assert (sums["wait_ns"] == table["total_wait_ns"]).all()
+    assert (sums["caused_ns"] == table["total_wait_ns"]).all()
+
+
+def test_the_late_rank_is_waited_for_and_the_root_of_a_broadcast(data: Data) -> None:
+    totals = rank_totals(data.trace)
+    reduce = totals[totals["operation"] == "allreduce"].set_index("rank")
+    assert (reduce["last"] == np.where(reduce.index == 5, 30, 0)).all()
+    # Exact but for the clocks of two nodes, that are known to 1 ns.
+    assert reduce.loc[5, "lateness_ns"] == pytest.approx(30 * (2 * MS + 50_000), abs=100)
+    waiting = sum(2 * MS + 50_000 - r * 10_000 for r in range(8) if r != 5)
+    assert reduce.loc[5, "caused_ns"] == pytest.approx(30 * waiting, abs=1000)
+    bcast = totals[totals["operation"] == "bcast"].set_index("rank")
+    assert (bcast["caused_ns"].drop(0) == 0).all()
+
+
+def test_point_to_point_is_summed_also_where_32_bits_are_few(tmp_path: Path) -> None:
+    trace = Synthetic(2)
+    times = np.array([[1, 1], [2, 2]]) * 10_000_000_000
+    trace.collective("barrier", times, times + 1000, sent=0, received=0)
+    trace.records[0][0]["outside_ns"] = [7, 11]
+    trace.extension(1, 1, 5_000_000_000)
+    trace.records[1] = [trace.records[1][1], trace.records[1][0]]
+    trace.records[1][1]["outside_ns"] = [np.iinfo(np.uint32).max, 13]
+    found = point_to_point(mpiprof.open(trace.write(tmp_path / "trace")))
+    assert found.tolist() == [18, 5_000_000_013]
+
+
+def test_lateness_is_that_of_the_matrix(data: Data) -> None:
+    callsite = int(data.callsites.query("operation == 'alltoall'")["callsite"].iloc[0])
+    instances = data.instances[data.instances["callsite"] == callsite]
+    ranks = np.array([1, 2, 5, 6])
+    arrivals, _ = data.trace.matrix(callsite)
+    late = np.where(arrivals >= 0, arrivals, np.nan)
+    late = (late - np.nanmin(late, axis=1, keepdims=True))[:, ranks]
+    whole = lateness(data.trace, instances, {callsite: ranks}, 100, 1000)[callsite]
+    assert np.array_equal(whole, late.T, equal_nan=True)
+    # In runs: the largest of each.
+    small = lateness(data.trace, instances, {callsite: ranks}, 2, 10)[callsite]
+    runs = np.nanmax(late.T.reshape(2, 2, 10, len(late) // 10), axis=(1, 3))
+    assert np.array_equal(small, runs)
+
+
+def test_one_instance_is_a_row_of_the_matrix(data: Data) -> None:
+    row = data.instances.query("operation == 'allreduce'").iloc[7]
+    found = one_instance(data.trace, row["communicator"], row["sequence"])
+    arrivals, exits = data.trace.matrix(row["callsite"])
+    assert np.array_equal(found.arrival, arrivals[7])
+    assert np.array_equal(found.finish, exits[7])
+    assert found.wait.sum() == row["wait_ns"]
+    with pytest.raises(TraceError, match="no instance 999"):
+        one_instance(data.trace, row["communicator"], 999)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        State(),
+        State(operations=("alltoall",)),
+        State(ranks="0-2"),
+        State(nodes=("n1",)),
+        State(operations=("bcast", "allreduce"), ranks="5", nodes=("n1",)),
+    ],
+    ids=str,
+)
+def test_where_the_time_went_adds_up_under_every_filter(data: Data, state: State) -> None:
+    parts = tables.time_parts(data, state).set_index("part")["ns"]
+    assert (parts >= 0).all()
+    assert parts.sum() == pytest.approx(data.trace.duration_ns * len(data.ranks(state)))
+    sums = tables.totals(data, state)
+    assert parts["waiting"] == sums["wait_ns"].sum()
+
+
+def test_filters_hold_for_call_sites_and_instances(data: Data) -> None:
+    assert set(tables.by_callsite(data, State(operations=("bcast",)))["operation"]) == {"bcast"}
+    half = next(i for i, name in data.communicators if data.communicators.index((i, name)) == 1)
+    found = tables.by_callsite(data, State(communicators=(half,)))
+    assert list(found["operation"]) == ["alltoall"]
+    callsite = int(found["callsite"].iloc[0])
+    assert len(tables.instances_of(data, callsite, State(communicators=(half,)))) == 30
+    assert len(tables.instances_of(data, callsite, State())) == 60
+
+
+def test_sparklines_are_means_of_equal_parts() -> None:
+    values = np.array([1.0, 3.0, np.nan, 5.0, np.nan, np.nan])
+    assert tables.binned(values, 3) == [2.0, 5.0, None]
+    assert tables.binned(np.array([4.0]), 3) == [4.0]
+
+
+def test_the_address_is_read_and_written_back() -> None:
+    search = "?trace=t&communicator=a&communicator=b%26&operation=bcast&node=n&rank=0-3&callsite=7"
+    state = parse(search + "&token=secret")
+    assert state.communicators == ("a", "b&")
+    assert state.number("callsite") == 7
+    assert "token" not in state.query()
+    assert parse(state.query()) == state
+    assert state.shared().with_own(callsite=None).query() == search.replace("&callsite=7", "")
+    strange = parse("?" + "x=1&" * 10_000)
+    assert strange.own == {}
+    assert parse("?callsite=9" + "9" * 50).number("callsite", -1) == -1
+
+
+@pytest.mark.parametrize(
+    ("where", "fields"),
+    [
+        ('{"place": "md.py", "bytes": 65536}', ["place", "bytes"]),
+        ('{"place": 3, "bytes": "64K", "spark": 1, "no": 1}', []),
+        ('{"bytes": NaN, "share": Infinity, "place": {"a": 1}}', []),
+        ("[1]", []),
+        ("{", []),
+        ("[" * 3000, []),
+    ],
+)
+def test_the_grids_filters_are_read_with_bounds(where: str, fields: list[str]) -> None:
+    assert sorted(grid.filters(State(own={"where": where}))) == sorted(fields)
+
+
+def test_the_grids_order_is_read_with_bounds() -> None:
+    found = grid.sorting(State(own={"sort": "-share,place,,-,spark,__proto__"}))
+    assert found == {
+        "share": {"sort": "desc", "sortIndex": 0},
+        "place": {"sort": "asc", "sortIndex": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [("", None), ("0-2, 5", [0, 1, 2, 5]), ("7-", [7]), ("x", None), ("0-99999999999999", None)],
+)
+def test_rank_filters_are_read_with_bounds(text: str, ranks: list[int] | None) -> None:
+    expected = list(range(8)) if text.startswith("0-9") else ranks
+    assert parse_ranks(text, 8) == expected
+
+
+def test_a_trace_that_grows_is_opened_again(tmp_path: Path) -> None:
+    folder = plain(tmp_path / "trace", instances=5)
+    context = Context([folder], [])
+    first = context.data(State())
+    assert context.data(State()) is first
+    before = len(first.instances)
+    plain(folder, instances=9)
+    context._open[first.name] = (first, 0.0, 0.0)
+    second = context.data(State())
+    assert second is not first and second.version != first.version
+    assert (before, len(second.instances)) == (20, 36)
+
+
+def test_a_trace_that_is_damaged_while_open_is_shown_as_it_was(tmp_path: Path) -> None:
+    folder = plain(tmp_path / "trace", instances=5)
+    context = Context([folder], [])
+    first = context.data(State())
+    for log in folder.glob("*.log"):
+        log.write_bytes(b"rubbish")
+    context._open[first.name] = (first, 0.0, 0.0)
+    assert context.data(State()) is first
+
+
+def test_only_the_traces_given_can_be_named(tmp_path: Path) -> None:
+    context = Context([plain(tmp_path / "trace", 2)], [])
+    for name in ("../trace", str(tmp_path / "trace"), "other"):
+        with pytest.raises(TraceError, match="not among the traces"):
+            context.data(State(trace=name))
+
+
+def test_a_crafted_number_of_ranks_costs_nothing(tmp_path: Path) -> None:
+    folder = plain(tmp_path / "trace", 3)
+    meta = json.loads((folder / "meta.json").read_text())
+    (folder / "meta.json").write_text(json.dumps(meta | {"ranks": 4_000_000}))
+    found = Data("t", folder)
+    assert found.trace.ranks == 4_000_000
+    assert found.ranks(State()).tolist() == list(range(8))
+    assert len(found.ranks(State(ranks="0-3999999"))) <= MOST_RANKS
+    assert len(tables.by_rank(found, State())) == 8
+    assert live.strip(found, State()) is None
+    with pytest.raises(TraceError, match="too many"):
+        live.found_in(found)
+
+
+# Source files
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """Return an allowed folder with a source file, and a forbidden one with a secret."""
+    allowed, secret = tmp_path / "allowed", tmp_path / "secret"
+    (allowed / "src").mkdir(parents=True)
+    secret.mkdir()
+    (allowed / "src" / "app.py").write_text("".join(f"line {i}\n" for i in range(1, 30)))
+    (secret / "key.py").write_text("SECRET\n")
+    return allowed, secret
+
+
+def test_source_lines_around_a_place_are_found(folders: tuple[Path, Path]) -> None:
+    allowed, _ = folders
+    for name in (str(allowed / "src/app.py"), "app.py", "/elsewhere/src/app.py", "src/app.py"):
+        roots = [allowed] if "src" in name else [allowed / "src"]
+        found = sources.excerpt(name, 10, roots)
+        assert found is not None
+        assert found.lines[10 - found.first] == "line 10"
+        assert len(found.lines) == 2 * sources.AROUND + 1
+    assert sources.excerpt("app.py", 1000, [allowed / "src"]) is None
+
+
+def test_no_other_file_is_read(folders: tuple[Path, Path]) -> None:
+    allowed, secret = folders
+    (allowed / "link.py").symlink_to(secret / "key.py")
+    (allowed / "folder").symlink_to(secret)
+    (allowed / "plain.txt").write_text("SECRET\n")
+    os.mkfifo(allowed / "pipe.py")
+    (allowed / "large.py").write_bytes(b"x\n" * sources.LARGEST)
+    for name in (
+        str(secret / "key.py"),
+        "../secret/key.py",
+        f"{allowed}/../secret/key.py",
+        "link.py",
+        "folder/key.py",
+        "plain.txt",
+        "pipe.py",
+        "large.py",
+        "/dev/zero.py",
+        "/etc/passwd",
+        "a\0.py",
+        "x" * 5000 + ".py",
+    ):
+        assert sources.excerpt(name, 1, [allowed]) is None, name
+
+
+# The selector's history, and races
+
+
+def test_selection_is_read_as_far_as_it_is_sound(tmp_path: Path) -> None:
+    folder = plain(tmp_path / "trace", 3)
+    key = {"kind": "key", "key": "k1", "communicator": "c", "operation": "allreduce"}
+    lines = [
+        key | {"bytes": 1024, "size": 8, "sites": ["solver.py:12 step"]},
+        {"kind": "trial", "key": "k1", "phase": 1, "algorithm": "ring", "instances": 6,
+         "score_ns": 2.5, "error_ns": 0.5},
+        {"kind": "trial", "key": "k1", "phase": "1", "algorithm": "bad", "instances": 6,
+         "score_ns": 2.5},
+        {"kind": "choice", "key": "k1", "phase": 1, "instance": 40, "algorithm": "ring",
+         "why": "best"},
+        {"kind": "unknown"}, [], None, 7,
+    ]  # fmt: skip
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder / "selection.jsonl").write_text(text + '{"kind": "end", "key": "k1"')
+    found = Data("t", folder)
+    read = history.selection(found)
+    assert list(read["trial"]["algorithm"]) == ["ring"]
+    assert read["choice"]["instance"].tolist() == [40]
+    assert not len(read["end"])
+    callsite = int(found.callsites.query("operation == 'allreduce'")["callsite"].iloc[0])
+    assert history.keys_of(found, callsite) == ["k1"]
+    assert history.tried(found, callsite)["score_ns"].tolist() == [2.5]
+
+
+def test_the_race_is_that_of_tune_and_grows(data: Data) -> None:
+    asked = next(w for w in race.works(data) if w.operation == "allreduce")
+    table = race.table(race.simulated(data, asked))
+    assert table["score_ns"].is_monotonic_increasing
+    assert list(table.loc[table["is_now"], "algorithm"]) == ["native"]
+    sizes = race.sizes(data, asked)
+    assert {8, 16, 32} <= set(sizes["processes"])
+    same = sizes[sizes["processes"] == 8].groupby("algorithm")["score_ns"].min()
+    assert (same > 0).all()
+    larger = race.grown(asked, 100)
+    assert len(larger.patterns[0].arrivals) == 100
+    assert set(larger.patterns[0].arrivals) <= set(asked.patterns[0].arrivals)

@@ -1,0 +1,91 @@
+"""Imports go one way, downwards in the design's list, and `run` imports nothing heavy."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+from support import ROOT
+
+PACKAGE = ROOT / "mpiprof"
+DASHBOARD = ROOT / "dashboard"  # installs as mpiprof.dashboard
+
+# For each part, the parts that it may use; those of EVERYBODY come on top.
+EVERYBODY = {"errors", "invocation", "quantities", "progress"}
+ALLOWED = {
+    "errors": set(),
+    "invocation": set(),
+    "quantities": set(),
+    "progress": set(),
+    "launch": set(),
+    "core": set(),
+    "model": {"core", "launch"},
+    "trace": set(),
+    "analysis": {"trace"},
+    "store": {"analysis", "trace"},
+    "timeline": {"store", "analysis", "trace"},
+    "tune": {"analysis", "trace", "model", "launch"},
+    "testing": {"trace"},
+    "bench": {"analysis", "trace", "model", "launch", "testing"},
+    "replay": {"bench", "tune", "store", "analysis", "trace", "model", "launch"},
+    "reports": {"analysis", "trace"},
+    "dashboard": {"reports", "tune", "timeline", "store", "analysis", "trace", "model"},
+    "commands": {
+        "reports",
+        "bench",
+        "replay",
+        "tune",
+        "store",
+        "analysis",
+        "trace",
+        "model",
+        "launch",
+    },
+    "__main__": {"commands"},
+    "__init__": {"analysis", "trace"},
+}
+
+
+def parts_used(source: str) -> set[str]:
+    """Return the parts of mpiprof that a module imports anywhere in it."""
+    used = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        used |= {name.split(".")[1] for name in names if name.startswith("mpiprof.")}
+    return used
+
+
+MODULES = sorted([*PACKAGE.rglob("*.py"), *DASHBOARD.rglob("*.py")])
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
+def test_imports_go_one_way(path):  # type: ignore[no-untyped-def]
+    inside = path.relative_to(ROOT if path.is_relative_to(DASHBOARD) else PACKAGE)
+    part = inside.parts[0].removesuffix(".py")
+    used = parts_used(path.read_text()) - EVERYBODY - {part, "__version__", "open"}
+    assert used <= ALLOWED[part], f"{inside} may not import {used - ALLOWED[part]}"
+
+
+def modules_after(code: str) -> set[str]:
+    """Return the modules that are loaded after some code ran in a fresh interpreter."""
+    code += "\nimport sys; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_run_imports_nothing_heavy() -> None:
+    loaded = modules_after("import mpiprof.__main__, mpiprof.commands.run")
+    heavy = {"numpy", "pandas", "scipy", "mpi4py", "subprocess", "ctypes", "importlib.metadata"}
+    assert not loaded & heavy
+
+
+def test_importing_mpiprof_does_no_work() -> None:
+    loaded = modules_after("import mpiprof")
+    assert not loaded & {"numpy", "pandas", "mpiprof.trace", "mpiprof.launch"}

@@ -1,0 +1,143 @@
+"""What a new user trips over: odd names, closed pipes, wrong words; each ends in one clear line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.jobs import run_mpi
+from support.mpis import Mpi
+from support.synthetic import Synthetic
+
+from mpiprof.__main__ import main
+from mpiprof.launch.folder import dated_name
+from mpiprof.launch.program import find_program
+from mpiprof.reports.json import text
+
+MS = 1_000_000
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Return a trace in a folder with a space, of a program with one too."""
+    made = Synthetic(2)
+    made.ended_ns = 200 * MS
+    arrivals = np.arange(1, 4)[:, None] * 10 * MS + np.array([0, 3 * MS])
+    made.collective("allreduce", arrivals, arrivals + 4 * MS, site="my app.py:12:step")
+    return made.write(tmp_path / "tr ace")
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 2) -> str:
+    """Run a command line in this process and return its one line on standard error."""
+    assert main([str(word) for word in words]) == code
+    error = capsys.readouterr().err
+    assert error.startswith("mpiprof: ")
+    assert error.count("\n") == 1
+    return error
+
+
+def shell(line: str, trace: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of sh in which $MPIPROF and $TRACE stand for what they say."""
+    names = {"MPIPROF": f"{sys.executable} -m mpiprof", "TRACE": str(trace)}
+    everything = {**os.environ, **names, **environment}
+    return subprocess.run(
+        ["sh", "-c", line], env=everything, capture_output=True, text=True, check=False
+    )
+
+
+def test_next_commands_can_be_typed_as_they_stand(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(trace)]) == 0
+    line = capsys.readouterr().out.rstrip().splitlines()[-1]
+    command = line.removeprefix("next: ").partition("   (")[0]
+    assert command.endswith("--site 'my app.py:12'")
+    again = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert again.stdout.startswith("allreduce at my app.py:12 step: 3 instances")
+    assert main(["status", str(trace)]) == 0
+    assert f"report '{trace}'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["report", "status"])
+def test_output_that_cannot_be_written(verb: str, trace: Path) -> None:
+    full = shell(f'$MPIPROF {verb} "$TRACE" >/dev/full', trace)
+    assert full.returncode == 1
+    assert full.stderr == "mpiprof: standard output: No space left on device\n"
+    closed = shell(f'$MPIPROF {verb} "$TRACE" >&-', trace)
+    assert (closed.returncode, closed.stderr) == (0, "")
+    ascii_only = shell(f'$MPIPROF {verb} "$TRACE"', trace, PYTHONIOENCODING="ascii")
+    assert (ascii_only.returncode, ascii_only.stderr) == (0, "")
+
+
+def test_json_is_valid_in_every_locale() -> None:
+    data = {"file": "n\udcff δ.py"}
+    assert json.loads(text(data).encode("ascii")) == data
+
+
+def test_a_condition_that_could_never_hold_is_refused(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "is no number" in said(capsys, "report", trace, "--fail-on", "wait_ns>nan")
+    met = said(capsys, "report", trace, "--fail-on", "wait_ns>1", code=3)
+    assert "is met by 1 call site, first" in met
+
+
+def test_a_trace_cut_before_its_first_call_is_no_empty_trace(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for log in trace.glob("*.log"):
+        os.truncate(log, 3000)
+    line = said(capsys, "report", trace, code=1)
+    assert "no call in it can be read" in line
+    assert ".log" in line
+
+
+def test_wrong_options_of_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("not a table of a machine")
+    assert "is not a folder" in said(capsys, "run", "-o", file, __file__, code=1)
+    assert "an empty name" in said(capsys, "run", "-o", "", __file__)
+    assert "no machine table" in said(capsys, "run", "--machine", file, __file__)
+
+
+def test_a_long_program_name_gives_a_folder_that_can_be_made(tmp_path: Path) -> None:
+    script = tmp_path / ("a" * 250 + ".py")
+    script.touch()
+    (tmp_path / dated_name(find_program([str(script)], module=False))).mkdir()
+
+
+def test_what_the_recorder_says_to_type_next_works(mpi: Mpi, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n")
+    words = ["-m", "mpiprof", "run", "-o", "tr ace", "app.py"]
+    done = run_mpi(mpi, 2, [str(mpi.python), *words], cwd=tmp_path, check=True)
+    command = next(line for line in done.stderr.splitlines() if "next: " in line)
+    command = command.partition("next: ")[2]
+    again = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert again.stdout.startswith("app.py · 2 ranks")
+
+
+def test_a_message_time_that_cannot_be_is_pointed_out(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    meta = json.loads((trace / "meta.json").read_text())
+    link = {"alpha_ns": 3_850_000, "beta_ns_per_byte": 0.1}
+    meta["machine"] = {"source": "start", "within": link, "between": None}
+    (trace / "meta.json").write_text(json.dumps(meta))
+    assert main(["report", str(trace)]) == 0
+    assert "trust no factor" in capsys.readouterr().out
+
+
+def test_a_misspelt_verb_and_a_source_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert "did you mean `report`?" in said(capsys, "reprot")
+    source = tmp_path / "late.c"
+    source.write_text("int main(void) { return 0; }\n")
+    assert "is not executable: name a program" in said(capsys, "run", source)

@@ -1,0 +1,295 @@
+"""The report on synthetic traces whose figures are known, as text, JSON and exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.synthetic import Synthetic
+
+from mpiprof.__main__ import main
+from mpiprof.errors import UsageError
+from mpiprof.reports import condition, units
+from mpiprof.reports.json import NUMBERS
+from mpiprof.reports.table import Column, render
+
+MS = 1_000_000
+SCHEMA = (
+    "version trace program mpi ranks nodes duration_ns collective_ns wait_ns clock_error_ns "
+    "dropped complete callsites summed_up findings notes spawned selection times"
+)
+CALLSITE = (
+    "operation sites instances complete_instances size bytes bytes_min bytes_max mean_elapsed_ns "
+    "average_imbalance_ns worst_imbalance_ns message_time_ns average_factor worst_factor "
+    "balanced_share wait_ns latest_rank latest_share algorithm"
+)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Return a trace of 4 ranks: rank 2 is 3 ms late in 10 allreduces; a balanced bcast."""
+    made = Synthetic(4)
+    made.ended_ns = 200 * MS
+    arrivals = np.arange(1, 11)[:, None] * 10 * MS + np.array([0, 0, 3 * MS, 0])
+    last = arrivals.max(1, keepdims=True)
+    made.collective("allreduce", arrivals, np.repeat(last + 1000, 4, 1), site="app.py:12:step")
+    at = np.full((5, 4), 150 * MS) + np.arange(5)[:, None] * MS
+    made.collective("bcast", at, at + 500, sent=20000, root=0, site="app.py:20:main")
+    return made.write(tmp_path / "trace")
+
+
+def out(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> str:
+    """Run a command line in this process, check its exit code, return what it printed."""
+    assert main([str(word) for word in words]) == code
+    return capsys.readouterr().out
+
+
+def test_json_schema_and_values(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = json.loads(out(capsys, "report", trace, "--json"))
+    assert list(data) == SCHEMA.split()
+    assert data["version"] == 1 and data["ranks"] == 4 and data["nodes"] == 1
+    assert data["complete"] is True and data["dropped"] == 0 and data["clock_error_ns"] == 0
+    first, second = data["callsites"]
+    assert list(first) == list(second) == CALLSITE.split()
+    assert first["operation"] == "allreduce"
+    assert first["sites"] == [{"file": "app.py", "line": 12, "function": "step"}]
+    assert first["instances"] == 10 and first["size"] == 4 and first["bytes"] == 8
+    assert first["worst_imbalance_ns"] == 3 * MS
+    assert first["average_imbalance_ns"] == 1.125 * MS  # mean of .75 three times and 2.25
+    assert first["message_time_ns"] == pytest.approx(10_008)
+    assert first["worst_factor"] == pytest.approx(3 * MS / 10_008)
+    assert first["wait_ns"] == 9 * MS
+    assert (first["latest_rank"], first["latest_share"]) == (2, 1.0)
+    assert first["balanced_share"] == 0 and second["balanced_share"] == 1
+    assert data["wait_ns"] == 90 * MS
+    assert data["collective_ns"] == 90 * MS + 40 * 1000 + 20 * 500
+
+
+def test_text_has_every_part(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = out(capsys, "report", trace)
+    for part in (
+        "synthetic.py · 4 ranks on 1 node",
+        "one node, one clock",
+        "app.py:12 step",
+        "2 in 100 %",
+        "Imbalance factors",
+        "Worst-case factors",
+        "1. allreduce at app.py:12 step costs 90.0 ms of waiting",
+        "Rank 2 is late by 3.00 ms in 100 % of its 10 instances",
+    ):
+        assert part in text
+    assert " -m mpiprof report" in text.rstrip().splitlines()[-1]
+    assert "\x1b" not in text and "INCOMPLETE" not in text
+    assert max(map(len, text.splitlines()[2:-1])) <= 120
+
+
+@pytest.mark.parametrize("width", ["80", "100", "120"])
+def test_tables_fit_the_terminal(
+    trace: Path, width: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    lines = out(capsys, "report", trace).splitlines()
+    table = lines[lines.index("Call sites by waiting time") : lines.index("What costs most")]
+    assert max(map(len, table)) <= int(width)
+
+
+def test_by_routine(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = out(capsys, "report", trace, "--by", "routine")
+    row = next(line for line in text.splitlines() if line.strip().startswith("allreduce"))
+    assert row.split()[1:4] == ["8", "B", "10"]
+
+
+def test_site_over_its_instances(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = out(capsys, "report", trace, "--site", "app.py:12", "--top", "5")
+    assert "Over its instances" in text and "8-9" in text
+    ranks = text[text.index("Its ranks") :].splitlines()
+    assert ranks[2].split()[:3] == ["2", "3.00", "ms"]
+    with_json = json.loads(out(capsys, "report", trace, "--site", "app.py:12", "--json"))
+    assert [row["operation"] for row in with_json["callsites"]] == ["allreduce"]
+    assert main(["report", str(trace), "--site", "nothing"]) == 2
+    assert "there are app.py:12 step" in capsys.readouterr().err
+
+
+def test_findings_causes_and_phases_as_data(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = json.loads(out(capsys, "report", trace, "--json"))
+    (found,) = data["findings"]
+    assert (found["kind"], found["ranks"], found["cost_ns"]) == ("rank", [2], 90 * MS)
+    assert found["share"] == pytest.approx(90 / 800, rel=1e-4)
+    assert found["callsites"][0]["sites"][0]["line"] == 12
+    assert found["evidence"]["late_ns"] == 3 * MS and found["title"].startswith("Rebalance rank 2")
+    assert "causes" not in data["callsites"][0]
+    (row,) = json.loads(out(capsys, "report", trace, "--site", "app.py:12", "--json"))["callsites"]
+    assert row["causes"]["by_rank"] == {"value": 1, "low": 1, "high": 1}
+    assert row["causes"]["ranks"][0]["rank"] == 2
+    assert row["causes"]["chain"][0]["how"] == "outside"
+    assert [phase["instances"] for phase in row["phases"]] == [10]
+
+
+def test_why_at_a_site(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = out(capsys, "report", trace, "--site", "app.py:12")
+    assert "100 % is systematic by rank, 0 % moves at random" in text
+    assert "Rank 2 is late by 3.00 ms in 100 % of its 10 instances" in text
+    table = text[text.index("Imbalance before and at it") :].splitlines()
+    assert table[-1 + next(i for i, line in enumerate(table) if not line)].split()[1:3] == [
+        "3.00", "ms",
+    ]  # fmt: skip
+    assert "Where lateness began" in text
+
+
+def test_sort_and_top(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = json.loads(out(capsys, "report", trace, "--sort", "bytes", "--json"))
+    assert [row["operation"] for row in data["callsites"]] == ["bcast", "allreduce"]
+    text = out(capsys, "report", trace, "--top", "1")
+    assert "the first 1 of 2" in text and "app.py:20" not in text
+    assert main(["report", str(trace), "--sort", "nothing"]) == 2
+    assert "columns: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ("worst_factor>50", 3),
+        ("worst_factor>1e6", 0),
+        ("worst_factor>50 and bytes>1000", 0),
+        ("worst_factor > 50 and instances==10", 3),
+        ("operation==bcast and balanced_share<1", 0),
+        ("operation!=bcast", 3),
+        ("latest_rank<=2", 3),
+        ("nothing>1", 2),
+        ("worst_factor", 2),
+        ("worst_factor>many", 2),
+        ("operation>1", 2),
+        ("", 0),
+    ],
+)
+def test_fail_on(
+    trace: Path, expression: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(trace), "--fail-on", expression]) == code
+    err = capsys.readouterr().err
+    assert err.count("\n") == (code != 0)
+
+
+def test_bad_expression_names_the_columns() -> None:
+    with pytest.raises(UsageError, match="worst_factor"):
+        condition.parse("speed>1")
+
+
+def test_unknown_values_meet_nothing() -> None:
+    row: dict[str, Any] = dict.fromkeys(NUMBERS)
+    for sign in condition.OPERATORS:
+        assert not condition.holds(condition.parse(f"worst_factor{sign}0"), row)
+
+
+def test_newest_trace_is_taken(
+    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(trace.parent)
+    assert main(["report"]) == 1
+    assert "no trace in" in capsys.readouterr().err
+    for name, age in (("mpiprof-a-20260101-000000", 50), ("mpiprof-b-20250101-000000", 10)):
+        folder = Path(name)
+        folder.mkdir()
+        for file in trace.iterdir():
+            (folder / file.name).write_bytes(file.read_bytes())
+            os.utime(folder / file.name, (1e9 - age, 1e9 - age))
+    assert json.loads(out(capsys, "report", "--json"))["trace"] == "mpiprof-b-20250101-000000"
+
+
+def test_incomplete_and_unmeasured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = Synthetic(3, machine=None)
+    made.collective("barrier", [[100, 200, 300]], [[400, 400, 400]], sent=0, received=0)
+    made.collective("barrier", [[500, 600, -1]], [[0, 0, 0]], sent=0, received=0)
+    text = out(capsys, "report", made.write(tmp_path / "t", finished=[2]))
+    assert "INCOMPLETE" in text and "calibrate" in text and "nan" not in text.lower()
+    data = json.loads(out(capsys, "report", tmp_path / "t", "--json"))
+    assert data["complete"] is False
+    assert data["callsites"][0]["worst_factor"] is None
+    assert data["callsites"][0]["worst_imbalance_ns"] == 200
+
+
+def test_nothing_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = Synthetic(2)
+    for rank in range(2):
+        made.add(rank, 0, 0, 0, 0, kind=0)
+    folder = made.write(tmp_path / "t")
+    assert "No collective operation" in out(capsys, "report", folder)
+    assert json.loads(out(capsys, "report", folder, "--json"))["callsites"] == []
+    assert "next:" in out(capsys, "report", folder, "--by", "routine")
+
+
+def test_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = Synthetic(2)
+    made.meta["record"] = "summary"
+    for rank in range(2):
+        made.add(rank, made.shape(rank, "allreduce", "world", sent=8), 0, 5 * MS, 10, kind=5)
+    folder = made.write(tmp_path / "t")
+    text = out(capsys, "report", folder)
+    assert "as summary" in text and "500 µs" in text and "ω" not in text
+    for words in (["--by", "routine"], ["--site", "app.py:1"]):
+        assert "ω" not in out(capsys, "report", folder, *words)
+    assert "Recorded as summary" in out(capsys, "status", folder)
+    row = json.loads(out(capsys, "report", folder, "--json"))["callsites"][0]
+    assert row["instances"] == 10 and row["worst_factor"] is None
+
+
+def test_several_nodes_show_the_clock_bound(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Synthetic(2, nodes=[0, 1], offsets=(0, 5 * MS), drifts=(0.0, 0.0))
+    for at in (2_000, 10**9):
+        made.clock(1, 0, at, error=3_000)
+    made.collective("barrier", [[10 * MS, 11 * MS]], [[12 * MS, 12 * MS]], sent=0, received=0)
+    text = out(capsys, "report", made.write(tmp_path / "t"))
+    assert "2 nodes, error at most ±" in text
+
+
+# Numbers for people
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (0, "0 ns"), (999, "999 ns"), (1000, "1.00 µs"), (12_345, "12.3 µs"), (999_499, "999 µs"),
+        (999_600, "1.00 ms"), (3.5e9, "3.50 s"), (599e9, "599 s"), (3600e9, "1h00m"),
+        (725e9, "12m05s"), (float("nan"), "–"),
+    ],
+)  # fmt: skip
+def test_durations(ns: float, text: str) -> None:
+    assert units.duration(ns) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0.00"), (0.2, "0.20"), (2.9, "2.90"), (16.3, "16.3"), (91, "91.0"), (652, "652"),
+        (1234, "1.2K"), (11_000, "11K"), (347_000, "347K"), (2.5e6, "2.5M"), (float("nan"), "–"),
+    ],
+)  # fmt: skip
+def test_factors_as_in_the_paper(value: float, text: str) -> None:
+    assert units.factor(value) == text
+
+
+def test_small_units() -> None:
+    assert units.size(131076) == "128 KB" and units.size(4096) == "4096 B"
+    assert units.share(0.001) == "<1 %" and units.share(1) == "100 %"
+    assert units.count(48779) == "48 779"
+    assert units.ranks([0, 1, 2, 3, 7]) == "0-3, 7"
+    assert units.ranks(list(range(0, 40, 2)), most=3) == "0, 2, 4 and 17 more"
+
+
+def test_table_cuts_long_places_at_their_front() -> None:
+    columns = [
+        Column("site", ["x" * 90 + "end"], left=True, shrink=True),
+        Column("a", ["1"]),
+        Column("b", ["2"], drop=1),
+    ]
+    text = render(columns, 40)
+    assert max(map(len, text.splitlines())) <= 40
+    assert "…" in text and "end" in text

@@ -1,0 +1,134 @@
+"""What auto noted, as it is read and reported; and the choice in records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.__main__ import main
+from mpiprof.testing.synthetic import RECORD_TYPE
+from mpiprof.trace import selection
+
+KEY = {"kind": "key", "key": "0f", "communicator": "8c", "operation": "allgatherv"}
+LINES = [
+    KEY | {"bytes": 1048576, "root": None, "size": 16, "sites": ["md.py:93 exchange"]},
+    {"kind": "phase", "key": "0f", "phase": 1, "instance": 9, "why": "start", "score_ns": 4e6},
+    {"kind": "trial", "key": "0f", "phase": 1, "algorithm": "native", "instances": 9}
+    | {"score_ns": 4_000_000, "error_ns": 100_000, "predicted_ns": 0},
+    {"kind": "trial", "key": "0f", "phase": 1, "algorithm": "ring", "instances": 6}
+    | {"score_ns": 1_500_000, "predicted_ns": 1_200_000},
+    {"kind": "choice", "key": "0f", "phase": 1, "instance": 40, "algorithm": "ring"}
+    | {"why": "faster by more than the noise"},
+    {"kind": "phase", "key": "0f", "phase": 2, "instance": 160, "why": "imbalance"}
+    | {"imbalance_ns": 3_000_000, "score_ns": 2e6},
+    {"kind": "choice", "key": "0f", "phase": 2, "instance": 190, "algorithm": "native"}
+    | {"why": "nothing was faster"},
+    KEY | {"key": "aa", "operation": "bcast", "bytes": 8, "root": 0, "size": 4, "sites": []},
+    {"kind": "end", "key": "0f", "instances": 300, "probes": 38, "algorithm": "native"}
+    | {"saved_ns": 250_000_000},
+]
+
+
+def folder(path: Path, text: str | None) -> Path:
+    """Return a trace with these notes."""
+    made = Synthetic(2)
+    made.collective("allgatherv", [[10, 20]], [[30, 30]], site="md.py:93:exchange")
+    made.write(path)
+    if text is not None:
+        (path / selection.FILE).write_text(text)
+    return path
+
+
+def noted(path: Path) -> Path:
+    return folder(path, "".join(json.dumps(line) + "\n" for line in LINES))
+
+
+def test_every_line_is_read(tmp_path: Path) -> None:
+    tables = mpiprof.open(noted(tmp_path / "t")).selection
+    assert {kind: len(table) for kind, table in tables.items()} == {
+        "key": 2, "phase": 2, "trial": 2, "choice": 2, "end": 1
+    }  # fmt: skip
+    assert tables["trial"]["score_ns"].tolist() == [4e6, 1.5e6]
+    assert tables["key"]["sites"].tolist() == [["md.py:93 exchange"], []]
+    assert np.isnan(tables["key"]["root"][0]) and tables["key"]["root"][1] == 0
+
+
+def test_without_notes_the_tables_are_empty(tmp_path: Path) -> None:
+    tables = mpiprof.open(folder(tmp_path / "t", None)).selection
+    assert list(tables) == list(selection.KINDS)
+    assert all(len(table) == 0 and "key" in table for table in tables.values())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"kind": "end", "key": "0f", "instances": 3',  # cut, by a killed job
+        '{"kind": "end", "key": "0f", "instances": 3, "algorithm": 5}\n',
+        '{"kind": "end", "key": "0f", "instances": 1e300, "algorithm": "ring"}\n',
+        '{"kind": "end", "key": "0f", "instances": NaN, "algorithm": "ring"}\n',
+        '{"kind": "later", "key": "0f"}\n',
+        '{"kind": ["end"], "key": "0f"}\n',
+        "[" * 10_000 + "\n",
+        '"text"\n',
+        "\0\0\n",
+    ],
+)
+def test_what_is_no_note_is_left_out(tmp_path: Path, line: str) -> None:
+    path = folder(tmp_path / "t", json.dumps(LINES[0]) + "\n" + line)
+    assert [row["kind"] for row in selection.read(path)] == ["key"]
+
+
+def test_the_report_tells_what_was_chosen_and_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = noted(tmp_path / "t")
+    assert main(["report", str(path)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Algorithms chosen" in text
+    assert (
+        "1. allgatherv of 1.00 MB at md.py:93 exchange on 16 ranks: native. 300 instances" in text
+    )
+    assert "38 of them probes; saved 250 ms a rank" in text
+    assert "phase 1 from instance 9; ring from instance 40: faster by more than the noise" in text
+    assert "phase 2 from instance 160, as the imbalance changed" in text
+    assert "1 ring 6 1.50 ms – 1.20 ms" in text
+    assert main(["report", str(path), "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["selection"]
+    assert (first["algorithm"], first["probes"], first["saved_ns"]) == ("native", 38, 250_000_000)
+    assert [phase["why"] for phase in first["phases"]] == ["start", "imbalance"]
+    assert [t["algorithm"] for t in first["phases"][0]["trials"]] == ["native", "ring"]
+    assert first["phases"][1]["choices"] == [
+        {"instance": 190, "algorithm": "native", "why": "nothing was faster"}
+    ]
+    assert (second["operation"], second["instances"], second["phases"]) == ("bcast", None, [])
+
+
+def test_events_and_instances_have_the_choice(tmp_path: Path) -> None:
+    """Of a call that has not ended it is not known, of the instance it is that of the others."""
+    made = Synthetic(2)
+    made.collective("barrier", [[10, 11]] * 5, [[20, 20]] * 4 + [[20, 0]])
+    for rank, choices in ((0, [0, 1, 2, 3, 2]), (1, [0, 1, 2, 77, 0])):
+        (records,) = made.records[rank]
+        assert records.dtype == RECORD_TYPE
+        records["choice"] = choices
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    expected = ["", "observe", "probe", "hold", "probe"]
+    assert trace.instances["choice"].tolist() == expected
+    assert trace.events["choice"].tolist() == [*expected, "", "observe", "probe", "", ""]
+    assert trace.instances.columns[-1] == trace.events.columns[-1] == "choice"
+
+
+def test_call_sites_that_come_later_and_those_without_a_name(tmp_path: Path) -> None:
+    """A key is one line to its readers; what can't be looked up keeps the recorder's name."""
+    native = {"module": "/nowhere/app", "offset": 4711, "symbol": None}
+    later = {"sites": ["app.py:7", "app+0x1267"], "frames": [None, native]}
+    lines = [KEY | {"sites": ["app.py:7"], "frames": [None]}, KEY | later]
+    lines += [KEY | {"key": "bb", "sites": ["x"], "frames": [{"module": 3, "offset": "y"}, 5]}]
+    (tmp_path / selection.FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = [row["sites"] for row in selection.read(tmp_path)]
+    assert found == [["app.py:7", "app+0x1267"], ["x"]]

@@ -1,0 +1,199 @@
+"""Who has not arrived: on synthetic traces, and on a program that hangs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.jobs import clean_environment, end
+from support.mpis import Mpi
+from support.synthetic import Synthetic, head_chunk
+
+from mpiprof.__main__ import main
+
+HANG = """
+import time
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+for _ in range(5):
+    world.Barrier()
+if world.rank == 1:
+    time.sleep(600)
+world.Barrier()
+"""
+
+
+def state(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Return what `status --json` says."""
+    assert main(["status", str(folder), "--json"]) == 0
+    data: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert list(data) == ["ranks", "pending", "callsites"]
+    for row in data["ranks"]:
+        assert list(row) == ["rank", "state", "operation", "site", "since_ns"]
+    for row in data["pending"]:
+        expected = ["operation", "communicator", "sequence", "arrived", "missing", "sites"]
+        assert list(row) == expected
+    return data
+
+
+def write(made: Synthetic, folder: Path, **options: Any) -> Path:
+    """Write a trace; ranks that have called nothing get a log without records."""
+    for rank in range(made.ranks):
+        made.add(rank, 0, 0, 0, 0, kind=0)
+    return made.write(folder, **options)
+
+
+def text_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what `status` says."""
+    assert main(["status", str(folder)]) == 0
+    return capsys.readouterr().out
+
+
+def test_one_rank_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = Synthetic(4)
+    made.collective("bcast", [[100] * 4], [[200] * 4], root=0, site="app.py:5:main")
+    made.collective("allreduce", [[300, 310, -1, 320]], [[0] * 4], site="app.py:9:step")
+    folder = write(made, tmp_path / "t", finished=False)
+    data = state(folder, capsys)
+    assert [row["state"] for row in data["ranks"]] == ["inside", "inside", "outside", "inside"]
+    assert data["ranks"][1]["since_ns"] == 310 - made.started_ns
+    assert data["ranks"][2]["operation"] == "bcast"
+    assert data["ranks"][2]["since_ns"] == 200 - made.started_ns
+    (pending,) = data["pending"]
+    assert pending["operation"] == "allreduce" and pending["sequence"] == 1
+    assert pending["arrived"] == [0, 1, 3] and pending["missing"] == [2]
+    assert pending["sites"] == [{"file": "app.py", "line": 9, "function": "step"}]
+    text = text_of(folder, capsys)
+    assert "NOT ARRIVED: 2" in text
+    assert "rank 2 was last seen leaving bcast at app.py:5 main" in text
+    assert "next: " in text.splitlines()[-1]
+
+
+def test_who_has_passed_has_arrived(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = Synthetic(3)
+    # The root leaves its broadcast and is already in the next barrier.
+    made.collective("bcast", [[100, 110, -1]], [[105, 0, 0]], root=0)
+    made.collective("barrier", [[120, -1, -1]], [[0, 0, 0]])
+    data = state(write(made, tmp_path / "t", finished=False), capsys)
+    found = {row["operation"]: (row["arrived"], row["missing"]) for row in data["pending"]}
+    assert found == {"bcast": ([0, 1], [2]), "barrier": ([0], [1, 2])}
+
+
+def test_started_and_never_completed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = Synthetic(3)
+    flags = ["nonblocking"]
+    made.collective(
+        "ibarrier", [[1, 1, 1]], [[2, 2, 2]], flags=flags, completions=([[3] * 3], [[9] * 3])
+    )
+    made.collective("ibarrier", [[20, 21, -1]], [[22, 23, 0]], flags=flags)
+    data = state(write(made, tmp_path / "t", finished=False), capsys)
+    (pending,) = data["pending"]
+    assert (pending["sequence"], pending["missing"]) == (1, [2])
+
+
+def test_other_communicators_do_not_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Synthetic(4)
+    made.communicator("odd", [1, 3])
+    made.collective("barrier", [[10, -1]], [[0, 0]], communicator="odd")
+    made.collective("barrier", np.full((3, 4), 5), np.full((3, 4), 6))
+    data = state(write(made, tmp_path / "t", finished=False), capsys)
+    (pending,) = data["pending"]
+    assert pending["arrived"] == [1] and pending["missing"] == [3]
+
+
+def test_long_logs_are_read_back_as_far_as_needed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Synthetic(2)
+    made.communicator("pair", [0, 1])
+    made.collective("barrier", [[1, 1]], [[2, 2]], communicator="pair")
+    times = 10 + 10 * np.arange(20_000)[:, None] + np.zeros((1, 2), np.int64)
+    made.collective("barrier", times, times + 5)
+    made.collective("barrier", [[10**6, -1]], [[0, 0]], communicator="pair")
+    data = state(write(made, tmp_path / "t", finished=False), capsys)
+    (pending,) = data["pending"]
+    assert pending["arrived"] == [0] and pending["missing"] == [1]
+
+
+def test_mismatch_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = Synthetic(2)
+    made.add(0, made.shape(0, "bcast", "world", root=0), 0, 10, 0)
+    made.add(1, made.shape(1, "barrier", "world"), 0, 10, 0)
+    text = text_of(write(made, tmp_path / "t", finished=False), capsys)
+    assert "MISMATCH: ranks call different operations here: bcast, barrier" in text
+
+
+def test_finished_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = Synthetic(2)
+    made.collective("barrier", [[1, 1]], [[2, 2]])
+    folder = write(made, tmp_path / "t")
+    data = state(folder, capsys)
+    assert {row["state"] for row in data["ranks"]} == {"finished"} and data["pending"] == []
+    text = text_of(folder, capsys)
+    assert "ended" in text and "No collective is pending" in text
+
+
+def test_ranks_without_any_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = Synthetic(3)
+    made.collective("barrier", [[1, -1, -1]], [[0, 0, 0]])
+    folder = write(made, tmp_path / "t", finished=False)
+    for name in ("rank-000002.log", "rank-000002.tables"):
+        (folder / name).unlink()
+    data = state(folder, capsys)
+    assert data["ranks"][2] == {
+        "rank": 2, "state": "outside", "operation": None, "site": None, "since_ns": None
+    }  # fmt: skip
+    assert data["pending"][0]["missing"] == [1, 2]
+    assert "rank 1 has called no collective yet" in text_of(folder, capsys)
+
+
+@pytest.mark.parametrize("head", [b"", b"\0" * 4096, None], ids=["made", "reserved", "described"])
+def test_a_job_that_is_starting(
+    head: bytes | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Synthetic(2)
+    folder = write(made, tmp_path / "t", finished=False)
+    (folder / "meta.json").unlink()
+    for log in folder.glob("*.log"):
+        log.write_bytes(head_chunk() if head is None else head)
+        log.with_suffix(".tables").write_bytes(b"")
+    assert main(["status", str(folder)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(folder) in line and "is starting" in line
+
+
+def test_hung_program(mpi: Mpi, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "hang.py").write_text(HANG)
+    words = [*mpi.mpiexec(3), str(mpi.python), "-m", "mpiprof", "run", "-o", "t", "hang.py"]
+    job = subprocess.Popen(
+        words,
+        cwd=tmp_path,
+        env=clean_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    folder = tmp_path / "t"
+    try:
+        data: dict[str, Any] = {"pending": []}
+        deadline = time.monotonic() + 60
+        while [row["arrived"] for row in data["pending"]] != [[0, 2]]:
+            assert time.monotonic() < deadline, data
+            time.sleep(0.3)
+            if len(list(folder.glob("*.tables"))) == 3 and main(["status", str(folder)]) == 0:
+                capsys.readouterr()
+                data = state(folder, capsys)
+        (pending,) = data["pending"]
+        assert pending["missing"] == [1] and pending["operation"] == "barrier"
+        assert pending["sites"][0]["line"] == 9
+        text = text_of(folder, capsys)
+        assert "running" in text and "ago" in text
+    finally:
+        end(job)

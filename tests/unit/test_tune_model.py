@@ -1,0 +1,284 @@
+"""Tuning by the simulator: scores, problems and works from traces, and known best algorithms."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import tune_traces
+from support.synthetic import Synthetic
+from support.tune_traces import ALPHA, BETA, HOP, LATE_NS, MILLION, RANKS
+
+import mpiprof
+from mpiprof.errors import TraceError
+from mpiprof.model.machine import of_table, uniform
+from mpiprof.model.schedule import Problem
+from mpiprof.tune import candidates, entries, plan, predict, problem, result, rows, work
+from mpiprof.tune.result import Result, Trial, judge
+from mpiprof.tune.score import earliest, score
+from mpiprof.tune.work import Work
+
+# ---- what counts
+
+
+def test_earliest_exits() -> None:
+    came = np.array([0.0, 5.0, 2.0, 9.0])
+    p = Problem(4, 8, root=1)
+    assert earliest("allreduce", p, came).tolist() == [9, 9, 9, 9]
+    assert earliest("bcast", p, came).tolist() == [5, 5, 5, 9]
+    assert earliest("reduce", p, came).tolist() == [0, 9, 2, 9]
+    between = Problem(2, 8, remote_size=2, remote_bytes=8)
+    assert earliest("allgather", between, came).tolist() == [9, 9, 5, 9]
+    assert score("bcast", p, came, came + 10) == pytest.approx(np.mean([5, 10, 7, 10]))
+
+
+@pytest.mark.parametrize(
+    ("operation", "sizes", "sent", "received", "known", "wanted"),
+    [
+        ("alltoall", (4, 0), [80] * 4, [80] * 4, 20, Problem(4, 20)),
+        ("allgather", (4, 0), [80] * 4, [320] * 4, 80, Problem(4, 80)),
+        ("allgather", (2, 2), [80, 80, 30, 30], [60, 60, 160, 160], 110, None),
+        ("allgatherv", (3, 0), [5, 0, 7], [12] * 3, 12, Problem(3, counts=(5, 0, 7))),
+        ("allgatherv", (1, 2), [5, 0, 7], [7, 5, 5], -1, None),
+        ("bcast", (3, 0), [0, 9, 0], [9, 0, 9], 9, Problem(3, 9)),
+        ("allreduce", (3, 0), [12] * 3, [12] * 3, 12, Problem(3, 12, unit=4)),
+        ("reduce", (3, 0), [16] * 3, [16, 0, 0], 16, Problem(3, 16, unit=8)),
+        ("gather", (3, 0), [6] * 3, [18, 0, 0], 6, Problem(3, 6)),
+        ("scatter", (3, 0), [18, 0, 0], [6] * 3, 6, Problem(3, 6)),
+        ("gatherv", (3, 0), [6, 1, 2], [9, 0, 0], -1, Problem(3, counts=(6, 1, 2))),
+        ("scatterv", (3, 0), [9, 0, 0], [6, 1, 2], -1, Problem(3, counts=(6, 1, 2))),
+        ("barrier", (3, 0), [0] * 3, [0] * 3, -1, Problem(3)),
+        ("reduce_scatter_block", (3, 0), [24] * 3, [8] * 3, 8, Problem(3, 8, unit=8)),
+        (
+            "reduce_scatter",
+            (3, 0),
+            [48] * 3,
+            [8, 16, 24],
+            48,
+            Problem(3, unit=8, counts=(8, 16, 24)),
+        ),
+    ],
+)
+def test_problems_from_bytes(
+    operation: str,
+    sizes: tuple[int, int],
+    sent: list[int],
+    received: list[int],
+    known: int,
+    wanted: Problem | None,
+) -> None:
+    to, of = np.array(sent), np.array(received)
+    found = problem.known_bytes(operation, sizes, to[:, None], of[:, None])
+    assert found.tolist() == [known]
+    made = problem.problem_of(operation, sizes, 0, to, of)
+    if wanted is not None:
+        assert made == wanted
+    elif operation == "allgather":
+        assert (made.bytes, made.remote_bytes) == (80, 30)
+    else:
+        assert (made.counts, made.remote_counts) == ((5,), (0, 7))
+
+
+def test_messages_of_an_alltoallv_add_up() -> None:
+    sent, received = np.array([100, 300]), np.array([200, 200])
+    rows_ = np.array(problem.problem_of("alltoallv", (2, 0), 0, sent, received).rows)
+    assert rows_.sum(1).tolist() == [100, 300] and rows_.sum(0).tolist() == [200, 200]
+
+
+def test_size_classes_hold_their_sizes_and_meet() -> None:
+    sizes = np.array([-1, 0, 1, 64, 65, 128, 129, 1 << 20, (1 << 20) + 1])
+    spans = [problem.class_span(c) for c in problem.size_classes(sizes).tolist()]
+    assert spans[:5] == [None, (0, 0), (1, 1), (64, 64), (65, 128)]
+    assert spans[5:7] == [(65, 128), (129, 256)]
+    assert spans[7:] == [((1 << 19) + 1, 1 << 20), ((1 << 20) + 1, 1 << 21)]
+
+
+# ---- traces
+
+
+def works_of(folder: Path) -> list[Work]:
+    """Return the works of a trace."""
+    return work.works(mpiprof.open(folder), 16)
+
+
+def test_works_of_a_trace(tmp_path: Path) -> None:
+    found = works_of(tune_traces.one_sender(tmp_path / "t"))
+    assert [w.operation for w in found] == ["allgatherv", "allreduce"]
+    first = found[0]
+    assert first.sites == ("app.py:12",) and first.place == "app.py:12 step"
+    assert (first.size, first.remote_size, first.instances) == (RANKS, 0, 20)
+    assert first.bytes == ((1 << 19) + 1, 1 << 20) and first.algorithm == "native"
+    assert first.patterns[0].problem.counts == (MILLION, *[0] * (RANKS - 1))
+    assert first.patterns[0].arrivals.tolist() == [0, 0, 0, LATE_NS, 0, 0, 0, 0]
+    assert sum(p.weight for p in first.patterns) == pytest.approx(1)
+    assert found[1].bytes == (8, 8)
+
+
+def test_sizes_of_one_call_site_are_works_of_their_own(tmp_path: Path) -> None:
+    made = Synthetic(RANKS)
+    came = tune_traces.arrivals(300)
+    for n in (8, 16, 4096, 4000):
+        made.collective("allreduce", came, came + 10**7, sent=n, received=n)
+        came = came + 400 * tune_traces.GAP_NS
+    found = works_of(made.write(tmp_path / "t"))
+    assert sorted((w.bytes, w.instances) for w in found if w.bytes) == [
+        ((8, 8), 300),
+        ((16, 16), 300),
+        ((2049, 4096), 600),
+    ]
+    assert all(len(w.patterns) == 16 for w in found)
+    times = [p.weight for w in found for p in w.patterns]
+    assert times == pytest.approx([1 / 16] * 48)
+
+
+def test_what_is_not_switched_is_left_out(tmp_path: Path) -> None:
+    made = Synthetic(4)
+    came = np.arange(1, 4)[:, None] * 10**6 + np.zeros(4, np.int64)
+    made.collective("scan", came, came + 1000)
+    done = (came + 10**5, came + 2 * 10**5)
+    made.collective("iallreduce", came + 10**7, came + 10**7 + 100, completions=done)
+    open_ = came + 5 * 10**7
+    made.collective("allreduce", open_, np.where(np.arange(4) == 2, 0, open_ + 50))
+    assert works_of(made.write(tmp_path / "t")) == []
+
+
+def test_two_groups_and_files_of_one_name(tmp_path: Path) -> None:
+    made = Synthetic(6)
+    made.communicator("both", [0, 1], [2, 3, 4, 5], how="intercomm")
+    came = np.arange(1, 9)[:, None] * 10**6 + np.zeros(6, np.int64)
+    sent = {r: 100 if r < 2 else 10 for r in range(6)}
+    site = {r: "/a/step.py:3:f" if r < 2 else "/b/step.py:3:g" for r in range(6)}
+    made.collective("allgather", came, came + 10**5, "both", sent=sent, received=0, site=site)
+    (found,) = works_of(made.write(tmp_path / "t"))
+    assert (found.size, found.remote_size, found.members) == (2, 4, 6)
+    assert found.sites == ("/a/step.py:3", "/b/step.py:3") and found.bytes == (65, 128)
+    names = {c.name for c in candidates.candidates(found, uniform(1e4, 1))}
+    assert "kang" in names and "ring" not in names
+
+
+def test_a_trace_of_sums_has_no_patterns(tmp_path: Path) -> None:
+    made = Synthetic(2)
+    made.meta["record"] = "summary"
+    with pytest.raises(TraceError, match="recorded as summary"):
+        works_of(made.write(tmp_path / "t"))
+
+
+# ---- candidates
+
+
+def test_candidates_are_what_applies() -> None:
+    def of(operation: str, size: int, given: Problem, nodes: tuple[int, ...] = ()) -> set[str]:
+        pattern = work.Pattern(given, np.zeros(size), np.zeros(size), 1.0)
+        places = nodes or tuple(range(size))
+        ranks = tuple(range(size))
+        made = Work(
+            0, operation, (), "", size, 0, ranks, places, None, "native", 1, 1.0, (pattern,)
+        )
+        return {c.name for c in candidates.candidates(made, uniform(1e4, 1))}
+
+    assert "pair" in of("alltoall", 8, Problem(8, 64))
+    assert "pair" not in of("alltoall", 6, Problem(6, 64))
+    sizes = of("bcast", 8, Problem(8, 1 << 20))
+    best = int((MILLION * 1e4 / 6) ** 0.5)  # formula (2) of a pipeline: sqrt(m alpha / beta (p-2))
+    blocks = sorted(int(n.split("=")[1]) for n in sizes if n.startswith("chain"))
+    assert len(blocks) == 3 and blocks[1] == best // 1024 * 1024
+    ring = of("allgatherv", 4, Problem(4, counts=(9, 0, 9, 9)), (0, 0, 1, 1))
+    assert {n.split("order=")[1] for n in ring if "order" in n} == {"spread", "nodes", "both"}
+    assert not any("order" in n for n in of("allgatherv", 4, Problem(4, counts=(9, 9, 9, 9))))
+
+
+# ---- by model
+
+
+def test_the_known_best_is_found_with_its_gain(tmp_path: Path) -> None:
+    trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
+    machine = of_table(trace.meta["machine"], "meta.json")
+    found = predict.predict(work.works(trace, 16), machine, 60, lambda: None)
+    total = float(trace.callsites["total_elapsed_ns"].sum())
+    first, second = (judge(r, total) for r in found)
+    assert first.base_ns == pytest.approx(35 / 8 * HOP - LATE_NS, rel=1e-4)
+    assert first.result.doubt == pytest.approx(1, rel=1e-4)  # it ran what the model has as a ring
+    # A chain of n blocks, held up by rank 3: from then on ranks 0 to 7 have sent on, or got, all in
+    # n - 2, n - 1, n, n + 1, n + 2, n + 3, n + 4 and n + 4 rounds.
+    block = int(first.best.split("=")[1])
+    chain = (-(-MILLION // block) + 11 / 8) * (ALPHA + block * BETA)
+    assert first.best_ns == pytest.approx(chain, rel=0.03) and first.worth == result.YES
+    assert first.gain_ns == pytest.approx(first.base_ns - first.best_ns)
+    assert first.low_ns == pytest.approx(first.gain_ns, rel=0.01)
+    assert second.worth == result.NO and abs(second.gain_ns) < 1
+    assert second.reason in ("as good as it gets", "too little time in it")
+
+
+def outcome(base: list[float], *tried: list[float], doubt: float = 1.0) -> result.Verdict:
+    """Judge some scores, in a work of 100 instances on 4 ranks that is all there is."""
+    made = Work(0, "bcast", (), "", 4, 0, (0, 1, 2, 3), (0,) * 4, None, "native", 100, 1.0, ())
+    trials = tuple(Trial(f"t{i}", np.array(t)) for i, t in enumerate(tried))
+    found = np.array(base)
+    return judge(Result(made, result.REPLAY, found, np.ones(len(base)), trials, doubt), 1.0)
+
+
+def test_verdicts() -> None:
+    nan = float("nan")
+    clear = outcome([10, 11, 10, 11], [5, 6, 5, 6], [20, 20, 20, 20])
+    assert (clear.worth, clear.best) == ("yes", "t0") and clear.gain_ns == pytest.approx(5)
+    assert clear.saved(clear.gain_ns) == pytest.approx(5 * 100 * 4)
+    assert outcome([10, 11, 10, 11], [9.9, 10.9, 9.9, 10.9]).worth == "no"
+    assert outcome([10, 30, 10, 30], [9, 11, 30, 5]).worth == "doubtful"
+    assert outcome([10.0], [5.0]).worth == "doubtful"  # one instance tells nothing
+    assert outcome([10, 11, 10, 11], [5, 6, 5, 6], doubt=2.5).worth == "doubtful"
+    assert outcome([10, 10, 10, 10], [1, 1.1, 1, 1.1], doubt=5).worth == "doubtful"
+    # What was given up after one lap is not the best, however lucky it was.
+    assert outcome([10, 11, 10, 11], [1, nan, nan, nan], [5, 6, 5, 6]).best == "t1"
+
+
+def test_a_slow_model_is_not_trusted(tmp_path: Path) -> None:
+    trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
+    fast = uniform(ALPHA / 100, BETA / 100)
+    found = predict.predict(work.works(trace, 16), fast, 60, lambda: None)
+    verdicts = [judge(r, 1.0) for r in found]
+    assert verdicts[0].worth == result.DOUBTFUL and "of what was measured" in verdicts[0].reason
+    assert rows.plan(verdicts, {}) == []
+
+
+def test_budget_leaves_out_the_rest(tmp_path: Path) -> None:
+    trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
+    found = predict.predict(work.works(trace, 16), uniform(1e4, 1), -1, lambda: None)
+    assert [r.trials for r in found] == [(), ()]
+    assert judge(found[0], 1.0).reason == "not looked at within the --budget"
+
+
+# ---- entries
+
+
+def test_entries_fit_together(tmp_path: Path) -> None:
+    measured = entries.origin("model", "MPICH 5.0.2", ["n1", "n0", "n1"], "2026-11-21")
+
+    def one(first: int, last: int, sites: list[str], choice: str) -> entries.Entry:
+        return entries.entry("bcast", 8, (first, last), sites, choice, f"{first}", measured)
+
+    found = entries.fitting(
+        [
+            one(65, 128, ["a.py:1"], "chain:block_size=64"),
+            one(129, 256, ["a.py:1"], "chain:block_size=64"),  # goes on where the first ends
+            one(100, 200, ["a.py:1", "a.py:2"], "binomial"),  # a.py:1 is taken there
+            one(257, 512, ["a.py:1"], "native:binomial"),
+            one(257, 300, [], "binomial"),
+        ]
+    )
+    assert [(e["bytes"]["from"], e["bytes"]["to"]) for e in found] == [
+        (65, 256),
+        (100, 200),
+        (257, 512),
+        (257, 300),
+    ]
+    assert found[1]["call_sites"] == ["a.py:2"] and "call_sites" not in found[3]
+    assert found[0]["parameters"] == {"block_size": 64} and found[0]["why"] == "65; 129"
+    assert found[2]["algorithm"] == "native:binomial" and "parameters" not in found[2]
+    path = tmp_path / "plan.json"
+    entries.write(path, found)
+    read = plan.read(str(path))
+    assert [r.algorithm for r in read.rules] == ["chain", "binomial", "native:binomial", "binomial"]
+    assert read.rules[0].measured.hosts == ("n0", "n1")
+    assert json.loads(path.read_text()) == found
