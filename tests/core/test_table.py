@@ -269,6 +269,7 @@ def test_a_program_without_mpi_starts(name: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.heavy
 def test_one_wheel_for_every_mpi(tmp_path: Path) -> None:
     words = [
         sys.executable,

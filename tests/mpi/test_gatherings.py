@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import PROGRAMS
-from support.jobs import clean_environment, end, run, run_mpi
+from support.jobs import end, run, run_mpi, start
 from support.mpis import Mpi
 from support.synthetic import Synthetic
 
@@ -116,9 +115,7 @@ def test_status_names_who_has_not_arrived_on_2_ranks(mpi: Mpi, where: str, tmp_p
     script.write_text(STUCK)
     words = [*mpi.mpiexec(2), *wrapped(mpi, tmp_path / "trace"), "python", str(script)]
     words[words.index("python")] = str(mpi.python)
-    job = subprocess.Popen(
-        [*words, str(tmp_path / "there"), where], env=clean_environment(), start_new_session=True
-    )
+    job = start([*words, str(tmp_path / "there"), where])
     try:
         name = "comm_split" if where == "split" else "finalize"
         for _ in range(100):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from support import ROOT
 from support.jobs import run, run_mpi
+from support.locks import alone_with
 from support.mpis import Mpi
 
 import mpiprof
@@ -31,12 +32,13 @@ def suite(mpi: Mpi) -> Path:
     show = "import mpi4py; print(mpi4py.__version__)"
     version = run([mpi.python, "-c", show], check=True).stdout.strip()
     folder = CACHE / f"mpi4py-{version}"
-    if not folder.exists():
-        words = ["-m", "pip", "--disable-pip-version-check", "download", "--no-deps"]
-        words += ["--no-binary", "mpi4py", "-d", str(CACHE), f"mpi4py=={version}"]
-        run([mpi.python, *words], check=True, timeout=120)
-        with tarfile.open(CACHE / f"mpi4py-{version}.tar.gz") as archive:
-            archive.extractall(CACHE)
+    with alone_with("mpi4py"):
+        if not folder.exists():
+            words = ["-m", "pip", "--disable-pip-version-check", "download", "--no-deps"]
+            words += ["--no-binary", "mpi4py", "-d", str(CACHE), f"mpi4py=={version}"]
+            run([mpi.python, *words], check=True, timeout=120)
+            with tarfile.open(CACHE / f"mpi4py-{version}.tar.gz") as archive:
+                archive.extractall(CACHE)
     return folder / "test"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import warnings
@@ -18,6 +19,8 @@ from support.mpis import Mpi
 NO_LISTENER = "The PMIx server's listener thread failed to start"
 LAUNCHER_PREFIXES = ("MPIPROF_", "PMI_", "PMIX_", "OMPI_", "PRTE_", "HYDI_", "HYDRA_", "SLURM_")
 
+STARTED: list[str] = []  # by the test under way, as lines to type
+
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return this process's environment without any launcher's or mpiprof's variables."""
@@ -30,48 +33,72 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return kept | dict(extra or {})
 
 
-def run(
+def shell_line(
+    argv: Sequence[str | os.PathLike[str]], env: Mapping[str, str] | None, cwd: Path | None
+) -> str:
+    """Return a command as a line to type."""
+    words = ["env", *(f"{name}={value}" for name, value in env.items())] if env else []
+    line = shlex.join([*words, *(os.fspath(word) for word in argv)])
+    return f"cd {shlex.quote(str(cwd))} && {line}" if cwd else line
+
+
+def start(
     argv: Sequence[str | os.PathLike[str]],
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    **options: Any,
+) -> subprocess.Popen[str]:
+    """Start a command in a session of its own, with `env` added to a clean environment."""
+    STARTED.append(shell_line(argv, env, cwd))
+    return subprocess.Popen(
+        [os.fspath(word) for word in argv],
+        env=clean_environment(env),
+        cwd=cwd,
+        text=True,
+        start_new_session=True,
+        **{"stdin": subprocess.DEVNULL} | options,
+    )
+
+
+def run(
+    argv: Sequence[str | os.PathLike[str]],
+    *,
     timeout: float = 60,
     check: bool = False,
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a session of its own and return it with its output as text.
+    """Run a command and return it with its output as text; the options are those of `start`.
 
-    `env` is added to a clean environment. After `timeout` seconds the whole session is killed
-    and the test fails with what was printed until then.
+    After `timeout` seconds the whole session is killed and the test fails with what was printed
+    until then.
+
+    Open MPI's launcher can't always open its own socket: once in some thousand starts, on a busy
+    machine. No rank runs before it has, so that it may start again; the warning keeps what it said.
     """
-    process = subprocess.Popen(
-        [os.fspath(word) for word in argv],
-        env=clean_environment(env),
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        **options,
-    )
+    __tracebackhide__ = True
+    ended = _run_once(argv, timeout, options)
+    if ended.returncode and NO_LISTENER in ended.stderr:
+        warnings.warn(f"{argv} again: {ended.stdout[-2000:]}{ended.stderr[-2000:]}", stacklevel=2)
+        ended = _run_once(argv, timeout, options)
+    if check and ended.returncode:
+        said = f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
+        pytest.fail(f"{argv} ended with {ended.returncode}\n{said}")
+    return ended
+
+
+def _run_once(
+    argv: Sequence[str | os.PathLike[str]], timeout: float, options: Mapping[str, Any]
+) -> subprocess.CompletedProcess[str]:
+    __tracebackhide__ = True
+    process = start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         end(process)
         out, err = process.communicate()
         pytest.fail(f"{argv} did not end within {timeout} s\n{out[-3000:]}\n{err[-3000:]}")
-    ended = subprocess.CompletedProcess(argv, process.returncode, out, err)
-    if check:
-        checked(ended)
-    return ended
-
-
-def checked(ended: subprocess.CompletedProcess[str]) -> None:
-    """Fail with what a command printed, unless it ended with 0."""
-    if ended.returncode:
-        said = f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
-        pytest.fail(f"{ended.args} ended with {ended.returncode}\n{said}")
+    return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
 
 def descendants(pid: int) -> list[int]:
@@ -100,22 +127,8 @@ def end(process: subprocess.Popen[Any]) -> None:
 
 
 def run_mpi(
-    mpi: Mpi,
-    n: int,
-    argv: Sequence[str | os.PathLike[str]],
-    *,
-    check: bool = False,
-    **options: Any,
+    mpi: Mpi, n: int, argv: Sequence[str | os.PathLike[str]], **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program on n ranks; the options are those of `run`.
-
-    Open MPI's launcher once couldn't open its own socket, in some ten thousand starts. No rank
-    runs before it has, so that it may start again; the warning keeps what it said.
-    """
-    ended = run([*mpi.mpiexec(n), *argv], **options)
-    if ended.returncode and NO_LISTENER in ended.stderr:
-        warnings.warn(f"{argv} again: {ended.stdout[-2000:]}{ended.stderr[-2000:]}", stacklevel=2)
-        ended = run([*mpi.mpiexec(n), *argv], **options)
-    if check:
-        checked(ended)
-    return ended
+    """Run a program on n ranks; the options are those of `run`."""
+    __tracebackhide__ = True
+    return run([*mpi.mpiexec(n), *argv], **options)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.jobs import clean_environment, end
+from support.jobs import end, start
 from support.mpis import Mpi
 from support.synthetic import Synthetic, head_chunk
 
@@ -172,14 +172,7 @@ def test_a_job_that_is_starting(
 def test_hung_program(mpi: Mpi, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "hang.py").write_text(HANG)
     words = [*mpi.mpiexec(3), str(mpi.python), "-m", "mpiprof", "run", "-o", "t", "hang.py"]
-    job = subprocess.Popen(
-        words,
-        cwd=tmp_path,
-        env=clean_environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    job = start(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     folder = tmp_path / "t"
     try:
         data: dict[str, Any] = {"pending": []}
