@@ -8,7 +8,7 @@ SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') 
 	$(shell find mpiprof dashboard -type d -not -name __pycache__)
 RANKS ?= 4
 
-.PHONY: demo check test test-all lint format clean
+.PHONY: demo check test test-all lint format docs clean
 .DEFAULT_GOAL := demo
 .SECONDARY:
 
@@ -30,7 +30,7 @@ $(VENV)/%/.test: $(VENV)/%/bin/python $(SOURCES)
 
 $(VENV)/%/.lint: $(VENV)/%/bin/python $(SOURCES)
 	$(VENV)/$*/bin/python $(PIP) install --config-settings cmake.define.MPIPROF_WERROR=ON \
-		--editable '.[$*,python,test,lint]'
+		--editable '.[$*,python,test,lint,docs]'
 	@touch $(@D)/.installed $(@D)/.test $@
 
 demo: $(VENV)/mpich/.installed
@@ -65,6 +65,11 @@ format: $(VENV)/mpich/.lint
 	$(LINT)/ruff format .
 	$(LINT)/clang-format -i $(C_SOURCES)
 
+# The site; what it says of verbs, columns and algorithms is made from the code.
+docs: $(VENV)/mpich/.lint
+	$(LINT)/sphinx-build -q -W --keep-going -b html docs build/docs
+	@echo "build/docs/index.html"
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist docs/_made .mypy_cache .ruff_cache .pytest_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,34 @@
+"""How Sphinx builds the site: `make docs`; what is made from the code is made anew each time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "tools"))
+
+import graph  # noqa: E402 (beside this file)
+import pages  # noqa: E402
+
+from mpiprof import __version__  # noqa: E402
+
+project = "mpiprof"
+author = "the mpiprof authors"
+copyright = f"2026, {author}"  # noqa: A001 (Sphinx's name)
+release = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+myst_heading_anchors = 3
+exclude_patterns = ["_made/*.md", "tools"]
+source_suffix = {".md": "markdown"}
+
+html_theme = "furo"
+html_title = f"mpiprof {release}"
+html_copy_source = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+
+MADE = HERE / "_made"
+pages.write(MADE)
+graph.write(HERE.parent, MADE / "folders.svg", MADE / "core.svg")

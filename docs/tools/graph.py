@@ -1,0 +1,259 @@
+"""Draw which folders use which: by the imports of Python and the includes of C.
+
+    python docs/tools/graph.py ROOT python.svg core.svg     ROOT: a checkout of any commit
+
+A box is a folder, and an arrow leads from who uses to who is used. What follows from other arrows
+is left out. Red: folders that use each other in a circle. A box of C also says how many of its
+files call each other in a circle, be it only by a function that a common header declares.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from html import escape
+from pathlib import Path
+
+Graph = dict[str, set[str]]
+WIDE, HIGH, GAP, BETWEEN, CHARACTER = 1000, 30, 40, 44, 7.2
+STYLE = """<style>svg { background: #fff; font: 12px system-ui, sans-serif }
+rect { fill: #f6f7f9; stroke: #5d6875 } .circle { stroke: #d55e00 } text { fill: #1f2730 }
+path { fill: none; stroke: #5d6875; stroke-opacity: .55 } path.circle { stroke-opacity: 1 }
+marker path { fill: #5d6875; stroke: none }</style>"""
+HEAD = (
+    '<defs><marker id="head" markerWidth="8" markerHeight="8" refX="7" refY="3" orient="auto">'
+    '<path d="M0 0L7 3L0 6z"/></marker></defs>'
+)
+DEFINED = re.compile(r"^(?!static\b|typedef\b|#)[A-Za-z_][\w\s*]*?\b(\w+)\([^;{]*\)\s*\{", re.M)
+WORD = re.compile(r"(?<![.>\w])[a-z]\w+\b")
+SILENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"", re.S)  # comments and texts
+FACADE = ("__init__", "__main__")
+ALONE = ("errors", "operations")  # files that stand for themselves; other files beside them launch
+
+
+# ---- what uses what
+
+
+def python_folders(root: Path) -> Graph:
+    """Return the folders of Python code and those that each imports from; the core is one."""
+    found: Graph = {}
+    tops = [root / "mpiprof", root / "dashboard"]
+    for path in sorted(p for top in tops for p in top.rglob("*.py")):
+        name = folder_of(path.relative_to(root))
+        found.setdefault(name, set()).update(used for used in imports(path, root) if used != name)
+    return {name: uses & set(found) for name, uses in found.items()}
+
+
+def folder_of(path: Path) -> str:
+    """Return the folder of a file or module as people call it."""
+    parts = [part for part in path.parts if part != "mpiprof"]
+    if len(parts) < 2 and path.suffix == ".py" and parts:
+        name = path.stem
+        return "mpiprof" if name in FACADE else name if name in ALONE else "launch"
+    parts = parts[:-1] if path.suffix == ".py" else parts
+    if parts[:1] in (["core"], ["dashboard"]):
+        return parts[0]
+    return "/".join(parts) or "mpiprof"
+
+
+def imports(path: Path, root: Path) -> Iterable[str]:
+    """Yield the folders that a file imports from, at whatever place in it."""
+    here = path.relative_to(root).parts[:-1]
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            above = list(here[: len(here) - node.level + 1]) if node.level else []
+            base = [*above, *(node.module or "").split(".")] if node.module else above
+            yield from (found for a in node.names for found in module(root, [*base, a.name]))
+        elif isinstance(node, ast.Import):
+            yield from (found for a in node.names for found in module(root, a.name.split(".")))
+
+
+def module(root: Path, words: list[str]) -> Iterable[str]:
+    """Yield the folder that a module of ours is in; the last word may be a name inside it."""
+    if words[:2] == ["mpiprof", "dashboard"]:
+        words = words[1:]
+    if words[:1] not in (["mpiprof"], ["dashboard"]) or words[-1] == "__version__":
+        return
+    for known in (words, words[:-1]):
+        path = root.joinpath(*known)
+        if path.is_dir():
+            yield folder_of(path.relative_to(root))
+            return
+        if path.with_suffix(".py").is_file():
+            yield folder_of(path.with_suffix(".py").relative_to(root))
+            return
+
+
+def core_folders(root: Path) -> tuple[Graph, dict[str, str]]:
+    """Return the folders of the core with those that each includes from, and remarks on them."""
+    core = root / "mpiprof" / "core"
+    files = sorted(p for p in core.rglob("*") if p.suffix in (".c", ".h"))
+    at: dict[str, list[Path]] = {}
+    for path in files:
+        at.setdefault(path.name, []).append(path)
+    found: Graph = {}
+    for path in files:
+        name = core_name(path, core)
+        uses = found.setdefault(name, set())
+        for included in re.findall(r'^\s*#\s*include "([^"]+)"', path.read_text("utf-8"), re.M):
+            known = [p for p in at.get(Path(included).name, []) if p.as_posix().endswith(included)]
+            uses.update(core_name(p, core) for p in known[:1])
+        uses.discard(name)
+    return found, remarks(core, files)
+
+
+def core_name(path: Path, core: Path) -> str:
+    """Return the folder of a file of the core; the headers of all ABIs are one."""
+    parts = path.relative_to(core).parts[:-1]
+    return "abi" if parts[:1] == ("abi",) else "/".join(parts) or "core"
+
+
+def remarks(core: Path, files: list[Path]) -> dict[str, str]:
+    """Return of each folder how many files it has, and how many are in its largest circle."""
+    texts = {p: SILENT.sub(" ", p.read_text("utf-8")) for p in files if p.suffix == ".c"}
+    home = {name: p for p, text in texts.items() for name in DEFINED.findall(text)}
+    calls: Graph = {
+        str(p): {str(home[w]) for w in set(WORD.findall(text)) & set(home)} - {str(p)}
+        for p, text in texts.items()
+    }
+    counts: dict[str, list[int]] = {}
+    for circle in circles(calls):
+        for path in circle:
+            count = counts.setdefault(core_name(Path(path), core), [0, 1])
+            count[0] += 1
+            count[1] = max(count[1], len(circle))
+    return {
+        name: f"{n} files" + (f", {most} in a circle" if most > 1 else "")
+        for name, (n, most) in counts.items()
+    }
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[set[str]]:
+    """Return the strongly connected parts, those that are used before those that use them."""
+    done: list[set[str]] = []
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+
+    def visit(name: str) -> None:
+        number[name] = low[name] = len(number)
+        stack.append(name)
+        for other in sorted(graph[name]):
+            if other not in number:
+                visit(other)
+            if other in stack:
+                low[name] = min(low[name], low[other])
+        if low[name] == number[name]:
+            at = stack.index(name)
+            done.append(set(stack[at:]))
+            del stack[at:]
+
+    for name in sorted(graph):
+        if name not in number:
+            visit(name)
+    return done
+
+
+# ---- the drawing
+
+
+def layers(graph: Graph) -> dict[str, int]:
+    """Return how far each folder is above what uses nothing; a circle shares its layer."""
+    level: dict[str, int] = {}
+    for part in circles(graph):
+        below = [level[u] for name in part for u in graph[name] if u not in part]
+        level |= dict.fromkeys(part, 1 + max(below, default=-1))
+    return level
+
+
+def needed(graph: Graph) -> Iterable[tuple[str, str, bool]]:
+    """Yield (who uses, who is used, in a circle), without what follows from others."""
+    part_of = {name: i for i, part in enumerate(circles(graph)) for name in part}
+    for name, uses in sorted(graph.items()):
+        for used in sorted(uses):
+            circle = part_of[name] == part_of[used]
+            others = [o for o in uses if o != used and part_of[o] != part_of[name]]
+            if circle or not any(used in reached(graph, o) for o in others):
+                yield name, used, circle
+
+
+def reached(graph: Graph, start: str) -> set[str]:
+    """Return all that a folder uses, directly or not."""
+    seen: set[str] = set()
+    left = [start]
+    while left:
+        for used in graph[left.pop()] - seen:
+            seen.add(used)
+            left.append(used)
+    return seen - {start}
+
+
+def draw(graph: Graph, told: Mapping[str, str] | None = None) -> str:
+    """Return a graph as a picture: who uses above who is used."""
+    told, level = told or {}, layers(graph)
+    top = max(level.values(), default=0)
+    place: dict[str, tuple[float, float, float]] = {}  # middle, top, width
+    for row in range(top + 1):
+        names = sorted(n for n in graph if level[n] == row)
+        if row:  # above what they use
+            names.sort(key=lambda n: middle(n, graph, place))
+        widths = [CHARACTER * len(label(n, told)) + 20 for n in names]
+        x = (WIDE - sum(widths) - GAP * (len(names) - 1)) / 2
+        for name, width in zip(names, widths, strict=True):
+            place[name] = x + width / 2, 10 + (top - row) * (HIGH + BETWEEN), width
+            x += width + GAP
+    lines, boxes, bad = [], [], set()
+    for name, used, circle in needed(graph):
+        lines.append(arrow(place[name], place[used], circle))
+        bad |= {name, used} if circle else set()
+    for name, (x, y, width) in place.items():
+        kind = ' class="circle"' if name in bad or "circle" in told.get(name, "") else ""
+        boxes.append(
+            f'<rect{kind} x="{x - width / 2:.0f}" y="{y:.0f}" width="{width:.0f}" height="{HIGH}" '
+            f'rx="5"/><text x="{x:.0f}" y="{y + 20:.0f}" text-anchor="middle">'
+            f"{escape(label(name, told))}</text>"
+        )
+    high = (top + 1) * (HIGH + BETWEEN) - BETWEEN + 20
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDE} {high}" width="{WIDE}" '
+        f'role="img" aria-label="which folder uses which">{STYLE}{HEAD}{"".join(lines + boxes)}'
+        "</svg>\n"
+    )
+
+
+def label(name: str, told: Mapping[str, str]) -> str:
+    """Return what a box says."""
+    return f"{name}: {told[name]}" if name in told else name
+
+
+def middle(name: str, graph: Graph, place: Mapping[str, tuple[float, float, float]]) -> float:
+    """Return the middle of what a folder uses, as far as that has its place."""
+    known = [place[used][0] for used in graph[name] if used in place]
+    return sum(known) / len(known) if known else WIDE / 2
+
+
+def arrow(a: tuple[float, float, float], b: tuple[float, float, float], circle: bool) -> str:
+    """Return a line from the lower edge of one box to the upper edge of another."""
+    kind = ' class="circle"' if circle else ""
+    if a[1] == b[1]:  # side by side: below both
+        y = a[1] + HIGH
+        return f'<path{kind} marker-end="url(#head)" d="M{a[0]:.0f} {y}Q{(a[0] + b[0]) / 2:.0f} \
+{y + 40} {b[0]:.0f} {y + 2}"/>'
+    begin, end = a[1] + HIGH, b[1] - 2
+    half = (begin + end) / 2
+    return (
+        f'<path{kind} marker-end="url(#head)" d="M{a[0]:.0f} {begin:.0f}C{a[0]:.0f} {half:.0f} '
+        f'{b[0]:.0f} {half:.0f} {b[0]:.0f} {end:.0f}"/>'
+    )
+
+
+def write(root: Path, python: Path, core: Path) -> None:
+    """Draw the folders of a checkout into two files."""
+    python.write_text(draw(python_folders(root)), "utf-8")
+    core.write_text(draw(*core_folders(root)), "utf-8")
+
+
+if __name__ == "__main__":
+    write(*map(Path, sys.argv[1:4]))

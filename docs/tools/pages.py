@@ -1,0 +1,186 @@
+"""Pages of the reference that are made from the code: verbs, columns, algorithms, environment.
+
+They are made by each build and never committed, so they can't be wrong about the code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from mpiprof import __main__ as command_line
+from mpiprof.reports import columns
+
+PACKAGE = Path(command_line.__file__).parent
+PROCESSES, REMOTE, BYTES = 8, 4, "3K"  # of the drawings
+ENVIRONMENT = Path(__file__).parent.parent / "reference" / "environment.md"
+
+
+def write(folder: Path) -> None:
+    """Write all pages into a folder; raises where the code and a page disagree."""
+    folder.mkdir(exist_ok=True)
+    (folder / "verbs.md").write_text(verbs(), "utf-8")
+    (folder / "columns.md").write_text(tables(), "utf-8")
+    (folder / "algorithms.md").write_text(algorithms(folder), "utf-8")
+    check_environment(ENVIRONMENT.read_text("utf-8"))
+    check_json((ENVIRONMENT.parent / "json.md").read_text("utf-8"))
+
+
+# ---- verbs
+
+
+def verbs() -> str:
+    """Return a section for each verb: its help, its arguments and its options."""
+    parts = []
+    for verb in command_line.VERBS:
+        module = command_line.command(verb)
+        parser = command_line.Parser(prog=f"{command_line.PROGRAM} {verb}", add_help=False)
+        module.add_arguments(parser)
+        parts += [f"## {verb}", described(module.__doc__ or "")]
+        rows = [row_of(a) for a in parser._actions if a.help != argparse.SUPPRESS]
+        parts.append(table(("argument", "what it does"), rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def described(text: str) -> str:
+    """Return a docstring as Markdown: what is indented, or a command, is code."""
+    parts = []
+    for part in text.strip().split("\n\n"):
+        lines = part.splitlines()
+        code = lines[0].startswith(("  ", "python ", "mpiexec "))
+        parts.append("```\n" + part.rstrip() + "\n```" if code else prose(part))
+    return "\n\n".join(parts)
+
+
+def prose(text: str) -> str:
+    """Return a text whose characters mean themselves in Markdown, but for those of code."""
+    return re.sub(r"(?<!`)(--[a-z][a-z-]*)", r"`\1`", text.replace("*", r"\*"))
+
+
+def row_of(action: argparse.Action) -> tuple[str, str]:
+    """Return an argument as it is typed, and what it does."""
+    value = action.metavar or action.dest.upper()
+    if action.choices is not None and not action.metavar:
+        value = "{" + ",".join(map(str, action.choices)) + "}"
+    if not action.option_strings:
+        return f"`{value}`", prose(action.help or "")
+    name = ", ".join(action.option_strings)
+    if action.nargs != 0:
+        name += f" {value}"
+    return f"`{name}`", prose(action.help or "")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(c.replace("|", r"\|") for c in row) + " |" for row in lines)
+
+
+# ---- columns
+
+
+def tables() -> str:
+    """Return the columns of exported tables."""
+    parts = []
+    for name, meanings in (("Events", columns.EVENTS), ("Instances", columns.INSTANCES)):
+        parts += [f"## {name}", table(("column", "meaning"), named(meanings))]
+    return "\n\n".join(parts) + "\n"
+
+
+def named(meanings: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return names and meanings as rows."""
+    return [(f"`{name}`", prose(meaning)) for name, meaning in meanings.items()]
+
+
+# ---- algorithms
+
+
+def algorithms(folder: Path) -> str:
+    """Return the catalogue, a drawing of each algorithm in the folder beside it."""
+    parts = []
+    rows = json.loads(said("algorithms", "--json"))
+    for (operation, inter), group in groupby(
+        rows, key=lambda row: (row["operation"], row["intercommunicator"])
+    ):
+        parts.append(f"## {operation}" + " on inter-communicators" * inter)
+        for row in group:
+            parts += [f"### {row['name']}", *entry(row)]
+            drawn = drawing(row, folder)
+            words = setting_of(row)
+            parts.append(f"![{operation} {row['name']} {words}](../_made/{drawn})")
+    return "\n\n".join(parts) + "\n"
+
+
+def entry(row: Mapping[str, Any]) -> list[str]:
+    """Return what the catalogue says of an algorithm."""
+    names = ("cost", "restrictions", "parameters", "source")
+    lines = [(n, f"`{row[n]}`" if n == "cost" else prose(row[n])) for n in names if row[n]]
+    return [table(("", ""), lines)]
+
+
+def setting_of(row: Mapping[str, Any]) -> str:
+    """Return for how many processes an algorithm is drawn."""
+    return f"on {PROCESSES} processes" + (f" and {REMOTE}" if row["intercommunicator"] else "")
+
+
+def drawing(row: Mapping[str, Any], folder: Path) -> str:
+    """Draw an algorithm into a folder; returns the file's name."""
+    name = f"{row['operation']}-{'inter-' * row['intercommunicator']}{row['name']}.svg"
+    page = folder / f"{name}.html"
+    words = ["algorithms", row["operation"], row["name"], "-p", str(PROCESSES)]
+    words += ["-q", str(REMOTE)] if row["intercommunicator"] else []
+    said(*words, "--bytes", BYTES, "-o", str(page))
+    text = page.read_text("utf-8")
+    page.unlink()
+    style, picture = (
+        re.search(pattern, text, re.DOTALL)
+        for pattern in (r"<style>.*?</style>", r"<svg .*?</svg>")
+    )
+    if style is None or picture is None:
+        raise SystemExit(f"pages.py: no picture of {row['operation']} {row['name']}")
+    drawn = picture[0].replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    (folder / name).write_text(drawn.replace(">", f">{style[0]}", 1), "utf-8")
+    return name
+
+
+def said(*words: str) -> str:
+    """Return what a command line prints; raises where it fails."""
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        code = command_line.main(words)
+    if code:
+        raise SystemExit(f"pages.py: mpiprof {' '.join(words)} ends with {code}")
+    return output.getvalue()
+
+
+# ---- pages that people write: are they complete?
+
+
+def check_environment(page: str) -> None:
+    """Raise SystemExit unless a page names each variable that the code reads, and no other."""
+    sources = (p for p in PACKAGE.rglob("*") if p.suffix in (".py", ".c", ".h"))
+    texts = "".join(p.read_text("utf-8") for p in sources)
+    read = set(re.findall(r'"(MPIPROF_[A-Z_]*[A-Z])"', texts))
+    check("environment.md", read, set(re.findall(r"`(MPIPROF_[A-Z_]+)`", page)))
+
+
+def check_json(page: str) -> None:
+    """Raise SystemExit unless a page names each column of the report's JSON."""
+    from mpiprof.reports import json as report
+
+    told = set(re.findall(r"`(\w+)`", page))
+    check("json.md", {*report.NUMBERS, *report.TEXTS}, told, others=True)
+
+
+def check(page: str, needed: set[str], told: set[str], *, others: bool = False) -> None:
+    """Raise SystemExit where a page lacks something, or (but for `others`) tells too much."""
+    if missing := needed - told:
+        raise SystemExit(f"docs/reference/{page} does not say what {sorted(missing)} are")
+    if not others and (stale := told - needed):
+        raise SystemExit(f"docs/reference/{page} tells of {sorted(stale)}, which nothing reads")
