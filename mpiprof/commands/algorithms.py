@@ -3,12 +3,15 @@
   python -m mpiprof algorithms [OPERATION [NAME]] [--json]
   python -m mpiprof algorithms OPERATION NAME -p 8 --draw [-o FILE.html]
   python -m mpiprof algorithms OPERATION [NAME] -p 5772 --bytes 64K --simulate
+  python -m mpiprof algorithms [OPERATION [NAME]] --prove [-p 64]
 
 --bytes is the message of a bcast, the vector of a reduction, and a rank's block in all others (to
 each other rank in an alltoall); with a distribution its base. Sizes may end in K, M or G, times end
 in ns, us, ms or s. --arrivals 0,0,5ms is a list by rank, --arrivals 7=5ms one rank's; all others
 arrive at 0. With -q the operation is one of an inter-communicator, and the arrivals of the remote
-group follow. Predictions know no contention but for the ports of processes.
+group follow. Predictions know no contention but for the ports of processes. --prove shows that a
+schedule does what its operation asks, on 1 to 33 processes or on P; it exits with 1 where one does
+not.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from mpiprof.invocation import invocation
 from mpiprof.quantities import arrivals, parameters, positive, size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mpiprof.model.catalogue import Algorithm
     from mpiprof.model.machine import Machine
     from mpiprof.model.setting import Setting
@@ -40,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="as data, for programs")
     add("--draw", action="store_true", help="a space-time diagram")
     add("--simulate", action="store_true", help="predicted times, the fastest first")
+    add("--prove", action="store_true", help="prove that the schedules do what they should")
     add("-p", dest="processes", type=positive, metavar="P", help="the number of processes")
     add("-q", dest="remote", type=positive, default=0, metavar="Q", help="the remote group's")
     add("--bytes", type=size, default=65536, metavar="SIZE", help="how much data (64K)")
@@ -72,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
     chosen = setting.algorithms(args.operation or "")
     if args.name:
         chosen = setting.named(args.operation, args.name)
+    if args.prove:
+        return prove(args, chosen)
     if args.draw or args.output:
         draw(args)
     elif args.simulate or args.processes:
@@ -83,6 +91,35 @@ def run(args: argparse.Namespace) -> int:
         print(catalogue.listing([setting.row_of(a) for a in chosen]))
         print(f"\nnext: {invocation()} algorithms {operation} -p 64 --bytes 64K --simulate")
     return 0
+
+
+def prove(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
+    """Print what is proved of some algorithms; returns 1 where one does not do its operation."""
+    from mpiprof.model.catalogue import applies
+    from mpiprof.model.proofs import PROCESSES, Proofs
+    from mpiprof.model.proofs import prove as proved
+    from mpiprof.progress import bar
+    from mpiprof.reports import catalogue
+
+    if args.draw or args.simulate or args.output:
+        raise UsageError("--prove goes with an operation, a name, -p and --json only")
+    sizes = PROCESSES if args.processes is None else (args.processes,)
+    fitting = [a for a in chosen if any(applies(a, n) for n in sizes)]
+    if not fitting:
+        raise UsageError(f"-p {args.processes}: needs {chosen[0].restrictions}")
+    found: list[Proofs] = []
+    with bar("proving", len(fitting)) as step:
+        for a in fitting:
+            found.append(proved(a, sizes))
+            step(1)
+    rows = [one.row() for one in found]
+    if args.json:
+        print(json.dumps(rows, indent=1))
+    else:
+        print(catalogue.proofs(rows))
+        first = f"{found[0].algorithm.operation} {found[0].algorithm.name}"
+        print(f"\nnext: {invocation()} algorithms {first} -p 8 --draw")
+    return int(any(one.failure for one in found))
 
 
 def asked(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:

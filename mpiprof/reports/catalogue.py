@@ -8,7 +8,14 @@ from itertools import groupby
 from typing import Any
 
 from mpiprof.reports.table import Column, paragraph, render
-from mpiprof.reports.units import duration, size
+from mpiprof.reports.units import count, duration, ranks, size
+
+PROVED = (
+    "proved: on labels in place of data every rank ends with the right result, every byte of it is "
+    "written once, nothing waits for ever though each send waits for its receive, nothing depends "
+    "on timing, and reductions associate their operands alike on all ranks. roots: pairs of a "
+    "number of processes and a root. data: a vector, a rank's block, or all contributions together"
+)
 
 
 @dataclass(frozen=True)
@@ -112,3 +119,31 @@ def as_data(found: Prediction) -> dict[str, Any]:
         ],
         "not_applicable": [{"name": name, "why": why} for name, why in found.left_out],
     }
+
+
+def proofs(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return what was proved of each algorithm, and below the table what was not."""
+    good = [row for row in rows if not row["failure"]]
+    parts = []
+    if good:
+        names = [row["operation"] + " between groups" * row["intercommunicator"] for row in good]
+        spans = [_span(row["least_bytes"], row["most_bytes"]) for row in good]
+        columns = [
+            Column("operation", names, left=True),
+            Column("algorithm", [row["algorithm"] for row in good], left=True),
+            Column("processes", [ranks(row["processes"], 10) for row in good], left=True),
+            Column("roots", [count(row["roots"]) if row["roots"] else "" for row in good]),
+            Column("data", spans),
+            Column("problems", [count(row["problems"]) for row in good]),
+        ]
+        parts.append("Proved\n" + render(columns))
+    broken = [row for row in rows if row["failure"]]
+    if broken:
+        lines = [paragraph(row["failure"]) for row in broken]
+        parts.append("Not proved\n" + "\n".join(lines))
+    parts.append(paragraph(PROVED))
+    return "\n\n".join(parts)
+
+
+def _span(least: int, most: int) -> str:
+    return f"{least} to {size(most)}" if most else ""

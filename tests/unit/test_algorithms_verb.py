@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from mpiprof.__main__ import main
-from mpiprof.model.schedule import catalogue
+from mpiprof.errors import UsageError
+from mpiprof.model.proofs import prove
+from mpiprof.model.schedule import SEND, Schedule, catalogue
 from mpiprof.quantities import arrivals, duration, size
 
 FIELDS = ["operation", "name", "intercommunicator", "restrictions", "cost", "parameters", "source"]
@@ -175,3 +179,44 @@ def test_quantities() -> None:
     assert [duration(text) for text in ("0", "5ns", "1.5us", "2ms", "1s")] == [0, 5, 1500, 2e6, 1e9]
     assert arrivals("0,1us,..", 4) == [0, 1000, 0, 0]
     assert arrivals("3=2us", 4) == [0, 0, 0, 2000]
+
+
+def test_proofs_say_on_what(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(said(capsys, "reduce", "--prove", "-p", "5", "--json"))
+    assert [row["algorithm"] for row in rows] == [a["name"] for a in named(capsys, "reduce")]
+    assert all(row["roots"] == 5 and row["processes"] == [5] for row in rows)
+    # Five lengths with each root, in place at the root and not.
+    assert all(row["problems"] == 2 * 5 * 5 and row["most_bytes"] == 8000 for row in rows)
+    text = said(capsys, "allgather", "kang", "--prove", "-p", "4")
+    assert "Proved" in text and "allgather between groups" in text
+    assert main(["algorithms", "alltoall", "pair", "--prove", "-p", "6"]) == UsageError.exit_code
+
+
+def named(capsys: pytest.CaptureFixture[str], operation: str) -> list[dict[str, str]]:
+    """Return an operation's rows of the catalogue."""
+    found: list[dict[str, str]] = json.loads(said(capsys, operation, "--json"))
+    return found
+
+
+def test_every_algorithm_is_proved_with_its_parameters() -> None:
+    for algorithm in catalogue():
+        found = prove(algorithm, (4,))
+        assert found.problems and not found.failure, algorithm
+
+
+def test_a_broken_schedule_ends_with_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = Schedule.steps
+
+    def steps(self: Schedule, first: int, last: int) -> NDArray[np.int64]:
+        rows = honest(self, first, last)
+        if self.rank == 1 and self.algorithm.name == "ring":
+            rows[rows[:, 1] == SEND, 4] = 0
+        return rows
+
+    monkeypatch.setattr(Schedule, "steps", steps)
+    assert main(["algorithms", "alltoall", "--prove", "-p", "4"]) == 1
+    text = capsys.readouterr().out
+    assert "Not proved\n  alltoall ring, 4 processes: wrong data in the end" in text
+    assert "alltoall   bruck" in text.partition("Not proved")[0]

@@ -1,0 +1,185 @@
+"""Proofs of an algorithm: on which problems it is proved, and what came of it.
+
+For a number of processes these are: every root (of many processes the first, the last and one
+between), sizes that do not divide, none at all, contributions of zero bytes, each value of each
+parameter, and MPI_IN_PLACE where the operation has it; on an inter-communicator groups of unequal
+size, seen from either side.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mpiprof.model import layout
+from mpiprof.model.catalogue import Algorithm, applies, parameters_of
+from mpiprof.model.schedule import Problem
+from mpiprof.model.verify import BrokenScheduleError, verify
+
+PROCESSES = (*range(1, 18), 24, 31, 32, 33)
+EVERY_ROOT = 8  # processes up to which each of them is the root
+SMALL = 17  # processes up to which there are long vectors, too
+ROOTED = ("bcast", "reduce", "gather", "gatherv", "scatter", "scatterv")
+UNIT = 8
+LONG = 1000  # elements
+BLOCKS = (7, 64)
+
+
+@dataclass(frozen=True)
+class Proofs:
+    """What was proved: how many problems, on which numbers of processes; `failure` ends it."""
+
+    algorithm: Algorithm
+    processes: tuple[int, ...]
+    roots: int
+    least_bytes: int
+    most_bytes: int
+    problems: int
+    failure: str = ""
+
+    def row(self) -> dict[str, Any]:
+        """Return it as data."""
+        a = self.algorithm
+        return {
+            "operation": a.operation,
+            "algorithm": a.name,
+            "intercommunicator": a.intercommunicator,
+            "processes": list(self.processes),
+            "roots": self.roots,
+            "least_bytes": self.least_bytes,
+            "most_bytes": self.most_bytes,
+            "problems": self.problems,
+            "failure": self.failure,
+        }
+
+
+def prove(algorithm: Algorithm, sizes: Sequence[int] = PROCESSES) -> Proofs:
+    """Prove an algorithm on all problems of some numbers of processes, until one fails."""
+    done: list[int] = []
+    roots: set[tuple[int, int]] = set()
+    lengths: set[int] = set()
+    count, failure = 0, ""
+    try:
+        for size in (size for size in sizes if applies(algorithm, size)):
+            for problem in problems(algorithm, size):
+                for in_place in places(algorithm, problem):
+                    verify(algorithm, problem, in_place=in_place)
+                    count += 1
+                roots.add((size, problem.root))
+                lengths.add(bytes_of(problem))
+            done.append(size)
+    except BrokenScheduleError as error:
+        failure = str(error)
+    several = len(roots) if algorithm.operation in ROOTED else 0
+    least, most = min(lengths, default=0), max(lengths, default=0)
+    return Proofs(algorithm, tuple(done), several, least, most, count, failure)
+
+
+def bytes_of(problem: Problem) -> int:
+    """Return the bytes of a problem's vector, of a block, or of all contributions together."""
+    if problem.rows:
+        return sum(map(sum, problem.rows))
+    return sum((*problem.counts, *problem.remote_counts)) or problem.bytes
+
+
+def places(algorithm: Algorithm, problem: Problem) -> tuple[bool, ...]:
+    """Return whether to prove a problem without MPI_IN_PLACE and with it."""
+    known = layout.own_place(algorithm.operation, problem, problem.root)
+    return (False,) if known is None else (False, True)
+
+
+def problems(algorithm: Algorithm, size: int) -> Iterator[Problem]:
+    """Yield the problems of so many processes, with each value of the algorithm's parameters."""
+    plain = between_groups if algorithm.intercommunicator else in_one_group
+    for i, problem in enumerate(plain(algorithm.operation, size)):
+        yield from varied(algorithm, problem, i)
+
+
+def varied(algorithm: Algorithm, problem: Problem, number: int) -> Iterator[Problem]:
+    """Yield a problem with a block size and, in turn over the problems, the other parameters."""
+    values = parameters_of(algorithm)
+    if "block_size" not in values:
+        yield problem
+        return
+    # As many blocks in a long message as in a short one.
+    long = bytes_of(problem) > UNIT * SMALL
+    problem = replace(problem, block_size=BLOCKS[long], equal_blocks=number % 2 == 1)
+    for order in values.get("order", ("ranks",)):
+        nodes = tuple(rank * 3 % 4 for rank in range(problem.size)) if order != "ranks" else ()
+        yield replace(problem, order=order, nodes=nodes)
+
+
+def in_one_group(operation: str, size: int) -> Iterator[Problem]:
+    """Yield problems of an operation on one group."""
+    if operation == "barrier":
+        yield Problem(size)
+        return
+    for root in roots(operation, size):
+        if operation == "alltoallv":
+            yield from matrices(size)
+        elif operation.endswith("v") or operation == "reduce_scatter":
+            unit = UNIT if operation == "reduce_scatter" else 1
+            for counts in irregular(size, root):
+                yield Problem(size, root=root, unit=unit, counts=tuple(unit * n for n in counts))
+        elif operation in layout.REDUCTIONS:
+            for i, n in enumerate(lengths(size)):
+                unit = UNIT if (size + i) % 2 else 1
+                yield Problem(size, unit * n, root, unit=unit)
+        else:
+            for n in lengths(size) if operation == "bcast" else blocks(size):
+                yield Problem(size, n, root)
+
+
+def between_groups(operation: str, size: int) -> Iterator[Problem]:
+    """Yield problems of an operation on two groups, the first of them of so many processes."""
+    for i, other in enumerate(sorted({1, size // 2 + 1, size + 3})):
+        first = (size + i) % 2 == 0
+        if operation.endswith("v"):
+            for own, remote in zip(irregular(size, 0), irregular(other, 1), strict=True):
+                yield Problem(
+                    size, remote_size=other, counts=own, remote_counts=remote, first_group=first
+                )
+            continue
+        for own_bytes, remote_bytes in ((0, 5), (1, 1), (20, 13)):
+            yield Problem(
+                size, own_bytes, remote_size=other, remote_bytes=remote_bytes, first_group=first
+            )
+
+
+def roots(operation: str, size: int) -> list[int]:
+    """Return the roots to prove an operation with."""
+    if operation not in ROOTED:
+        return [0]
+    return list(range(size)) if size <= EVERY_ROOT else [0, size // 2 + 1, size - 1]
+
+
+def lengths(size: int) -> list[int]:
+    """Return vector lengths: none, less than the processes, as many, many that don't divide."""
+    return sorted({0, 1, size - 1, size, LONG if size <= SMALL else size + 1})
+
+
+def blocks(size: int) -> list[int]:
+    """Return lengths of a rank's block."""
+    return [0, 1, 5, *([LONG] if size <= EVERY_ROOT else [])]
+
+
+def irregular(size: int, seed: int) -> Iterator[tuple[int, ...]]:
+    """Yield contributions: some of zero bytes, all but one of zero bytes, nothing but zeros."""
+    dice = random.Random(1000 * size + seed)
+    yield tuple(dice.randint(1, 9) * dice.randint(0, 1) for _ in range(size))
+    yield tuple(dice.randint(1, 9) for _ in range(size))
+    one = dice.randrange(size)
+    yield tuple(40 * (rank == one) for rank in range(size))
+    yield (0,) * size
+
+
+def matrices(size: int) -> Iterator[Problem]:
+    """Yield what each rank sends to each other: at random with zeros, and nothing at all."""
+    dice = random.Random(size)
+    for most in (30, 0):
+        rows = [
+            [dice.randint(0, most) * dice.randint(0, 1) for _ in range(size)] for _ in range(size)
+        ]
+        yield Problem(size, rows=tuple(map(tuple, rows)))
