@@ -60,6 +60,14 @@ def label(process: int, length: int, start: int = 0) -> Labels:
     return process * PLACE + np.arange(start, start + length, dtype=np.int64)
 
 
+def labels(first: int, lengths: list[int]) -> Labels:
+    """Return the labels of one process's data after the other's, from process `first` on."""
+    length = np.array(lengths, np.int64)
+    begins = np.cumsum(length) - length
+    processes = np.arange(first, first + len(length))
+    return np.repeat(processes * PLACE - begins, length) + np.arange(length.sum())
+
+
 def shares(problem: Problem, operation: str) -> list[int]:
     """Return the bytes of each rank's block, in the own group."""
     if operation in ("alltoallv",):
@@ -131,7 +139,7 @@ def wanted(operation: str, problem: Problem, rank: int) -> Labels:
         sizes, first = shares(p, operation), 0
     else:
         sizes, first = [], 0
-    return np.concatenate([label(0, 0), *[label(first + q, n) for q, n in enumerate(sizes)]])
+    return labels(first, sizes)
 
 
 def own_place(operation: str, problem: Problem, rank: int) -> tuple[int, int] | None:

@@ -93,9 +93,13 @@ class _Process:
     conflicts: int = 0
     done: bool = False
     clocks: tuple[_Clock, _Clock] = field(default_factory=lambda: (_Clock(), _Clock()))
+    addresses: list[int] = field(init=False)  # of the buffers, of which some may be one
     # Who is known to have entered: as this round began, and with what it receives.
     entered: int = 0
     heard: int = 0
+
+    def __post_init__(self) -> None:
+        self.addresses = [data.ctypes.data for data in self.buffers]
 
     def where(self, row: Row) -> str:
         return (
@@ -171,9 +175,11 @@ class _Run:
             source[:] = EMPTY
 
     def check_overlaps(self, process: _Process, rows: list[Row]) -> None:
+        if len(rows) < 2:
+            return
         ranges = sorted(
             (
-                process.buffers[row[3]].__array_interface__["data"][0] + 8 * row[4] // self.unit,
+                process.addresses[row[3]] + 8 * row[4] // self.unit,
                 8 * (row[5] // self.unit),
                 row[1],
                 i,
