@@ -1,4 +1,4 @@
-"""Rounds, block sizes and bounds: the papers' formulas, which the schedules are held to.
+"""Rounds and block sizes of rings and pipelines: the papers' formulas.
 
 Träff et al. 2009 for irregular allgathers: p processes contribute m_i bytes, m in all, in blocks of
 at most B bytes; z of them contribute none.
@@ -23,51 +23,12 @@ def doublings(size: int) -> int:
     return (size - 1).bit_length()
 
 
-def is_power_of_two(size: int) -> bool:
-    """Return whether p = 2^k."""
-    return size & (size - 1) == 0
-
-
-def broadcast_rounds(size: int, blocks: int) -> int:
-    """Return n - 1 + ceil(lg p), the fewest rounds for n blocks (Träff 2024)."""
-    return blocks - 1 + doublings(size) if size > 1 and blocks else 0
-
-
-def chain_rounds(size: int, blocks: int) -> int:
-    """Return n + p - 2, the rounds of a pipeline of n blocks."""
-    return blocks + size - 2 if size > 1 and blocks else 0
-
-
 # ---- the pipelined ring
 
 
 def blocks_of(counts: Counts, block_size: int) -> NDArray[np.int64]:
     """Return ceil(m_i / B), the blocks that are really sent."""
     return -(-np.asarray(counts, np.int64) // block_size)
-
-
-def ring_rounds(counts: Counts, block_size: int) -> int:
-    """Return formula (1), b - min b_i with b_i = max(1, ceil(m_i / B)).
-
-    Exact where everybody contributes, or where those who don't follow each other in the ring.
-    """
-    blocks = np.maximum(1, blocks_of(counts, block_size))
-    return int(blocks.sum() - blocks.min())
-
-
-def spread_ring_rounds(counts: Counts, block_size: int) -> int:
-    """Return the rounds with the z empty processes at equal distances (Section 2.3).
-
-    b - z - 1 + ceil(z / (p - z)), where every b_i is larger than the distance. The paper rounds
-    down, as if p - z divided z: but the last of the longest run of empty processes has to get all
-    blocks, and gets none before they have passed the others.
-    """
-    blocks = blocks_of(counts, block_size)
-    full = int(np.count_nonzero(blocks))
-    empty = len(blocks) - full
-    if not full or not empty:
-        return ring_rounds(counts, block_size) if full else 0
-    return int(blocks.sum()) - 1 + -(-empty // full)
 
 
 def skipping_ring_rounds(counts: Counts, block_size: int) -> int:
@@ -168,22 +129,3 @@ def ring_order(counts: Counts, order: str = "ranks", nodes: Sequence[int] = ()) 
     if order == "both":
         items = _spread(items)
     return [rank for _, ranks in items for rank in ranks]
-
-
-# ---- bounds on the bytes that one process must send or receive, on single ports
-
-
-def broadcast_bound(size: int, total: int) -> int:
-    """Return the bytes that a broadcast takes at least."""
-    return total if size > 1 else 0
-
-
-def allgather_bound(counts: Counts) -> int:
-    """Return the bytes that an allgather takes at least: m - min m_i."""
-    sizes = np.asarray(counts, np.int64)
-    return int(sizes.sum() - sizes.min())
-
-
-def allreduce_bound(size: int, total: int) -> float:
-    """Return the bytes that an allreduce takes at least: 2 (p-1)/p of the vector."""
-    return 2 * (size - 1) / size * total

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.cost import COSTS, Cost, cost
+from support.intergroup_cost import FORMULAS
+from support.rounds import is_power_of_two
 
 from mpiprof.errors import MpiprofError
-from mpiprof.model.cost import COSTS, Cost, cost
-from mpiprof.model.intergroup_cost import FORMULAS
 from mpiprof.model.layout import REDUCTIONS
-from mpiprof.model.rounds import is_power_of_two
 from mpiprof.model.schedule import Algorithm, Problem, catalogue, find
 from mpiprof.model.verify import verify
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-
-from mpiprof.model.intergroup import (
+from support.intergroup import (
     SETTINGS,
     Setting,
     algorithm_1_bound,
@@ -19,6 +18,7 @@ from mpiprof.model.intergroup import (
     root_gathering_bytes,
     unsegmented_bytes,
 )
+
 from mpiprof.model.schedule import SEND, Algorithm, Problem, Schedule, catalogue, find
 from mpiprof.model.verify import Proof, verify
 

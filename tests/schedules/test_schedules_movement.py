@@ -11,9 +11,10 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.cost import cost
+from support.rounds import broadcast_rounds, is_power_of_two, ring_rounds, spread_ring_rounds
 
 from mpiprof.model import rounds
-from mpiprof.model.cost import cost
 from mpiprof.model.schedule import (
     ORDERS,
     RECEIVE,
@@ -48,7 +49,7 @@ every_algorithm = pytest.mark.parametrize(
 
 def applies(algorithm: Algorithm, size: int) -> bool:
     if "power of two" in algorithm.restrictions:
-        return rounds.is_power_of_two(size)
+        return is_power_of_two(size)
     return "even" not in algorithm.restrictions or size % 2 == 0
 
 
@@ -115,7 +116,7 @@ def catalogue_cost(algorithm: Algorithm, p: Problem, alpha: int, beta: int) -> f
     counts = p.counts or (p.bytes,)
     text = algorithm.cost.split(", ")[0].replace("ceil(lg p)", "q").replace("lg p", "q")
     values = {
-        "(b - min b_i)": f"({rounds.ring_rounds(counts, p.block_size or 1)})",
+        "(b - min b_i)": f"({ring_rounds(counts, p.block_size or 1)})",
         "max m_i": str(max(counts)),
         "(m - m_root)": str(sum(counts) - counts[p.root % len(counts)]),
     }
@@ -160,8 +161,8 @@ def test_figure_3() -> None:
     counts = (3, 3, 3, 0, 0, 0)
     clustered = verify(RING, Problem(6, counts=counts, block_size=1))
     spread = verify(RING, Problem(6, counts=counts, block_size=1, order="spread"))
-    assert clustered.span == 11 == rounds.ring_rounds(counts, 1)
-    assert spread.span == 9 == rounds.spread_ring_rounds(counts, 1)
+    assert clustered.span == 11 == ring_rounds(counts, 1)
+    assert spread.span == 9 == spread_ring_rounds(counts, 1)
 
 
 def longest(problem: Problem) -> int:
@@ -179,7 +180,7 @@ def test_ring_takes_b_less_the_fewest_rounds(size: int) -> None:
         for block in (1, 2, 7):
             problem = Problem(size, counts=counts, block_size=block)
             proof = verify(RING, problem)
-            assert proof.span == longest(problem) == rounds.ring_rounds(counts, block)
+            assert proof.span == longest(problem) == ring_rounds(counts, block)
             assert proof.conflicts == 0
 
 
@@ -198,13 +199,13 @@ def test_ring_rounds_with_empty_processes() -> None:
         ring = rounds.ring_order(counts, order, nodes)
         assert proof.span == rounds.skipping_ring_rounds([counts[r] for r in ring], block)
         if any(counts):
-            assert proof.span == longest(problem) <= rounds.ring_rounds(counts, block)
+            assert proof.span == longest(problem) <= ring_rounds(counts, block)
         blocks = rounds.blocks_of(counts, block)
         empty = int(np.count_nonzero(blocks == 0))
         if order == "spread" and empty < size:
             distance = -(-empty // (size - empty))
             if np.all((blocks == 0) | (blocks > distance)):
-                assert proof.span == rounds.spread_ring_rounds(counts, block)
+                assert proof.span == spread_ring_rounds(counts, block)
 
 
 def test_ring_goes_through_each_node_once() -> None:
@@ -275,7 +276,7 @@ def test_circulant_takes_the_fewest_rounds() -> None:
     for size in range(2, 130):
         for blocks in (1, 2, rounds.doublings(size) + 1) if size < 66 else (8,):
             proof = verify(algorithm, Problem(size, blocks, size // 3, block_size=1))
-            assert proof.span == proof.rounds == rounds.broadcast_rounds(size, blocks)
+            assert proof.span == proof.rounds == broadcast_rounds(size, blocks)
             assert proof.conflicts == 0
 
 

@@ -7,14 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-
-from mpiprof.errors import MpiprofError
-from mpiprof.model.reductions import (
+from support.reductions import (
     Machine,
     largest_exponent_gap,
     paper_time,
     static_choice,
 )
+
+from mpiprof.errors import MpiprofError
 from mpiprof.model.schedule import REDUCE, RIGHT, Algorithm, Problem, Schedule, catalogue, find
 from mpiprof.model.verify import BrokenScheduleError, Proof, verify
 

@@ -6,6 +6,7 @@ measured inside MPI or simulated; the report does not know which.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import sys
@@ -23,7 +24,7 @@ from mpiprof.bench.harness.case import LINE, Case, parameters_of
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int, lateness_ns
 from mpiprof.errors import MpiprofError
-from mpiprof.model import catalogue, cost
+from mpiprof.model import catalogue
 from mpiprof.model.machine import DEFAULT, Machine
 from mpiprof.model.simulate import lower_bound, port_bytes, simulate
 
@@ -200,12 +201,11 @@ def guess_ns(case: Case, machine: Machine) -> float:
     if case.operation == LINE:
         return machine.alpha + problem.bytes * machine.beta
     late = (case.arrivals[0] - 1) * case.arrivals[1] * 0.95
-    try:
-        if case.choice != "native":
-            c = cost.cost(case.operation, case.name, problem)
-            return late + c.time(machine.alpha, machine.beta, machine.gamma)
-    except MpiprofError:
-        pass
+    if case.choice != "native":
+        inter = bool(problem.remote_size)
+        with contextlib.suppress(MpiprofError):
+            known = catalogue.find(case.operation, case.name, intercommunicator=inter)
+            return late + simulate(known, problem, machine).last
     return late + NATIVE_GUESS * lower_bound(case.operation, problem, machine)
 
 

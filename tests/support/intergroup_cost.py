@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.model.intergroup import algorithm_2_bound
 from mpiprof.model.rounds import doublings
+from support.intergroup import algorithm_2_bound
 
 Messages = Sequence[int]
 Taken = tuple[int, int]

@@ -15,10 +15,11 @@ import numpy as np
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model import rounds
-from mpiprof.model.intergroup_cost import FORMULAS
 from mpiprof.model.layout import mirrored
-from mpiprof.model.rounds import doublings, is_power_of_two
+from mpiprof.model.rounds import doublings
 from mpiprof.model.schedule import Problem
+from support.intergroup_cost import FORMULAS
+from support.rounds import broadcast_rounds, chain_rounds, is_power_of_two
 
 Number = int | Fraction
 
@@ -255,8 +256,8 @@ COSTS: dict[tuple[str, str], Callable[[Problem], Cost]] = {
     ("bcast", "binomial"): lambda p: Cost(doublings(p.size), doublings(p.size) * p.bytes),
     ("bcast", "scatter_allgather_doubling"): _scatter_allgather(doublings),
     ("bcast", "scatter_allgather_ring"): _scatter_allgather(lambda size: size - 1),
-    ("bcast", "chain"): _pipeline(rounds.chain_rounds),
-    ("bcast", "circulant"): _pipeline(rounds.broadcast_rounds),
+    ("bcast", "chain"): _pipeline(chain_rounds),
+    ("bcast", "circulant"): _pipeline(broadcast_rounds),
     ("allgather", "ring"): _allgather(lambda size: size - 1),
     ("allgather", "recursive_doubling"): _allgather(doublings),
     ("allgather", "bruck"): _allgather(doublings),
