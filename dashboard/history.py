@@ -11,7 +11,7 @@ from .data import Data
 
 def selection(data: Data) -> dict[str, pd.DataFrame]:
     """Return a table for each kind of line (analysis/selection.py); empty without `auto`."""
-    found: dict[str, pd.DataFrame] = data.trace.derive("selection")
+    found: dict[str, pd.DataFrame] = data.trace.selection
     return found
 
 

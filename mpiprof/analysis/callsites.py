@@ -188,11 +188,11 @@ def callsites(trace: Trace) -> pd.DataFrame:
     nobody was late by more than the clocks' error), `latest_share` its share of the instances;
     `algorithm` names what its instances ran on, joined by "+" if several.
     """
-    if trace.record == "summary" and len(trace.derive("summary")):
+    if trace.record == "summary" and len(trace.summary):
         from mpiprof.analysis import observed
 
         return observed.callsites(trace)
-    sums, keys = trace.derive("aggregate")
+    sums, keys = trace.aggregate
     n = len(keys)
     s = {name: vector[:n] for name, vector in _sized(sums, n).items()}
     means = {name: _divide(s[name], s[name + "_count"]) for name in MEANS}
@@ -324,7 +324,7 @@ def distribution(trace: Trace) -> pd.DataFrame:
     One row a range: range, small (messages of at most 1000 B), large (above); each column sums to
     1, or is NaN without such instances. The ranges' borders are 1, 8, 32, 128 and 1024.
     """
-    sums, keys = trace.derive("aggregate")
+    sums, keys = trace.aggregate
     vectors = _sized(sums, len(keys))
     table: dict[str, Any] = {"range": list(RANGE_NAMES)}
     for size in ("small", "large"):

@@ -98,7 +98,7 @@ def causes(trace: Trace, callsite: int) -> Causes:
     sample = sample_of(trace, callsite)
     row: Any = trace.callsites.loc[callsite]
     complete = int(row["complete_instances"])
-    cells = Cells(trace, sample.parts, trace.derive("phases", callsite))
+    cells = Cells(trace, sample.parts, trace.phases(callsite))
     (arrival, left, between, messages), (inherited, outside, talked) = cells.section_5()
     by_rank, by_node, random = cells.systematic()
     scale = complete / max(cells.instances, 1)

@@ -129,7 +129,7 @@ def _values(trace: Trace) -> dict[int, dict[str, Float]]:
     """Return of each call site means of consecutive instances, by measure."""
     if trace.record == "summary":
         return {}
-    found: dict[int, pd.DataFrame] = trace.derive("series", tuple(range(len(trace.callsites))))
+    found: dict[int, pd.DataFrame] = trace.series(tuple(range(len(trace.callsites))))
     return {
         callsite: {name: _stretches(series[name].to_numpy(np.float64)) for name in MEANS}
         for callsite, series in found.items()

@@ -56,7 +56,7 @@ def callsites(trace: Trace) -> pd.DataFrame:
     `total_wait_ns` is their mean times all instances. `bytes_min` and `bytes_max` are of the mean
     sizes of the ranks.
     """
-    table: pd.DataFrame = trace.derive("summary")
+    table: pd.DataFrame = trace.summary
     sums = _sums(trace, table)
     rows = []
     for number in range(int(table["callsite"].max()) + 1):
@@ -80,7 +80,7 @@ def _sums(trace: Trace, table: pd.DataFrame) -> dict[tuple[int, int], dict[str, 
     places = ["operation", "communicator", "site_id"]
     numbers = table[[*places, "callsite"]].drop_duplicates()
     sums: dict[tuple[int, int], dict[str, Any]] = {}
-    for row in trace.derive("statistics").merge(numbers, on=places).to_dict("records"):
+    for row in trace.statistics.merge(numbers, on=places).to_dict("records"):
         _add(sums.setdefault((int(row["callsite"]), int(row["communicator"])), {}), row)
     return sums
 

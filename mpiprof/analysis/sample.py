@@ -71,9 +71,9 @@ def sample_of(trace: Trace, callsite: int) -> Sample:
     if not 0 <= callsite < len(trace.callsites):
         known = len(trace.callsites)
         raise TraceError(f"{trace.path}: no call site {callsite}; there are {known}")
-    together = trace.derive("hot")
+    together = trace.hot
     wanted = tuple(together) if callsite in together else (callsite,)
-    found: dict[int, Sample] = trace.derive("samples", wanted)
+    found: dict[int, Sample] = trace.samples(wanted)
     return found[callsite]
 
 
@@ -206,7 +206,7 @@ def callsite_of_shape(trace: Trace) -> list[int]:
 
     The last entry stands for no shape, and is -1: the start of the run.
     """
-    keys = trace.derive("aggregate")[1]
+    keys = trace.aggregate[1]
     number = {(k.operation, s): n for k, n in reversed(keys.items()) for s in k.sites}
     return [*(number.get((s.operation, s.site), -2) for s in trace.tables.shapes), -1]
 

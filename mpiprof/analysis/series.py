@@ -67,7 +67,7 @@ class SeriesMaker:
 def measure_again(trace: Trace) -> Measure:
     """Return a Measure for one more pass, which numbers call sites as the first one did."""
     measure = Measure(trace)
-    measure.callsites.update(trace.derive("aggregate")[1])
+    measure.callsites.update(trace.aggregate[1])
     return measure
 
 

@@ -83,7 +83,7 @@ def summed_up(trace: Trace) -> pd.DataFrame:
     if trace.record == "summary" or not trace.tables.limits:
         return pd.DataFrame(columns=names)
     rows = []
-    for _, part in trace.derive("summary").groupby("callsite"):
+    for _, part in trace.summary.groupby("callsite"):
         sites = describe_sites(trace.tables.sites, [sorted(set(part["site_id"].tolist()))])
         rows.append(
             {

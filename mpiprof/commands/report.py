@@ -209,7 +209,7 @@ def one_site(trace: Trace, callsites: Any, top: int, name: str) -> str:
     else:
         instances = trace.instances[trace.instances["callsite"] == callsite]
         arrivals, exits = trace.matrix(callsite)
-        ranks = trace.derive("matrix_ranks", callsite).tolist()
+        ranks = trace.matrix_ranks(callsite).tolist()
         parts.append(why(trace, callsite, top))
         parts.append(f"Over its instances\n{site.instance_table(instances, top)}")
         parts.append(f"Its ranks\n{site.rank_table(arrivals, exits, ranks, top)}")

@@ -74,7 +74,7 @@ def summed_up(trace: Trace) -> list[dict[str, Any]]:
     return [
         {"operation": row["operation"], "sites": _sites(row["sites"])}
         | {name: plain(row[name]) for name in ("calls", "bytes", "total_ns", "longest_ns")}
-        for row in trace.derive("summed_up").to_dict("records")
+        for row in trace.summed_up.to_dict("records")
     ]
 
 

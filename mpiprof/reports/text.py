@@ -121,7 +121,7 @@ def notes(trace: Trace) -> list[str]:
 
 def summed_table(trace: Trace) -> str:
     """Return the table of what was only summed up past the logs' limit; empty where nothing was."""
-    rows = trace.derive("summed_up").to_dict("records")
+    rows = trace.summed_up.to_dict("records")
     columns = [
         Column("routine", [row["operation"] for row in rows], left=True),
         Column("call site", [places(row["sites"]) for row in rows], left=True, shrink=True),

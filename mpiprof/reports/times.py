@@ -29,16 +29,17 @@ LEGEND = (
 
 def rows(trace: Trace) -> list[dict[str, Any]]:
     """Return a row a rank: rank and the columns of HEADS; NaN where the trace does not tell."""
-    table = trace.derive("spent").rename(columns=lambda name: f"{name}_ns").set_index("rank_ns")
+    table = trace.spent.rename(columns=lambda name: f"{name}_ns").set_index("rank_ns")
     if trace.record == "summary":
-        sums = trace.summary.groupby("rank")["total_ns"].sum()
-        table["collective_ns"], table["wait_ns"] = sums, float("nan")
+        table["collective_ns"] = trace.summary.groupby("rank")["total_ns"].sum()
+        table["wait_ns"] = float("nan")
     else:
-        sums = trace.derive("rank_totals").groupby("rank")[["elapsed_ns", "wait_ns"]].sum()
+        sums = trace.rank_totals.groupby("rank")[["elapsed_ns", "wait_ns"]].sum()
         table["collective_ns"], table["wait_ns"] = sums["elapsed_ns"], sums["wait_ns"]
         table["wait_ns"] = table["wait_ns"].fillna(0)
     table["collective_ns"] = table["collective_ns"].fillna(0)
-    return [{"rank": rank, **row} for rank, row in table[list(HEADS)].to_dict("index").items()]
+    found: list[dict[str, Any]] = table[list(HEADS)].to_dict("records")  # type: ignore[assignment]
+    return [{"rank": rank, **row} for rank, row in zip(table.index, found, strict=True)]
 
 
 def as_json(trace: Trace) -> list[dict[str, Any]]:

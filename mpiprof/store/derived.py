@@ -12,6 +12,7 @@ from mpiprof.analysis import DERIVED
 from mpiprof.store import cache, values
 from mpiprof.trace import Trace
 from mpiprof.trace.clock import Clock
+from mpiprof.trace.records import Records
 
 # What takes a pass over the trace and is small. A value of another type is just not kept.
 KEPT = frozenset(
@@ -43,7 +44,7 @@ class _Trace(Trace):
 
     @cached_property
     def clocks(self) -> dict[str, Clock]:
-        make: Callable[[Trace], dict[str, Clock]] = vars(Trace)["clocks"].func
+        make: Callable[[Trace], dict[str, Clock]] = vars(Records)["clocks"].func
         if self.nodes < 2:
             return make(self)
         found: dict[str, Clock] = _kept(self, "clocks", lambda: make(self))

@@ -1,37 +1,29 @@
-"""The Trace: everything a trace folder holds, read when it is asked for."""
+"""The Trace: what a trace folder holds, and what is derived from it when it is asked for."""
 
 from __future__ import annotations
 
-import errno
-import json
+import html
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mpiprof.errors import TraceError
-from mpiprof.trace import clock as clocks_module
-from mpiprof.trace.clock import Clock
-from mpiprof.trace.log import Chunk, open_logs
-from mpiprof.trace.match import BATCH, Batch, Matcher
-from mpiprof.trace.stream import FOREVER, SLACK, RankStream, Source
-from mpiprof.trace.tables import read_tables
-from mpiprof.trace.types import Int, Problems
+from mpiprof.trace.records import Records
+from mpiprof.trace.types import Float, Int
 
 if TYPE_CHECKING:
     import pandas as pd
 
-RANK_LIMIT = 1 << 22
+    Table: TypeAlias = pd.DataFrame
+
+SHOWN_PROBLEMS = 8
 
 
-class Trace:
-    """A trace folder, opened; raises TraceError when nothing in it can be read.
+class Trace(Records):
+    """A trace folder and its derived tables, each computed once; `mpiprof.open` gives one.
 
-    What is wrong with parts of it stands in `.problems`; the rest is read as far as possible.
-    All times are int64 ns on the clock of rank 0's node, right within `.clock_error_ns`.
+    Columns are identifiers with units; the functions in mpiprof.analysis that derive the tables
+    list them. TraceError where these functions (mpiprof.analysis.DERIVED) were not given.
     """
 
     def __init__(
@@ -39,291 +31,37 @@ class Trace:
         path: str | os.PathLike[str],
         derived: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
-        self.path = Path(path)
+        super().__init__(path)
         self._derived = dict(derived or {})
         self._known: dict[Any, Any] = {}
-        self._found = Problems()
-        if not self.path.exists():
-            raise TraceError(f"{self.path}: no such trace folder; give the folder that run named")
-        if not self.path.is_dir():
-            raise TraceError(f"{self.path}: not a folder; give the trace folder, not a file in it")
-        if not os.access(self.path, os.R_OK | os.X_OK):  # glob would find nothing
-            raise TraceError(f"{self.path}: cannot be read: {os.strerror(errno.EACCES)}")
-        try:
-            logs = sorted(self.path.glob("*.log"))
-            tables = sorted(self.path.glob("*.tables"))
-        except OSError as error:
-            raise TraceError(f"{self.path}: cannot be read: {error.strerror}") from None
-        if not logs and not tables:
-            raise TraceError(
-                f"{self.path}: no mpiprof trace in it (no .log files); "
-                "record one with: mpiexec -n 4 python -m mpiprof run PROGRAM"
-            )
-        self.meta: dict[str, Any] = self._read_meta()
-        limit = self._rank_limit(len(logs) + len(tables))
-        self.tables = read_tables(self.path, limit, self._found)
-        self.logs = open_logs(self.path, limit, self._found)
-        if logs and not self.logs.files:
-            raise TraceError(self._found[-1] if len(logs) == 1 else self._none_readable(len(logs)))
-        self._check()
 
-    def _none_readable(self, count: int) -> str:
-        first = next((p for p in self._found if ".log" in p), "")
-        return f"{self.path}: none of its {count} logs can be read; the first: {first}"
+    def __repr__(self) -> str:
+        return f"<Trace {str(self.path)!r}: {', '.join(self._facts().values())}>"
 
-    def _read_meta(self) -> dict[str, Any]:
-        path = self.path / "meta.json"
-        try:
-            meta = json.loads(path.read_bytes())
-        except FileNotFoundError:
-            self._found.note("meta.json is missing: the job is starting, or it died very early")
-            return {}
-        except OSError as error:
-            self._found.note(f"meta.json cannot be read: {error.strerror}")
-            return {}
-        except (ValueError, RecursionError):
-            self._found.note("meta.json is damaged and unread")
-            return {}
-        if not isinstance(meta, dict):
-            self._found.note("meta.json is damaged and unread")
-            return {}
-        if meta.get("format", "mpiprof trace") != "mpiprof trace":
-            raise TraceError(f"{path}: not of an mpiprof trace")
-        version = meta.get("version", 1)
-        if isinstance(version, int) and version > 1:
-            raise TraceError(f"{path}: written by a newer mpiprof; update mpiprof to read it")
-        return meta
-
-    def _rank_limit(self, files: int) -> int:
-        """Ranks from here on cannot be; damage must not make us hold arrays for them."""
-        ranks = self.meta.get("ranks")
-        if isinstance(ranks, int) and 0 < ranks <= RANK_LIMIT:
-            return ranks
-        return min(max(1 << 16, files), RANK_LIMIT)
-
-    def _check(self) -> None:
-        known = {rank for rank, _ in self.logs.threads} | set(self.tables.processes)
-        sizes = [p["size"] for p in self.tables.processes.values()]
-        declared = self.meta.get("ranks")
-        if not (isinstance(declared, int) and 0 < declared <= RANK_LIMIT):
-            declared = max(set(sizes), key=sizes.count) if sizes else 0
-        if not 0 < declared <= RANK_LIMIT:
-            declared = 0
-        self.ranks: int = max(declared, max(known, default=-1) + 1)
-        if self.ranks == 0:
-            raise TraceError(
-                f"{self.path}: no rank wrote yet: the job is starting, or died in MPI_Init"
-            )
-        absent = [r for r in range(self.ranks) if r not in known] if len(known) < self.ranks else []
-        if absent:
-            self._found.note(f"nothing was written by {_ranks(absent)}")
-        silent = sorted(self.tables.shape_ids.keys() - {rank for rank, _ in self.logs.threads})
-        if silent:
-            self._found.note(f"{_ranks(silent)}: the tables name calls, but the log holds none")
-            self.logs.cut = True
-        unfinished = [r for r in sorted(known) if r not in self.tables.ends]
-        if unfinished:
-            self._found.note(
-                f"{_ranks(unfinished)} did not reach the end of the run: "
-                "the job is running, or it was killed"
-            )
-        aborted = [r for r, end in self.tables.ends.items() if end["reason"] != "finalize"]
-        if aborted:
-            self._found.note(f"{_ranks(sorted(aborted))} aborted")
-        if self.dropped:
-            self._found.note(f"{self.dropped} records were dropped while recording")
-        if self.tables.limits:
-            self._found.note(
-                f"the log of {_ranks(sorted(self.tables.limits))} reached its limit (--limit): "
-                "later calls are summed up, without single instances"
-            )
-        for rank, note in self.tables.notes:
-            self._found.note(f"rank {rank}: {note}")
-
-    # What kind of trace it is
-
-    @property
-    def problems(self) -> Problems:
-        """Lines that say what is missing or damaged; grows while more of the trace is read."""
-        return self._found
-
-    @property
-    def notes(self) -> list[str]:
-        """What the recorder had to say."""
-        return [f"rank {rank}: {note}" for rank, note in self.tables.notes]
-
-    @property
-    def program(self) -> str:
-        """Name of the recorded program, "?" if unknown."""
-        return str(self.meta.get("program") or "?")
-
-    @property
-    def mpi(self) -> str:
-        """Version line of the MPI library, "?" if unknown."""
-        told = (p["mpi"] for p in self.tables.processes.values())
-        return str(self.meta.get("mpi") or next((m for m in told if m), "?"))
-
-    @property
-    def record(self) -> str:
-        """How it was recorded: "events" or "summary"."""
-        return "summary" if self.meta.get("record") == "summary" else "events"
-
-    @property
-    def dropped(self) -> int:
-        """Records that the recorder had to drop, over all ranks."""
-        in_logs: dict[int, int] = {}
-        for (rank, _), count in self.logs.dropped.items():
-            in_logs[rank] = in_logs.get(rank, 0) + count
-        ends = {rank: end["dropped"] for rank, end in self.tables.ends.items()}
-        return sum(max(in_logs.get(r, 0), ends.get(r, 0)) for r in in_logs.keys() | ends.keys())
-
-    @property
-    def complete(self) -> bool:
-        """Every rank reached MPI_Finalize; nothing was dropped, summed up or cut."""
-        ended = all(e["reason"] == "finalize" for e in self.tables.ends.values())
-        all_there = len(self.tables.ends) == self.ranks
-        lacking = self.dropped or self.tables.limits or self.logs.cut or self.tables.cut
-        return ended and all_there and not lacking
-
-    # Nodes and clocks
-
-    @cached_property
-    def node_of(self) -> dict[int, str]:
-        """Node id of each rank whose process is known."""
-        return {r: p["node"] for r, p in sorted(self.tables.processes.items())}
-
-    @property
-    def nodes(self) -> int:
-        """Number of nodes, at least 1."""
-        return max(len(set(self.node_of.values())), 1)
-
-    @cached_property
-    def clocks(self) -> dict[str, Clock]:
-        """The clock of each node."""
-        names = list(dict.fromkeys(self.node_of.values()))
-        if len(names) < 2:
-            return {name: Clock() for name in names}
-        led = {line["node"] for line in self.tables.clocks}
-        reference = self.node_of.get(0) or next((n for n in names if n not in led), names[0])
-        spans: dict[str, tuple[int, int]] = {}
-        for rank, (first, last) in self._local_spans.items():
-            node = self.node_of.get(rank)
-            if node is not None:
-                known = spans.get(node, (first, last))
-                spans[node] = (min(first, known[0]), max(last, known[1]))
-        for name in names:
-            spans.setdefault(name, (0, 0))
-        bounds = clocks_module.instance_bounds(
-            self.batches(local_times=True), self._synchronising(), self.node_of, reference
+    def _repr_html_(self) -> str:
+        rows = {"trace": str(self.path), **self._facts()}
+        told = "".join(
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+            for name, value in rows.items()
         )
-        return clocks_module.build_clocks(
-            self.tables.clocks, self.node_of, reference, spans, bounds, self._found
-        )
+        problems = self.problems[:SHOWN_PROBLEMS]
+        left = len(self.problems) - len(problems)
+        lines = [*problems, *([f"and {left} more: .problems"] if left else [])]
+        noted = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
+        return f"<table>{told}</table>" + (f"<ul>{noted}</ul>" if noted else "")
 
-    def _synchronising(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        names = clocks_module.SYNCHRONISING
-        found = [
-            s.operation in names
-            and (s.sent > 0 or s.operation == "barrier")
-            and "error" not in s.flags
-            for s in self.tables.shapes
-        ]
-        return np.array([*found, False], np.bool_)
-
-    @cached_property
-    def clock_error_ns(self) -> int:
-        """How far apart the clocks of two nodes may truly be, at most over the run; 0 on one."""
-        errors = sorted((c.error_ns for c in self.clocks.values()), reverse=True)
-        return sum(errors[:2])
-
-    def clock_of(self, rank: int) -> Clock:
-        """Return the clock of a rank's node."""
-        return self.clocks.get(self.node_of.get(rank, "?"), Clock())
-
-    @cached_property
-    def _local_spans(self) -> dict[int, tuple[int, int]]:
-        """First and last known time of each rank, on its own node's clock."""
-        spans = {}
-        for rank in range(self.ranks):
-            process, end = self.tables.processes.get(rank, {}), self.tables.ends.get(rank)
-            chunks = self.threads_of(rank)
-            first, last = process.get("started_ns"), end["at_ns"] if end else None
-            if first is None:
-                starts = [t for c in chunks if (t := c[0].first_ns()) is not None]
-                first = min(starts, default=None)
-            if last is None:
-                last = max((_last_time(c[-1]) for c in chunks), default=first)
-            if first is not None and last is not None:
-                spans[rank] = (first, max(first, last))
-        return spans
-
-    @cached_property
-    def spans(self) -> dict[int, tuple[int, int]]:
-        """First and last known time of each rank, ns on the joint clock."""
+    def _facts(self) -> dict[str, str]:
+        """Return what the trace is, without reading its logs."""
+        ranks, nodes = self.ranks, self.nodes
+        where = f"{ranks} rank{'s' * (ranks > 1)} on {nodes} node{'s' * (nodes > 1)}"
+        state = "complete" if self.complete else f"incomplete ({len(self.problems)} problems)"
         return {
-            rank: (first + c.offset_at(first), last + c.offset_at(last))
-            for rank, (first, last) in self._local_spans.items()
-            for c in (self.clock_of(rank),)
+            "program": self.program,
+            "ranks": where,
+            "MPI": self.mpi,
+            "recorded": self.record,
+            "state": state,
         }
-
-    @cached_property
-    def started_ns(self) -> int:
-        """When the first rank started, on the joint clock."""
-        return min((first for first, _ in self.spans.values()), default=0)
-
-    @cached_property
-    def duration_ns(self) -> int:
-        """From the start of the first rank to the last that is known of any."""
-        return max((last for _, last in self.spans.values()), default=0) - self.started_ns
-
-    # Records
-
-    def stream(self, rank: int, local_times: bool = False, before: bool = False) -> RankStream:
-        """Return the records of one rank, to be read once; `before`: each knows the one before."""
-        process, end = self.tables.processes.get(rank, {}), self.tables.ends.get(rank)
-        started = process.get("started_ns")
-        clock = Clock() if local_times else self.clock_of(rank)
-        source = Source(
-            rank,
-            self.tables.shape_map(rank),
-            1 - FOREVER if started is None else started - SLACK,
-            FOREVER if end is None else end["at_ns"] + SLACK,
-            None if clock.is_identity else clock.to_global,
-            before,
-        )
-        return RankStream(source, self.threads_of(rank), self._found)
-
-    @cached_property
-    def _threads(self) -> dict[int, list[list[Chunk]]]:
-        by_rank: dict[int, list[list[Chunk]]] = {}
-        for (rank, _), chunks in sorted(self.logs.threads.items()):
-            by_rank.setdefault(rank, []).append(chunks)
-        return by_rank
-
-    def threads_of(self, rank: int) -> list[list[Chunk]]:
-        """Return the chunks of each thread of a rank."""
-        return self._threads.get(rank, [])
-
-    def batches(
-        self,
-        local_times: bool = False,
-        batch: int = BATCH,
-        before: bool = False,
-        since_ns: int | None = None,
-    ) -> Iterator[Batch]:
-        """All instances in batches; memory is bounded by `batch` records at a time.
-
-        before: with what each rank recorded before each call. since_ns: only the instances whose
-        first arrival is not earlier are sure to be there and whole; what is long before is unread.
-        """
-        streams = {rank: self.stream(rank, local_times, before) for rank in self._threads}
-        problems = self._found
-        if since_ns is not None:
-            problems = Problems()  # that something begins in its middle is none of the trace
-            for stream in streams.values():
-                stream.skip_to(since_ns)
-        tables = self.tables
-        return iter(Matcher(streams, tables.communicators, tables.shapes, problems, batch))
 
     # Derived tables
 
@@ -336,77 +74,111 @@ class Trace:
             self._known[key] = self._derived[name](self, *arguments)
         return self._known[key]
 
+    def _table(self, name: str, *arguments: Any) -> Table:
+        found: Table = self.derive(name, *arguments)
+        return found
+
     @property
-    def processes(self) -> pd.DataFrame:
+    def processes(self) -> Table:
         """One row a rank: rank, host, node, pid, started_ns, ended_ns, end_reason."""
-        return self.derive("processes")  # type: ignore[no-any-return]
+        return self._table("processes")
 
     @property
-    def events(self) -> pd.DataFrame:
+    def events(self) -> Table:
         """One row a call: rank, operation, site, communicator, sequence, enter_ns, exit_ns, ..."""
-        return self.derive("events")  # type: ignore[no-any-return]
+        return self._table("events")
 
     @property
-    def instances(self) -> pd.DataFrame:
+    def instances(self) -> Table:
         """One row an instance: who came first and last, imbalance, waiting; see analysis."""
-        return self.derive("instances")  # type: ignore[no-any-return]
+        return self._table("instances")
 
     @property
-    def callsites(self) -> pd.DataFrame:
+    def callsites(self) -> Table:
         """One row a call site: means over its complete instances; see analysis."""
-        return self.derive("callsites")  # type: ignore[no-any-return]
+        return self._table("callsites")
 
     @property
-    def summary(self) -> pd.DataFrame:
+    def summary(self) -> Table:
         """Counts, times and bytes per rank and shape of what was summed up; see analysis."""
-        return self.derive("summary")  # type: ignore[no-any-return]
+        return self._table("summary")
 
     @property
-    def statistics(self) -> pd.DataFrame:
+    def statistics(self) -> Table:
         """Arrivals per call site as the recorder summed them up itself; see analysis."""
-        return self.derive("statistics")  # type: ignore[no-any-return]
+        return self._table("statistics")
 
     @property
-    def selection(self) -> dict[str, pd.DataFrame]:
+    def selection(self) -> dict[str, Table]:
         """What `--switch auto` tried and chose: a table for each kind of note; see analysis."""
-        return self.derive("selection")  # type: ignore[no-any-return]
+        found: dict[str, Table] = self.derive("selection")
+        return found
 
     @property
     def hot(self) -> list[int]:
         """The call sites that cost most waiting, the costliest first."""
-        return self.derive("hot")  # type: ignore[no-any-return]
+        found: list[int] = self.derive("hot")
+        return found
 
     def causes(self, callsite: int) -> Any:
         """Why the processes arrive at a call site at different times: an analysis.causes.Causes."""
         return self.derive("causes", callsite)
 
-    def phases(self, callsite: int) -> pd.DataFrame:
+    def phases(self, callsite: int) -> Table:
         """One row a phase of a call site, between changes of its imbalance; see analysis."""
-        return self.derive("phases", callsite)  # type: ignore[no-any-return]
+        return self._table("phases", callsite)
 
     def findings(self, gains: Sequence[Any] = ()) -> list[Any]:
         """What is worth doing, the costliest first: a list of analysis.findings.Finding."""
-        return self.derive("findings", tuple(gains))  # type: ignore[no-any-return]
+        found: list[Any] = self.derive("findings", tuple(gains))
+        return found
 
     def matrix(self, callsite: int) -> tuple[Int, Int]:
         """Arrivals and exits of a call site: int64 ns, instances x ranks of the communicator.
 
         An absent rank has arrival -1; an open or absent one exit 0.
         """
-        return self.derive("matrix", callsite)  # type: ignore[no-any-return]
+        found: tuple[Int, Int] = self.derive("matrix", callsite)
+        return found
 
+    @property
+    def spent(self) -> Table:
+        """One row a rank: ns in calls without a record, by class; see analysis."""
+        return self._table("spent")
 
-def _ranks(ranks: list[int]) -> str:
-    shown = ", ".join(map(str, ranks[:8])) + (
-        f" and {len(ranks) - 8} more" if len(ranks) > 8 else ""
-    )
-    return ("rank " if len(ranks) == 1 else "ranks ") + shown
+    @property
+    def rank_totals(self) -> Table:
+        """One row a call site, communicator and member: time, waiting, lateness; see analysis."""
+        return self._table("rank_totals")
 
+    @property
+    def point_to_point(self) -> Float:
+        """Ns in point-to-point and completion calls: float64, one for each rank."""
+        found: Float = self.derive("point_to_point")
+        return found
 
-def _last_time(chunk: Chunk) -> int:
-    records = chunk.log.read([(chunk.index, 0, chunk.log.layout.records)])
-    used = records[(records["kind"] >= 1) & (records["kind"] <= 3)]
-    if not len(used):
-        return 0
-    # Not the maximum: one damaged time must not become the length of the run.
-    return max(int(used["enter_ns"][-1]), int(used["exit_ns"][-1]))
+    @property
+    def summed_up(self) -> Table:
+        """One row a call site: what was summed up after the logs reached their limit."""
+        return self._table("summed_up")
+
+    @property
+    def aggregate(self) -> tuple[Any, dict[Any, int]]:
+        """The sums of one pass (analysis.callsites.Aggregate), and each call site's number."""
+        found: tuple[Any, dict[Any, int]] = self.derive("aggregate")
+        return found
+
+    def samples(self, callsites: tuple[int, ...]) -> dict[int, Any]:
+        """Instances of some call sites, by one pass: analysis.sample.Sample by call site."""
+        found: dict[int, Any] = self.derive("samples", callsites)
+        return found
+
+    def series(self, callsites: tuple[int, ...]) -> dict[int, Table]:
+        """One row an instance, thinned where there are very many, for each of some call sites."""
+        found: dict[int, Table] = self.derive("series", callsites)
+        return found
+
+    def matrix_ranks(self, callsite: int) -> Int:
+        """World ranks of the columns of `matrix`: int64, ascending."""
+        found: Int = self.derive("matrix_ranks", callsite)
+        return found

@@ -244,9 +244,9 @@ def _work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: int) ->
 
 def _phase_ends(trace: Trace, callsite: int) -> Array:
     """Return when the phases of a call site end, where they are worked out anyway."""
-    if callsite not in trace.derive("hot"):
+    if callsite not in trace.hot:
         return np.zeros(0, np.int64)
-    return np.asarray(trace.derive("phases", callsite)["end_ns"].to_numpy(np.int64))
+    return np.asarray(trace.phases(callsite)["end_ns"].to_numpy(np.int64))
 
 
 def _patterns(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -333,3 +334,17 @@ def test_a_window_that_moves_on_while_it_is_read(tmp_path: Path) -> None:
     (folder / "rank-000000.log").write_bytes(head_chunk() + chunks(records, 0, 0, 1, True))
     assert len(opened.instances) == 0
     assert any("went on" in p for p in opened.problems)
+
+
+def test_a_trace_says_what_it_is(tmp_path: Path) -> None:
+    made = Synthetic(2, nodes=[0, 0])
+    times = np.array([[1_000, 2_000]]), np.array([[3_000, 3_000]])
+    made.collective("barrier", *times, sent=0, received=0)
+    trace = mpiprof.open(made.write(tmp_path / "<run>"))
+    said = repr(trace)
+    assert re.fullmatch(r"<Trace '.*/<run>': .*2 ranks on 1 node, .*events, complete>", said)
+    page = trace._repr_html_()
+    assert "&lt;run&gt;" in page and "<run>" not in page and "<ul>" not in page
+    (trace.path / "meta.json").unlink()
+    page = mpiprof.open(trace.path)._repr_html_()
+    assert "<li>meta.json is missing" in page
