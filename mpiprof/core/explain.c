@@ -1,11 +1,9 @@
 /* What was tried, what won and why: in selection.jsonl of the trace as it happens, and at the end
  * in words (`--explain`) and as a plan (`--plan-out`).
  *
- *   {"kind": "key", "key": "0f..", "communicator": "8c..", "operation": "alltoall", "bytes": 65536,
- * ..
+ *   {"kind": "key", "key": "0f..", "communicator": "8c..", "operation": "alltoall", "bytes": ..
  *   {"kind": "phase", "key": "0f..", "phase": 1, "instance": 12, "why": "start", ..
- *   {"kind": "trial", "key": "0f..", "phase": 1, "algorithm": "ring", "instances": 5, "score_ns":
- * ..
+ *   {"kind": "trial", "key": "0f..", "phase": 1, "algorithm": "ring", "instances": 5, ..
  *   {"kind": "choice", "key": "0f..", "phase": 1, "instance": 40, "algorithm": "ring", "why": ..
  *   {"kind": "end", "key": "0f..", "instances": 300, "probes": 38, "algorithm": "ring", ..
  *

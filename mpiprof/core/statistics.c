@@ -1,8 +1,9 @@
 /* Statistics of call sites, kept in the log in place of events: a fixed group of records for each.
  *
- *      statistics   shape: the call site; enter_ns: sum of the mean elapsed times; exit_ns:
- * instances extensions   sums of delta, omega and waiting, the largest omega, sums of scores,
- * instances with omega < T, the rank that was last most often and how often
+ *      statistics   shape: the call site; enter_ns: sum of the mean elapsed times;
+ *                   exit_ns: instances
+ *      extensions   sums of delta, omega and waiting, the largest omega, sums of scores, instances
+ *                   with omega < T, the rank that was last most often and how often
  *
  * Updated in place by the member that leads a communicator, window by window: a killed job has all
  * but its last windows. Under recorder.lock, as call sites are shared by communicators and threads.

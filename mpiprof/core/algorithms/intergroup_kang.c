@@ -13,13 +13,15 @@
  *                     Where Q does not divide P, the paper makes teams of unequal size; then every
  *                     step of a ring waits for the largest piece (25 and 7 processes: a piece of 4
  *                     messages where 3.6 are the mean, 12 % above the bound). Algorithm 2 makes
- * equal shares and keeps near it, so its shares are taken there. kang_unsegmented  b_j sends its
- * whole message to each member; the i-th members of all teams make a ring of Q. (max(k_A, k_B) P/Q
- * + max((P - P/Q) k_A, (Q-1) k_B)) beta kang_two_step segments as above; the members of a team put
- * b_j's message together in a ring, which may stay in one node, and the i-th members of all teams
- * share. as kang, but for whole messages in the second ring
+ *                     equal shares and keeps near the bound, so its shares are taken there.
+ *   kang_unsegmented  b_j sends its whole message to each member; the i-th members of all teams
+ *                     make a ring of Q.
+ *                     (max(k_A, k_B) P/Q + max((P - P/Q) k_A, (Q-1) k_B)) beta
+ *   kang_two_step     Segments as in kang; the members of a team put b_j's message together in a
+ *                     ring, which may stay in one node, and the i-th members of all teams share.
+ *                     As kang, but for whole messages in the second ring.
  *
- * In these two teams have P/Q members or one more or less, the larger teams first. The first
+ * In these two, teams have P/Q members or one more or less, the larger teams first. The first
  * floor(P/Q) members of each take part in whole; the one more of a larger team only sends its own
  * message, and joins one of the rings across the teams without bringing anything. P = 8, Q = 3:
  *

@@ -16,7 +16,7 @@
  *   binary_blocks     the ranks as runs of 2^k, the largest first; each halves for itself; from the
  *                     smallest on, a block's parts are folded into the next larger block, whose
  *                     binary tree gathers them. A root outside the largest block takes rank 0's
- * part and plays its role. p = 13:
+ *                     part and plays its role. p = 13:
  *
  *         0 .. 7   | 8 .. 11 | 12       12 sends quarters to 8 .. 11, each of these sends its two
  *         eighths  | quarters| all      eighths to ranks 0 .. 7
