@@ -112,8 +112,7 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
     const int64_t stride = rounds / MOST_ROUNDS + 1;
 
     for (int64_t i = 0; i < rounds; i += stride) {
-        r.count = 0;
-        c->algorithm->round(&context, i, &r);
+        schedule_round(c->algorithm, &context, i, &r);
         const double takes = round_time(&problem, link_of(e->call->comm), &r, &port);
 
         total += takes;

@@ -400,9 +400,8 @@ static void generate(struct execution *e, int64_t r, int place)
 {
     struct queued *const q = &mine.queue[place];
 
-    q->round.count = 0;
     q->posted = false;
-    e->algorithm->round(&e->context, r, &q->round);
+    schedule_round(e->algorithm, &e->context, r, &q->round);
     if (q->round.failed)
         execution_note(e, MPI_ERR_NO_MEM);
     q->round.failed = false;

@@ -50,6 +50,17 @@ void schedule_free(struct context *c)
     c->table = NULL;
 }
 
+/* The steps of round r. Members of a reduction may disagree on its counts: one that has fewer
+ * elements than there are ranks would else send and expect fewer messages than the others do, and
+ * wait for ever. So all exchange as many, and what differs is a length, which is noticed. */
+void schedule_round(const struct algorithm *a, const struct context *c, int64_t r,
+                    struct round *out)
+{
+    out->count = 0;
+    out->all_parts = strstr(a->operation, "reduce") != NULL;
+    a->round(c, r, out);
+}
+
 /* ---- emitting steps */
 
 static void emit(struct round *r, struct step step)
@@ -72,6 +83,8 @@ static void emit(struct round *r, struct step step)
 static void emit_message(struct round *r, enum step_kind kind, int peer, enum buffer b,
                          int64_t offset, int64_t length, uint8_t flags)
 {
+    if (length == 0 && r->all_parts)
+        flags = (uint8_t)(flags | STEP_TOKEN);
     if (length > 0 || flags & STEP_TOKEN)
         emit(r, (struct step){.kind = (uint8_t)kind,
                               .peer = peer,
@@ -244,8 +257,7 @@ DOOR int64_t schedule_steps(struct handle *h, int64_t first, int64_t last, int64
     int64_t count = 0;
 
     for (int64_t r = first; r < last; r++) {
-        h->round.count = 0;
-        h->algorithm->round(&h->context, r, &h->round);
+        schedule_round(h->algorithm, &h->context, r, &h->round);
         for (int i = 0; i < h->round.count; i++, count++) {
             const struct step *const s = &h->round.steps[i];
             const int64_t row[COLUMNS] = {r,         s->kind,          s->peer,
@@ -318,8 +330,7 @@ DOOR int64_t schedule_traffic(struct handle *const *handles, int count, int64_t 
 
         if (r >= h->rounds)
             continue;
-        h->round.count = 0;
-        h->algorithm->round(&h->context, r, &h->round);
+        schedule_round(h->algorithm, &h->context, r, &h->round);
         if (h->round.failed)
             return -1;
         for (int k = 0; k < h->round.count; k++)

@@ -42,7 +42,8 @@ struct step {
 struct round {
     struct step *steps;
     int count, room;
-    bool failed; /* out of memory */
+    bool failed;    /* out of memory */
+    bool all_parts; /* empty ones are sent, too, as tokens */
 };
 
 struct problem {
@@ -90,10 +91,13 @@ extern const int schedule_count;
 const struct algorithm *schedule_find(const char *operation, const char *name, bool inter);
 bool schedule_prepare(const struct algorithm *a, struct context *c, const struct problem *p,
                       int rank);
+void schedule_round(const struct algorithm *a, const struct context *c, int64_t r,
+                    struct round *out);
 void schedule_free(struct context *c);
 int64_t schedule_scratch_of(const struct algorithm *a, const struct problem *p);
 
-/* ---- for generators: an empty message or copy is left out, alike on both sides */
+/* ---- for generators: an empty message or copy is left out, alike on both sides; but in reductions
+ * an empty part becomes a token */
 
 void emit_send(struct round *r, int peer, enum buffer b, int64_t offset, int64_t length);
 void emit_receive(struct round *r, int peer, enum buffer b, int64_t offset, int64_t length);

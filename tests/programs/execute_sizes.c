@@ -1,8 +1,9 @@
 /* Calls collectives whose members disagree on sizes: prints what each case returned and received.
  *
- *   execute_sizes [forward|reductions]     for 3 ranks
+ *   execute_sizes [forward|reductions [COUNT]]     for 3 ranks
  *
- * forward: none that cuts a vector in blocks; reductions: those that the libraries do not survive.
+ * forward: none that cuts a vector in blocks; reductions: those that the libraries do not survive,
+ * of COUNT elements.
  *
  * The side that is wrong has twice or half of what the other one has, on all ranks or on rank 2
  * alone. Every case has a communicator of its own: what libraries leave behind after an error is no
@@ -12,12 +13,13 @@
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { COUNT = 10, RANKS = 3, ROOM = 4 * COUNT * RANKS };
 enum { ALL_MORE, ALL_LESS, ONE_MORE, ONE_LESS, KINDS };
 static const char *const kinds[] = {"all more", "all less", "one more", "one less"};
-static int rank, in[ROOM], out[ROOM];
+static int rank, in[ROOM], out[ROOM], right = COUNT;
 static int wrong_counts[RANKS], counts[RANKS], places[RANKS], close_places[RANKS];
 static MPI_Comm comm;
 
@@ -158,7 +160,7 @@ static bool is_chosen(int number, int kind, const char *wish)
 static void run(int number, int kind)
 {
     const bool wrong = is_wrong(kind, rank);
-    const int n = !wrong ? COUNT : kind == ALL_MORE || kind == ONE_MORE ? 2 * COUNT : COUNT / 2;
+    const int n = !wrong ? right : kind == ALL_MORE || kind == ONE_MORE ? 2 * right : right / 2;
     int class = 0;
     long sum = 0;
 
@@ -186,6 +188,8 @@ int main(int argc, char **argv)
     char name[20];
 
     MPI_Init(&argc, &argv);
+    if (argc > 2)
+        right = atoi(argv[2]);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     snprintf(name, sizeof name, "said-%d.txt", rank);
     if (freopen(name, "w", stdout) == NULL)
