@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import PROGRAMS, ROOT
+from support import ROOT
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from test_communicators import compiled
+from support.programs import compiled
 
 import mpiprof
 from mpiprof.launch.library import library_folder
@@ -36,7 +36,7 @@ def test_groups_that_begin_apart_on_4_ranks(
     spec: str, order: str, mpi: Mpi, tmp_path: Path
 ) -> None:
     """Under Sessions: block sizes depend on a link, which each group has measured for itself."""
-    program = compiled(mpi, "halves", tmp_path)
+    program = compiled(mpi, "halves.c", "-O1")
     words = wrapped(mpi, tmp_path, "--switch", spec, "--", program, order)
     run_mpi(mpi, 4, words, cwd=tmp_path, check=True)
     table = mpiprof.open(tmp_path / "trace").callsites
@@ -77,7 +77,7 @@ def test_two_builds_in_one_job_of_2_or_3_ranks(
     rule: str, other_build: Path, mpi: Mpi, tmp_path: Path
 ) -> None:
     """An environment that was upgraded under way: rank 1 has another catalogue."""
-    program = compiled(mpi, "duplicates", tmp_path)
+    program = compiled(mpi, "duplicates.c", "-O1")
     name = f"libmpiprof-{mpi.name}-{'4c' if mpi.name == 'mpich' else '4'}.so"
     choose = 'case "$PMI_RANK$OMPI_COMM_WORLD_RANK" in 1) mine=$1;; *) mine=$2;; esac\n'
     start = 'shift 2; export LD_PRELOAD="$mine" MPIPROF_LIBRARY="$mine"; exec "$@"'
@@ -156,7 +156,7 @@ def test_each_variable_is_compared_among_ranks_or_named_as_harmless() -> None:
 @pytest.mark.parametrize("spec", [*SPECS, "summary"])
 def test_1900_duplicates_on_2_ranks(spec: str, mpich: Mpi, tmp_path: Path) -> None:
     """As many as bare, though each would have a private one; the one that is used often gets it."""
-    program = compiled(mpich, "duplicates", tmp_path)
+    program = compiled(mpich, "duplicates.c", "-O1")
     option = ["--record", "summary"] if spec == "summary" else ["--switch", spec]
     words = wrapped(mpich, tmp_path, *option, "--", program, "1900", "600")
     ended = run_mpi(mpich, 2, words, check=True, timeout=120)
@@ -174,9 +174,7 @@ def test_1900_duplicates_on_2_ranks(spec: str, mpich: Mpi, tmp_path: Path) -> No
 @pytest.mark.parametrize("spec", SPECS)
 def test_error_handlers_stay_on_2_ranks(spec: str, mpi: Mpi, tmp_path: Path) -> None:
     """At every moment a thread sees the program's own handler."""
-    program = tmp_path / "handlers"
-    source = PROGRAMS / "handlers.c"
-    run([mpi.mpicc, "-pthread", "-o", program, source], check=True)
+    program = compiled(mpi, "handlers.c", "-pthread")
     ended = run_mpi(mpi, 2, wrapped(mpi, tmp_path, "--switch", spec, "--", program), check=True)
     assert ended.stdout == "0 times another handler\n"
 
@@ -193,7 +191,7 @@ def test_nothing_of_ours_touches_a_handler() -> None:
 )
 def test_revoked_on_3_ranks(options: list[str], openmpi: Mpi, tmp_path: Path) -> None:
     """Where processes may fail all is left to the library, which says so to who waits."""
-    program = compiled(openmpi, "revoked", tmp_path)
+    program = compiled(openmpi, "revoked.c", "-O1")
     launcher, *rest = openmpi.mpiexec(3)
     words = [launcher, "--with-ft", "ulfm", *rest]
     ended = run([*words, *wrapped(openmpi, tmp_path, *options, "--", program)], check=True)
@@ -205,9 +203,7 @@ def test_revoked_on_3_ranks(options: list[str], openmpi: Mpi, tmp_path: Path) ->
 @pytest.mark.parametrize("spec", ["allreduce=ring,bcast=binomial", "auto", "random:9"])
 def test_threads_share_the_room_on_3_ranks(spec: str, openmpi: Mpi, tmp_path: Path) -> None:
     """120 communicators, four threads at once: private ones are made and make room meanwhile."""
-    program = tmp_path / "crowd"
-    source = PROGRAMS / "crowd.c"
-    run([openmpi.mpicc, "-pthread", "-o", program, source], check=True)
+    program = compiled(openmpi, "crowd.c", "-pthread")
     words = wrapped(openmpi, tmp_path, "--switch", spec, "--", program, "4", "30", "60")
     ended = run_mpi(openmpi, 3, words, check=True, timeout=120)
     assert ended.stdout == "0 wrong\n"

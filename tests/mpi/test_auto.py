@@ -13,8 +13,8 @@ import pytest
 from support import PROGRAMS, raw
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.programs import compiled
 from support.traces import table_rows
-from test_cost import compiled
 
 import mpiprof
 from mpiprof.bench.harness.selector import Selection
@@ -127,7 +127,7 @@ def test_the_trace_says_what_every_instance_was_for_on_2_ranks(
 
 
 def test_senders_still_run_ahead_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(openmpi, PROGRAMS / "run_ahead.c", tmp_path)
+    program = compiled(openmpi, "run_ahead.c", "-O2")
     for option in (["--switch", "auto"], ["--record", "summary"]):
         folder = tmp_path / option[-1]
         given = ["run", "-q", "-o", str(folder), *option, "--", str(program)]

@@ -5,18 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from support import PROGRAMS, ROOT
-from support.jobs import run, run_mpi
+from support import ROOT
+from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.programs import compiled
 
 import mpiprof
-
-
-def compiled(mpi: Mpi, source: Path, folder: Path) -> Path:
-    """Compile a C program with an MPI's own compiler."""
-    program = folder / source.stem
-    run([mpi.mpicc, "-Wall", "-Wextra", "-Werror", "-O2", "-o", program, source], check=True)
-    return program
 
 
 def recording(mpi: Mpi, folder: Path, *options: str) -> list[str]:
@@ -30,7 +24,7 @@ def test_senders_run_ahead_of_a_late_rank_on_2_ranks(openmpi: Mpi, tmp_path: Pat
     Under Open MPI: MPICH's root waits in a bare run too, as its shared memory has few slots.
     """
     mpi = openmpi
-    program = compiled(mpi, PROGRAMS / "run_ahead.c", tmp_path)
+    program = compiled(mpi, "run_ahead.c", "-O2")
     argv = [*recording(mpi, tmp_path / "trace"), str(program)]
     expected = ["bcast runs ahead", "reduce runs ahead", "gather runs ahead"]
     for words in ([str(program)], argv):
@@ -44,7 +38,7 @@ def test_senders_run_ahead_of_a_late_rank_on_2_ranks(openmpi: Mpi, tmp_path: Pat
 
 
 def test_a_long_log_keeps_every_call_on_1_rank(mpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(mpi, ROOT / "mpiprof" / "bench" / "cost" / "overhead.c", tmp_path)
+    program = compiled(mpi, ROOT / "mpiprof" / "bench" / "cost" / "overhead.c", "-O2")
     argv = [*recording(mpi, tmp_path / "trace"), str(program), "allreduce", "20", "20000"]
     run_mpi(mpi, 1, argv, check=True)
     trace = mpiprof.open(tmp_path / "trace")
@@ -57,7 +51,7 @@ def test_a_long_log_keeps_every_call_on_1_rank(mpi: Mpi, tmp_path: Path) -> None
 
 
 def test_summary_writes_no_event_log_on_1_rank(mpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(mpi, ROOT / "mpiprof" / "bench" / "cost" / "overhead.c", tmp_path)
+    program = compiled(mpi, ROOT / "mpiprof" / "bench" / "cost" / "overhead.c", "-O2")
     options = recording(mpi, tmp_path / "trace", "--record", "summary")
     run_mpi(mpi, 1, [*options, str(program), "allreduce", "20", "20000"], check=True)
     trace = mpiprof.open(tmp_path / "trace")

@@ -7,18 +7,16 @@ calls with random datatypes from a seed and looks at every byte of every buffer.
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 
 import pytest
 import test_sanitizers
-from support import PROGRAMS, ROOT
-from support.jobs import run, run_mpi
+from support import PROGRAMS
+from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.programs import compiled, core_built
 
 from mpiprof.model.schedule import Algorithm, catalogue
 from mpiprof.tune import plan
@@ -27,28 +25,13 @@ SEED = 20091
 Used = dict[tuple[str, bool, str], int]
 
 
-def build(mpi: Mpi, folder: Path, name: str, *words: str) -> Path:
-    """Compile one of the programs."""
-    program = folder / name
-    source = PROGRAMS / f"{name}.c"
-    warnings = ["-Wall", "-Wextra", "-Werror"]
-    run(
-        [mpi.mpicc, "-std=gnu11", "-O1", "-g", *warnings, *words, "-o", program, source], check=True
+@pytest.fixture
+def programs() -> Callable[..., Path]:
+    """Return what compiles the program of random cases for an MPI, with more flags if need be."""
+    parts = [PROGRAMS / f"execute_{name}.c" for name in ("sides", "moves", "reductions")]
+    return lambda mpi, *flags: compiled(
+        mpi, "execute_cases.c", "-std=gnu11", "-O1", "-pthread", *flags, *parts
     )
-    return program
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Compile the program of random cases once for each MPI and its flags."""
-    parts = [f"{PROGRAMS}/execute_{name}.c" for name in ("sides", "moves", "reductions")]
-
-    @cache
-    def compiled(mpi: Mpi, *words: str) -> Path:
-        folder = tmp_path_factory.mktemp(mpi.name)
-        return build(mpi, folder, "execute_cases", "-pthread", *words, *parts)
-
-    return compiled
 
 
 def used(trace: Path) -> Used:
@@ -196,17 +179,9 @@ def test_mpich_on_many_ranks(
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small() -> Path:
     """Build libraries that cut messages into chunks of 48 bytes, with the sanitizers."""
-    folder = tmp_path_factory.mktemp("small")
-    beside = str(Path(sys.executable).parent)
-    cmake = shutil.which("cmake", path=beside) or shutil.which("cmake")
-    assert cmake, "no cmake: pip install cmake"
-    flags = ["-DMPIPROF_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS=-DCHUNK=48"]
-    run([cmake, "-S", ROOT / "mpiprof" / "core", "-B", folder, *flags], check=True)
-    targets = ["mpiprof-mpich-4c", "mpiprof-openmpi-4"]
-    run([cmake, "--build", folder, "-j2", "--target", *targets], check=True, timeout=300)
-    return folder
+    return core_built("small", "-DMPIPROF_SANITIZE=ON", "-DCMAKE_C_FLAGS=-DCHUNK=48")
 
 
 @pytest.mark.everything

@@ -11,6 +11,7 @@ import pytest
 from support import PROGRAMS
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
+from support.programs import compiled
 from test_execute import used
 from test_execute_errors import switched
 
@@ -39,22 +40,15 @@ def check(mpi: Mpi, folder: Path, program: Path, absent: set[str]) -> None:
     run_mpi(mpi, 3, switched(mpi, folder / "random", "random:2", program), check=True, cwd=folder)
 
 
-def c_program(mpi: Mpi, folder: Path, *defined: str) -> Path:
-    """Compile the one in C."""
-    words = [mpi.mpicc, "-Wall", "-Wextra", "-Werror", *defined]
-    run([*words, "-o", folder / "bottom", PROGRAMS / "bottom.c"], check=True)
-    return folder / "bottom"
-
-
 def test_c(mpi: Mpi, tmp_path: Path) -> None:
     mpich = mpi.name == "mpich"
-    program = c_program(mpi, tmp_path, "-DLARGE" if mpich else "-DREDUCTIONS")
+    program = compiled(mpi, "bottom.c", "-DLARGE" if mpich else "-DREDUCTIONS")
     check(mpi, tmp_path, program, {"allreduce"} if mpich else set())
 
 
 def test_c_with_the_system_s_mpi(system_mpi: Mpi, tmp_path: Path) -> None:
     large = ["-DLARGE"] if system_mpi.name == "mpich" else []
-    check(system_mpi, tmp_path, c_program(system_mpi, tmp_path, "-DREDUCTIONS", *large), set())
+    check(system_mpi, tmp_path, compiled(system_mpi, "bottom.c", "-DREDUCTIONS", *large), set())
 
 
 @pytest.mark.parametrize("binding", ["mpif.h", "mpi", "mpi_f08"])

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support import PROGRAMS, raw
+from support import raw
 from support.call_programs import c_program, fortran_program, python_program
 from support.calls import cases
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
+from support.programs import compiled
 from test_execute import used
 from test_execute_errors import ORDERLY, switched
 
@@ -62,8 +63,7 @@ def test_python(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_spawned_members_stay_native_on_1_rank(mpi: Mpi, tmp_path: Path) -> None:
-    program = tmp_path / "spawn"
-    run([mpi.mpicc, "-o", program, PROGRAMS / "spawn.c"], check=True)
+    program = compiled(mpi, "spawn.c")
     words = switched(mpi, tmp_path, ORDERLY, program, "spawn")
     run_mpi(mpi, 1, words, check=True, cwd=tmp_path)
     trace = raw.read(tmp_path / "trace")

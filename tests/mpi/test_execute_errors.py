@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import PROGRAMS, arguments
+from support import arguments
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
+from support.programs import compiled
 
 ORDERLY = (
     "alltoall=bruck,alltoallv=ring,reduce=binary_tree,allreduce=ring,reduce_scatter=pairwise,"
@@ -44,12 +45,9 @@ def test_garbage_and_wrong_arguments_on_3_ranks(switch: str, mpi: Mpi, tmp_path:
 
 
 @pytest.fixture
-def errors(mpi: Mpi, tmp_path: Path) -> Path:
+def errors(mpi: Mpi) -> Path:
     """Compile the program of refused calls."""
-    program = tmp_path / "errors"
-    source = PROGRAMS / "execute_errors.c"
-    run([mpi.mpicc, "-Wall", "-Wextra", "-Werror", "-o", program, source], check=True)
-    return program
+    return compiled(mpi, "execute_errors.c")
 
 
 def test_what_libraries_refuse_on_3_ranks(mpi: Mpi, errors: Path, tmp_path: Path) -> None:
@@ -96,12 +94,9 @@ def comparable(lines: list[str]) -> list[tuple[str, str, str, str]]:
 
 
 @pytest.fixture
-def sizes(mpi: Mpi, tmp_path: Path) -> Path:
+def sizes(mpi: Mpi) -> Path:
     """Compile the program of sizes that differ."""
-    program = tmp_path / "sizes"
-    source = PROGRAMS / "execute_sizes.c"
-    run([mpi.mpicc, "-Wall", "-Wextra", "-Werror", "-o", program, source], check=True)
-    return program
+    return compiled(mpi, "execute_sizes.c")
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import PROGRAMS, raw
+from support import raw
 from support.jobs import clean_environment, run, run_mpi
 from support.mpis import Mpi
+from support.programs import compiled
 
 import mpiprof
 
@@ -28,13 +29,10 @@ END LC_NUMERIC
 """
 
 
-@pytest.fixture(scope="session")
-def failing(mpi: Mpi, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def failing(mpi: Mpi) -> Path:
     """Compile the program that ends in many ways."""
-    program = tmp_path_factory.mktemp("failing") / "failing"
-    source = PROGRAMS / "failing.c"
-    run([mpi.mpicc, "-Wall", "-Wextra", "-Werror", "-g", "-o", program, source], check=True)
-    return program
+    return compiled(mpi, "failing.c")
 
 
 def letters(output: str) -> list[str]:
@@ -230,9 +228,7 @@ def test_few_descriptors(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
 
 def test_descriptors_closed_and_used_again(mpich: Mpi, tmp_path: Path) -> None:
     """On 1 rank: nothing of ours lands in files that have our numbers."""
-    program, data, trace = tmp_path / "failing", tmp_path / "data", tmp_path / "trace"
-    source = PROGRAMS / "failing.c"
-    run([mpich.mpicc, "-o", program, source], check=True)
+    program, data, trace = compiled(mpich, "failing.c"), tmp_path / "data", tmp_path / "trace"
     words = [*words_for(mpich, trace), "--", str(program), "reuse", str(CALLS), str(data)]
     ended = run(words, check=True)
     assert data.stat().st_size == 0
@@ -264,9 +260,7 @@ def test_locale_with_a_decimal_comma(mpi: Mpi, tmp_path: Path) -> None:
     # Warns of all else that a locale has, and says so by its code.
     run(["localedef", "-c", "-i", tmp_path / "comma", "-f", "ANSI_X3.4-1968", made])
     env = {"LOCPATH": str(tmp_path / "locales"), "LC_ALL": "xx"}
-    program, trace = tmp_path / "program", tmp_path / "trace"
-    source = PROGRAMS / "comma.c"
-    run([mpi.mpicc, "-Wall", "-Wextra", "-Werror", "-o", program, source], check=True)
+    program, trace = compiled(mpi, "comma.c"), tmp_path / "trace"
     words = words_for(mpi, trace, "-q", "--switch", "auto")
     ended = run_mpi(mpi, 2, [*words, "--", program], env=env, check=True)
     assert letters(ended.stdout) == letters("1,5 1,5\n1,5 2,5\n")
@@ -337,9 +331,7 @@ def test_library_passes_through_other_programs(mpi: Mpi) -> None:
 
 def test_an_abandoned_call_does_not_silence_later_ones(mpi: Mpi, tmp_path: Path) -> None:
     """2 ranks whose error handler leaves a broadcast by longjmp."""
-    program = tmp_path / "abandoned"
-    source = PROGRAMS / "abandoned.c"
-    run([mpi.mpicc, "-g", "-o", program, source], check=True)
+    program = compiled(mpi, "abandoned.c")
     trace = tmp_path / "trace"
     ended = run_mpi(mpi, 2, [*words_for(mpi, trace), "--", str(program)], check=True)
     assert ended.stdout.count("sum 2") == 2

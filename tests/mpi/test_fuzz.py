@@ -9,23 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import PROGRAMS
-from support.jobs import run, run_mpi
+from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.programs import compiled
 from test_sanitizers import check, environment, sanitized
 
 __all__ = ["sanitized"]  # a fixture
 
 PIECE = 25_000
 CHOICES = {"random": "MPIPROF_SWITCH=random {}", "auto": "MPIPROF_AUTO=1"}
-
-
-def compiled(mpi: Mpi, folder: Path) -> Path:
-    """Compile the program."""
-    program = folder / "fuzz"
-    source = PROGRAMS / "fuzz.c"
-    run([mpi.mpicc, "-O1", "-g", "-pthread", "-o", program, source], check=True)
-    return program
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -38,7 +30,7 @@ def test_thousands(
     mpi = request.getfixturevalue(name)
     seed = 10 * ranks + threads
     words = [mpi.python, "-m", "mpiprof", "run", "-q", "-o", tmp_path / "trace"]
-    words += ["--switch", switch.format(seed), "--", compiled(mpi, tmp_path)]
+    words += ["--switch", switch.format(seed), "--", compiled(mpi, "fuzz.c", "-O1", "-pthread")]
     ended = run_mpi(mpi, ranks, [*words, str(seed), "3000", str(threads)], check=True)
     assert f"seed {seed}: 3000 calls, 0 wrong" in ended.stdout
 
@@ -51,7 +43,7 @@ def test_a_million(choice: str, seed: int, mpi: Mpi, sanitized: Path, tmp_path: 
     ranks = 2 if mpi.name == "mpich" else 2 + seed % 3
     threads = 3 if seed % 4 == 3 else 1
     words = environment(mpi, sanitized, tmp_path / "trace")
-    words += [CHOICES[choice].format(seed + 1), str(compiled(mpi, tmp_path))]
+    words += [CHOICES[choice].format(seed + 1), str(compiled(mpi, "fuzz.c", "-O1", "-pthread"))]
     ended = run_mpi(mpi, ranks, [*words, str(seed), str(PIECE), str(threads)], timeout=900)
     check(ended.stderr)
     assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]

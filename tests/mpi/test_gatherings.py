@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import PROGRAMS
 from support.jobs import end, run, run_mpi, start
 from support.mpis import Mpi
+from support.programs import compiled
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -21,12 +21,6 @@ from mpiprof.trace import Trace
 
 RANKS = 3
 SLEEP_NS = 50_000_000  # less what a crowded machine keeps the others
-
-
-def compiled(mpi: Mpi, name: str, folder: Path) -> Path:
-    program = folder / name
-    run([mpi.mpicc, "-g", "-o", program, PROGRAMS / f"{name}.c"], check=True)
-    return program
 
 
 def wrapped(mpi: Mpi, folder: Path, *options: str) -> list[str]:
@@ -40,7 +34,7 @@ Recorded = tuple[Trace, list[tuple[int, str]]]
 def recorded(mpi: Mpi, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """The recording of gatherings.c on 3 ranks, and who was late where."""
     folder = tmp_path_factory.mktemp("gatherings")
-    program = compiled(mpi, "gatherings", folder)
+    program = compiled(mpi, "gatherings.c")
     words = [*wrapped(mpi, folder / "trace"), str(program), str(folder / "data")]
     done = run_mpi(mpi, RANKS, words, check=True, cwd=folder)
     told = [(int(line.split()[0]), line.split()[1]) for line in done.stdout.splitlines()]

@@ -10,6 +10,7 @@ import pytest
 from support import PROGRAMS, ROOT, raw
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
+from support.programs import compiled
 from support.traces import table_rows
 
 import mpiprof
@@ -115,8 +116,7 @@ def test_irregular_members_are_written_once(mpi: Mpi, tmp_path: Path) -> None:
 def test_short_lived_communicators_share_their_rows(switch: str, mpi: Mpi, tmp_path: Path) -> None:
     """2 ranks; every instance is there, and what each communicator leaves is its records."""
     many = 600
-    program = tmp_path / "short_lived"
-    run([mpi.mpicc, "-o", program, PROGRAMS / "short_lived.c"], check=True)
+    program = compiled(mpi, "short_lived.c")
     options = ["-q", *(["--switch", switch] if switch else [])]
     trace = tmp_path / "trace"
     words = words_for(mpi, trace, *options)
@@ -199,9 +199,7 @@ def test_interrupted_and_short_writes_lose_nothing(mpi: Mpi, tmp_path: Path) -> 
 
 def test_the_environment_stays_readable(mpi: Mpi, tmp_path: Path) -> None:
     """1 rank; alone it is as bare, beside another thread no variable changes its place."""
-    program = tmp_path / "environment"
-    source = PROGRAMS / "environment.c"
-    run([mpi.mpicc, "-pthread", "-o", program, source], check=True)
+    program = compiled(mpi, "environment.c", "-pthread")
     words = [*words_for(mpi, tmp_path / "trace", "-q"), "--", program]
     assert run_mpi(mpi, 1, words, check=True).stdout == "moved 0, preloaded \n"
     words = [*words_for(mpi, tmp_path / "other", "-q"), "--", program, "alone"]

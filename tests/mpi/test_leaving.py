@@ -6,9 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support import PROGRAMS, raw
-from support.jobs import run, run_mpi
+from support import raw
+from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.programs import compiled
 
 import mpiprof
 
@@ -16,20 +17,15 @@ TURNS = 20
 SWITCHES = ["", "allreduce=ring,bcast=binomial", "auto", "random:7"]
 
 
-@pytest.fixture(params=["longjmp", "exception"], scope="module")
-def leaving(
-    mpi: Mpi, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+@pytest.fixture(params=["longjmp", "exception"])
+def leaving(mpi: Mpi, request: pytest.FixtureRequest) -> Path:
     """Compile the program as C, and once more as C++."""
-    program = tmp_path_factory.mktemp("leaving") / "leaving"
-    compiler = [mpi.mpicc, "-Wno-clobbered"]
-    if request.param == "exception":
-        compiler = [str(mpi.bin / "mpicxx")]
-        if shutil.which("g++") is None or not Path(compiler[0]).exists():
-            pytest.skip("no C++ compiler of this MPI")
-        compiler += ["-x", "c++"]
-    run([*compiler, "-g", "-O1", "-o", program, PROGRAMS / "leaving.c"], check=True)
-    return program
+    if request.param == "longjmp":
+        return compiled(mpi, "leaving.c", "-Wno-clobbered", "-O1")
+    compiler = str(mpi.bin / "mpicxx")
+    if shutil.which("g++") is None or not Path(compiler).exists():
+        pytest.skip("no C++ compiler of this MPI")
+    return compiled(mpi, "leaving.c", "-O1", "-x", "c++", compiler=compiler)
 
 
 def recorded(mpi: Mpi, program: Path, folder: Path, switch: str, *words: str) -> str:
@@ -70,8 +66,7 @@ def test_what_a_handler_leaves_is_taken_back(
 @pytest.mark.parametrize("switch", ["", "allreduce=ring"], ids=["recorded", "forced"])
 def test_stacks_of_one_thread(switch: str, mpi: Mpi, tmp_path: Path) -> None:
     """2 ranks, with coroutines on three stacks that lie in every order."""
-    program = tmp_path / "stacks"
-    run([mpi.mpicc, "-g", "-O1", "-o", program, PROGRAMS / "stacks.c"], check=True)
+    program = compiled(mpi, "stacks.c", "-O1")
     said = recorded(mpi, program, tmp_path, switch).splitlines()
     trace = mpiprof.open(tmp_path / "trace")
     instances = trace.instances
@@ -87,8 +82,7 @@ def test_stacks_of_one_thread(switch: str, mpi: Mpi, tmp_path: Path) -> None:
 
 def test_a_communicator_that_one_rank_alone_is_refused(openmpi: Mpi, tmp_path: Path) -> None:
     """3 ranks; the program checks its sums. MPICH refuses within the call, and hangs bare."""
-    program = tmp_path / "refused"
-    run([openmpi.mpicc, "-g", "-O1", "-o", program, PROGRAMS / "refused_creation.c"], check=True)
+    program = compiled(openmpi, "refused_creation.c", "-O1")
     recorder = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     words = [*recorder, "--switch", "random:7", "--", str(program)]
     assert run_mpi(openmpi, 3, words, check=True, cwd=tmp_path).stdout == "ok\n"

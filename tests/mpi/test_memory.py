@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
 from support import PROGRAMS
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
+from support.programs import compiled
 
 import mpiprof
 from mpiprof.model.schedule import COPY, Problem, Schedule, catalogue, columns
@@ -24,27 +24,10 @@ RANKS = 3
 EVERYTHING = "alltoall=bruck,bcast=chain,allgather=bruck,allreduce=ring,reduce=ring,alltoallv=ring"
 
 
-@pytest.fixture(scope="module")
-def calls(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Mpi], Path]:
-    """Compile the program of checked calls once for each MPI."""
-
-    @cache
-    def compiled(mpi: Mpi) -> Path:
-        program = tmp_path_factory.mktemp(mpi.name) / "memory_calls"
-        words: list[str | Path] = [
-            "-std=gnu11",
-            "-O1",
-            "-g",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-o",
-            program,
-        ]
-        run([mpi.mpicc, *words, PROGRAMS / "memory_calls.c"], check=True)
-        return program
-
-    return compiled
+@pytest.fixture
+def calls() -> Callable[[Mpi], Path]:
+    """Return what compiles the program of checked calls."""
+    return lambda mpi: compiled(mpi, "memory_calls.c", "-std=gnu11", "-O1")
 
 
 @pytest.fixture(scope="module")

@@ -5,32 +5,24 @@ The program is a server that takes anything from anyone, and its workers.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 from pathlib import Path
 
 import pytest
-from support import PROGRAMS, raw
+from support import raw
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
+from support.programs import compiled
 
 from mpiprof.launch import job
 
 BY_ITSELF = "this launch has several parts"
 
 
-@functools.cache
-def compiled(mpi: Mpi, folder: Path) -> str:
-    program = folder / f"parts-{mpi.name}{mpi.suffix}"
-    words = [mpi.mpicc, "-Wall", "-Wextra", "-Werror", "-o", str(program)]
-    run([*words, PROGRAMS / "parts.c"], check=True)
-    return str(program)
-
-
 def launch(mpi: Mpi, parts: str, folder: Path, *options: str) -> tuple[str, dict[int, list[str]]]:
     """Run parts such as "bare 1, run 2"; return what was said, and the operations of each rank."""
-    program = compiled(mpi, folder.parent)
+    program = str(compiled(mpi, "parts.c"))
     recorded = [str(mpi.python), "-m", "mpiprof", "run", *options, "--"]
     words = mpi.mpiexec(1)[:-2]
     ranks = 0
@@ -106,7 +98,7 @@ def test_parts_that_all_record_do_it_together(option: str, mpi: Mpi, tmp_path: P
 
 def test_a_bare_part_that_only_mpi_knows_of(mpich: Mpi, tmp_path: Path) -> None:
     """On 3 ranks: as where mpiexec is on another node, and its words can't be seen."""
-    program = compiled(mpich, tmp_path.parent)
+    program = str(compiled(mpich, "parts.c"))
     recorded = ["env", "MPI_LOCALNRANKS=1", str(mpich.python), "-m", "mpiprof", "run", "--"]
     words = [*mpich.mpiexec(1), program, "0", ":", "-n", "2", *recorded, program, "0"]
     ended = run(words, cwd=tmp_path, check=True)
@@ -121,7 +113,7 @@ def test_an_old_trace_is_seen_where_rank_0_is_bare(mpich: Mpi, tmp_path: Path) -
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "meta.json").write_text("{}")
     os.utime(tmp_path / "old" / "meta.json", (1, 1))
-    program = compiled(mpich, tmp_path.parent)
+    program = str(compiled(mpich, "parts.c"))
     recorded = [str(mpich.python), "-m", "mpiprof", "run", "-o", "old", "--"]
     words = [*mpich.mpiexec(1), program, "0", ":", "-n", "1", *recorded, program, "0"]
     ended = run(words, cwd=tmp_path)
@@ -130,7 +122,7 @@ def test_an_old_trace_is_seen_where_rank_0_is_bare(mpich: Mpi, tmp_path: Path) -
 
 def test_two_jobs_never_share_a_folder(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks each: the later one runs unrecorded, and says so."""
-    program = compiled(mpi, tmp_path.parent)
+    program = str(compiled(mpi, "parts.c"))
     (tmp_path / "trace").mkdir()
     (tmp_path / "trace" / ".job").symlink_to("another")
     words = [str(mpi.python), "-m", "mpiprof", "run", "-o", "trace", "--", program]

@@ -9,6 +9,7 @@ import pytest
 from support import PROGRAMS, raw
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
+from support.programs import compiled
 
 import mpiprof
 
@@ -28,14 +29,6 @@ def script(folder: Path, text: str, name: str = "program.py") -> str:
     path = folder / name
     path.write_text("from mpi4py import MPI\ncomm = MPI.COMM_WORLD\n" + text)
     return str(path)
-
-
-def compiled(mpi: Mpi, folder: Path, name: str, *options: str) -> str:
-    """Compile one of our programs and return its name."""
-    program = folder / Path(name).stem
-    words = ["-Wall", "-Wextra", "-Werror", "-g", *options, "-o", str(program)]
-    run([mpi.mpicc, *words, PROGRAMS / name], check=True)
-    return str(program)
 
 
 def operations(trace: Path, rank: int) -> list[str]:
@@ -115,7 +108,7 @@ def test_job_within_a_job_is_its_own(mpi: Mpi, tmp_path: Path) -> None:
 
 def test_spawned_processes_run_bare(mpi: Mpi, tmp_path: Path) -> None:
     """On 1 rank and 2 spawned ones; a merged communicator with them is recorded as local."""
-    program = compiled(mpi, tmp_path, "spawning.c")
+    program = str(compiled(mpi, "spawning.c"))
     # Open MPI counts slots: three are needed.
     words = [*words_for(mpi, tmp_path / "trace"), "--", program]
     ended = run_mpi(mpi, 1, words, check=True)
@@ -163,7 +156,7 @@ def test_tool_behind_us_is_called(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: what was in LD_PRELOAD before is kept, and its wrapper is our native."""
     tool = tmp_path / "libtool.so"
     run([mpi.mpicc, "-shared", "-fPIC", "-o", tool, PROGRAMS / "tool.c"], check=True)
-    program = compiled(mpi, tmp_path, "threads.c", "-pthread")
+    program = str(compiled(mpi, "threads.c", "-pthread"))
     words = [*words_for(mpi, tmp_path / "trace"), "--", program, "1", "20"]
     ended = run_mpi(mpi, 2, ["env", f"LD_PRELOAD={tool}", *words], check=True)
     assert letters(ended.stdout) == letters("done\ntool saw 20\n" * 2)
@@ -216,7 +209,7 @@ def test_stack_of_frames(mpi: Mpi, tmp_path: Path) -> None:
     assert [f["line"] for f in frames] == [4, 5, 7, 8]
     native = tmp_path / "native"
     words = words_for(mpi, native, "--stack", "4")
-    run_mpi(mpi, 1, [*words, "--", compiled(mpi, tmp_path, "spawning.c", "-O0")], check=True)
+    run_mpi(mpi, 1, [*words, "--", str(compiled(mpi, "spawning.c", "-O0"))], check=True)
     frames = raw.read(native).of(0)[0].frames
     assert Path(frames[0]["module"]).name == "spawning"
     assert 2 <= len(frames) <= 4
@@ -237,7 +230,7 @@ def test_skipped_package(mpi: Mpi, tmp_path: Path) -> None:
 
 def test_names_of_sites_are_equal_across_runs_and_ranks(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks, twice: address space randomisation does not show."""
-    program = compiled(mpi, tmp_path, "failing.c")
+    program = str(compiled(mpi, "failing.c"))
     names = []
     for i in range(2):
         trace = tmp_path / f"trace{i}"

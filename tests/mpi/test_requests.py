@@ -8,7 +8,8 @@ import pytest
 from support import raw
 from support.jobs import run
 from support.mpis import Mpi, wheel_mpi
-from test_communicators import compiled, recorded
+from support.programs import compiled
+from test_communicators import recorded
 
 Event = tuple[str, str, int, int]  # kind, operation, sequence, n-th start
 
@@ -18,7 +19,8 @@ def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """The recording of requests.c."""
     mpi = wheel_mpi("mpich" if request.param == "mpiabi" else request.param)
     folder = tmp_path_factory.mktemp("requests")
-    program = compiled(mpi, "requests", folder, "_abi" if request.param == "mpiabi" else "")
+    compiler = f"{mpi.mpicc}{'_abi' if request.param == 'mpiabi' else ''}"
+    program = compiled(mpi, "requests.c", "-O1", compiler=compiler)
     return recorded(mpi, 2, [program], folder / "trace")[0]
 
 

@@ -8,13 +8,7 @@ from pathlib import Path
 from support import PROGRAMS, raw
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-
-
-def compiled(mpi: Mpi, name: str, folder: Path, *options: str) -> str:
-    program = folder / name
-    words = [mpi.mpicc, "-Wall", "-Wextra", "-Werror", *options, "-o", str(program)]
-    run([*words, PROGRAMS / f"{name}.c"], check=True)
-    return str(program)
+from support.programs import compiled
 
 
 def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str]:
@@ -24,7 +18,7 @@ def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str]:
 
 def test_threads_that_share_a_request(mpi: Mpi, tmp_path: Path) -> None:
     """On 1 rank: each of 4 threads completes its own operations, though their handle is one."""
-    program = compiled(mpi, "shared_request", tmp_path, "-pthread")
+    program = str(compiled(mpi, "shared_request.c", "-pthread"))
     ended = run_mpi(mpi, 1, [*words_for(mpi, tmp_path / "trace"), program], check=True)
     assert ended.stdout == "done\n"
     trace = raw.read(tmp_path / "trace")
@@ -33,7 +27,7 @@ def test_threads_that_share_a_request(mpi: Mpi, tmp_path: Path) -> None:
 
 def test_a_machine_table_that_one_rank_sees(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks of which one is given a table: whether to measure, both must know alike."""
-    program = compiled(mpi, "remade", tmp_path)
+    program = str(compiled(mpi, "remade.c"))
     table = tmp_path / "table.json"
     run_mpi(mpi, 2, [*words_for(mpi, tmp_path / "measured"), program, "1"], check=True)
     machine = json.loads((tmp_path / "measured" / "meta.json").read_text())["machine"]
@@ -50,7 +44,7 @@ def test_a_machine_table_that_one_rank_sees(mpi: Mpi, tmp_path: Path) -> None:
 
 def test_rank_0_is_later_than_the_others_wait(mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks: those that have given up and the late one agree that nobody communicates."""
-    program = compiled(mpi, "remade", tmp_path)
+    program = str(compiled(mpi, "remade.c"))
     slow = tmp_path / "slow.so"
     run([mpi.mpicc, "-shared", "-fPIC", "-o", slow, PROGRAMS / "slow_folder.c"], check=True)
     words = words_for(mpi, tmp_path / "trace-of-slow")
@@ -64,7 +58,7 @@ def test_rank_0_is_later_than_the_others_wait(mpi: Mpi, tmp_path: Path) -> None:
 
 def test_communicators_without_end_use_bounded_memory(mpich: Mpi, tmp_path: Path) -> None:
     """On 1 rank: 140000 communicators, one after the other, share entries, and no call is lost."""
-    program = compiled(mpich, "remade", tmp_path)
+    program = str(compiled(mpich, "remade.c"))
     words = [word for word in words_for(mpich, tmp_path / "trace") if word != "-q"]
     ended = run_mpi(mpich, 1, [*words, program, "140000"], check=True)
     assert "more than" not in ended.stderr and "missing" not in ended.stderr
@@ -73,7 +67,7 @@ def test_communicators_without_end_use_bounded_memory(mpich: Mpi, tmp_path: Path
 
 def test_no_address_is_the_librarys_error(mpich: Mpi, tmp_path: Path) -> None:
     """On 1 rank; Open MPI itself crashes."""
-    program = compiled(mpich, "no_address", tmp_path, "-Wno-nonnull")
+    program = str(compiled(mpich, "no_address.c", "-Wno-nonnull"))
     bare = run_mpi(mpich, 1, [program], check=True)
     ended = run_mpi(mpich, 1, [*words_for(mpich, tmp_path / "trace"), program], check=True)
     assert ended.stdout == bare.stdout == "1111\n"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support import PROGRAMS, ROOT, arguments
+from support import PROGRAMS, arguments
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
+from support.programs import compiled, core_built
 
 import mpiprof
 
@@ -23,19 +22,9 @@ QUIET = {
 
 
 @pytest.fixture(scope="module")
-def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build every library with the sanitizers."""
-    folder = tmp_path_factory.mktemp("sanitized")
-    beside = str(Path(sys.executable).parent)
-    cmake = shutil.which("cmake", path=beside) or shutil.which("cmake")
-    words = [cmake] if cmake else []
-    if not words:
-        pytest.skip("no cmake: pip install cmake")
-    build = ["-DMPIPROF_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=Debug"]
-    run([*words, "-S", ROOT / "mpiprof" / "core", "-B", folder, *build], check=True)
-    targets = ["mpiprof-mpich-4c", "mpiprof-openmpi-4"]
-    run([*words, "--build", folder, "-j2", "--target", *targets], check=True, timeout=200)
-    return folder
+def sanitized() -> Path:
+    """Build the libraries with the sanitizers."""
+    return core_built("sanitized", "-DMPIPROF_SANITIZE=ON")
 
 
 def preloaded(library: Path) -> str:
@@ -84,9 +73,7 @@ def test_every_collective_on_3_ranks(mpi: Mpi, sanitized: Path, tmp_path: Path) 
 def test_threads_on_2_ranks(
     arguments_: list[str], mpi: Mpi, sanitized: Path, tmp_path: Path
 ) -> None:
-    program, trace = tmp_path / "threads", tmp_path / "trace"
-    source = PROGRAMS / "threads.c"
-    run([mpi.mpicc, "-pthread", "-o", program, source], check=True)
+    program, trace = compiled(mpi, "threads.c", "-pthread"), tmp_path / "trace"
     words = [*environment(mpi, sanitized, trace), str(program), *arguments_]
     ended = run_mpi(mpi, 2, words)
     check(ended.stderr)

@@ -12,7 +12,8 @@ import pytest
 from support import raw
 from support.jobs import run_mpi
 from support.mpis import Mpi
-from test_communicators import by_name, compiled, recorded
+from support.programs import compiled
+from test_communicators import by_name, recorded
 
 
 def check_identities(lines: raw.Raw) -> None:
@@ -38,7 +39,7 @@ def check_calls(trace: raw.Raw, first: list[str]) -> None:
 
 
 def test_into_a_named_folder(mpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(mpi, "sessions", tmp_path)
+    program = compiled(mpi, "sessions.c", "-O1")
     trace, _ = recorded(mpi, 3, [program], tmp_path / "trace")
     check_identities(trace)
     check_calls(trace, [])
@@ -53,7 +54,7 @@ def test_into_a_named_folder(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_without_a_folder(mpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(mpi, "sessions", tmp_path)
+    program = compiled(mpi, "sessions.c", "-O1")
     words = [str(mpi.python), "-m", "mpiprof", "run", "--", str(program)]
     done = run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
     (folder,) = tmp_path.glob("mpiprof-sessions-*")
@@ -66,7 +67,7 @@ def test_without_a_folder(mpi: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("named", [True, False], ids=["named folder", "no folder"])
 def test_ranks_that_begin_apart(named: bool, mpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(mpi, "sessions", tmp_path)
+    program = compiled(mpi, "sessions.c", "-O1")
     option = ["-o", str(tmp_path / "mpiprof-sessions-x")] if named else []
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", *option, "--", str(program), "apart"]
     run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
@@ -85,6 +86,6 @@ def test_ranks_that_begin_apart(named: bool, mpi: Mpi, tmp_path: Path) -> None:
 
 def test_a_second_session_runs_on(mpich: Mpi, tmp_path: Path) -> None:
     """On 1 rank: Open MPI 5.0 itself fails in a second session, MPICH 5.0 hangs in 5 % of them."""
-    program = compiled(mpich, "sessions", tmp_path)
+    program = compiled(mpich, "sessions.c", "-O1")
     trace, _ = recorded(mpich, 1, [program, "alone"], tmp_path / "trace")
     assert "all 1" in by_name(trace)

@@ -5,18 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from support import PROGRAMS
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
+from support.programs import compiled
 
-SOURCE = PROGRAMS / "spawned.c"
 TOLD = "mpiprof: rank 0: the processes that MPI_Comm_spawn starts are not recorded; to record them"
-
-
-def program(mpi: Mpi, folder: Path) -> str:
-    made = folder / "spawned"
-    run([mpi.mpicc, "-o", made, SOURCE], check=True)
-    return str(made)
 
 
 def wrapped(mpi: Mpi, folder: Path, *options: str) -> list[str]:
@@ -29,7 +22,7 @@ def answers(stdout: str) -> list[str]:
 
 
 def test_it_is_said_that_children_are_not_recorded_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
-    own = program(mpi, tmp_path)
+    own = str(compiled(mpi, "spawned.c"))
     bare = run_mpi(mpi, 2, [own, own], check=True, cwd=tmp_path)
     done = run_mpi(mpi, 2, [*wrapped(mpi, tmp_path / "parent"), own, own], cwd=tmp_path)
     assert done.returncode == 0
@@ -41,7 +34,7 @@ def test_it_is_said_that_children_are_not_recorded_on_2_ranks(mpi: Mpi, tmp_path
 
 
 def test_spawned_through_mpiprof_they_have_a_trace_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
-    own, parent, child = program(mpi, tmp_path), tmp_path / "parent", tmp_path / "child"
+    own, parent, child = str(compiled(mpi, "spawned.c")), tmp_path / "parent", tmp_path / "child"
     words = [*wrapped(mpi, parent), own, *wrapped(mpi, child, "-q"), own]
     done = run_mpi(mpi, 2, words, check=True, cwd=tmp_path)
     assert answers(done.stdout) == ["child got 4711"] * 2 and TOLD not in done.stderr

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import PROGRAMS, raw
-from support.jobs import run, run_mpi
+from support import raw
+from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.programs import compiled
 
 import mpiprof
 
@@ -15,13 +16,9 @@ CHUNK = 65536
 
 
 @pytest.fixture
-def threads(mpi: Mpi, tmp_path: Path) -> Path:
+def threads(mpi: Mpi) -> Path:
     """Compile the program with many threads."""
-    program = tmp_path / "threads"
-    source = PROGRAMS / "threads.c"
-    words = [mpi.mpicc, "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]
-    run([*words, program, source], check=True)
-    return program
+    return compiled(mpi, "threads.c", "-pthread")
 
 
 def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str]:

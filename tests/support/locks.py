@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +12,8 @@ from pathlib import Path
 
 @contextmanager
 def alone_with(thing: str) -> Iterator[None]:
-    """Wait until no other test on this machine has this thing, and hold it."""
-    path = Path(tempfile.gettempdir()) / f"mpiprof-tests-{thing}.lock"
+    """Wait until no other test of this user has this thing, and hold it."""
+    path = Path(tempfile.gettempdir()) / f"mpiprof-tests-{os.getuid()}-{thing}.lock"
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,0 +1,63 @@
+"""The programs of the tests, compiled once each."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import PROGRAMS, ROOT
+from support.jobs import run
+from support.locks import alone_with
+from support.mpis import Mpi
+
+BUILT = ROOT / "build" / "tests"
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+
+
+def compiled(mpi: Mpi, source: str | Path, *flags: str | Path, compiler: str | None = None) -> Path:
+    """Compile one of tests/programs, or another file of the project, with an MPI's compiler.
+
+    What has the same compiler, flags and sources is compiled once, in this run or an earlier one.
+    """
+    path = PROGRAMS / source
+    words = [compiler or mpi.mpicc, *WARNINGS, "-g", *map(str, flags), str(path)]
+    program = BUILT / digest(words) / path.stem
+    with alone_with("compiler"):
+        if not program.exists():
+            program.parent.mkdir(parents=True, exist_ok=True)
+            made = program.with_name(f"{path.stem}.part")
+            run([*words, "-o", made], check=True)
+            made.rename(program)
+    return program
+
+
+def digest(words: list[str]) -> str:
+    """Return what stands for a command line, its compiler, its files and the headers beside."""
+    found = hashlib.sha256("\0".join(words).encode())
+    compiler = Path(shutil.which(words[0]) or words[0]).stat()
+    found.update(f"{compiler.st_mtime_ns} {compiler.st_size}".encode())
+    for path in [*map(Path, words[1:]), *sorted(PROGRAMS.glob("*.h"))]:
+        if path.is_absolute() and path.is_file():
+            found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def core_built(name: str, *settings: str, source: Path = ROOT / "mpiprof" / "core") -> Path:
+    """Build the libraries for both MPIs with some settings of CMake; gives their folder.
+
+    It is kept from run to run, and only what has changed is built again.
+    """
+    beside = str(Path(sys.executable).parent)
+    cmake = shutil.which("cmake", path=beside) or shutil.which("cmake")
+    if cmake is None:
+        pytest.skip("no cmake: pip install cmake")
+    folder = ROOT / "build" / "tests" / name
+    targets = ["mpiprof-mpich-4c", "mpiprof-openmpi-4"]
+    with alone_with(name):
+        run([cmake, "-S", source, "-B", folder, "-DCMAKE_BUILD_TYPE=Debug", *settings], check=True)
+        run([cmake, "--build", folder, "-j2", "--target", *targets], check=True, timeout=300)
+    return folder
