@@ -14,7 +14,7 @@ from dash.development.base_component import Component
 
 from mpiprof.errors import MpiprofError
 from mpiprof.reports import colours, wording
-from mpiprof.reports.units import duration, share
+from mpiprof.units import duration, share
 
 from . import theme
 from .data import Data

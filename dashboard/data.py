@@ -19,10 +19,10 @@ import pandas as pd
 
 from mpiprof.analysis.frames import communicator_names
 from mpiprof.errors import MpiprofError, TraceError
-from mpiprof.reports.units import ranks
 from mpiprof.store import cache, derived
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Bool, Int
+from mpiprof.units import ranks
 
 from .state import State, parse_ranks
 

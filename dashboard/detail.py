@@ -16,7 +16,7 @@ from mpiprof.analysis.ranks import Instance, lateness, one_instance
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.reports import text, wording
 from mpiprof.reports.places import place
-from mpiprof.reports.units import count, duration, factor, share, size
+from mpiprof.units import count, duration, factor, share, size
 
 from . import components, explain, sources, tables
 from . import state as states

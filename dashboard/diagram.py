@@ -16,7 +16,7 @@ from mpiprof.model import draw, setting
 from mpiprof.model.catalogue import Algorithm
 from mpiprof.model.simulate import Timing, simulate
 from mpiprof.model.traffic import applies
-from mpiprof.reports.units import duration, size
+from mpiprof.units import duration, size
 
 from . import components
 from . import state as states

@@ -18,8 +18,8 @@ from dash.exceptions import PreventUpdate
 from mpiprof.analysis.causes import Causes
 from mpiprof.analysis.findings import Finding
 from mpiprof.reports import wording
-from mpiprof.reports.units import UNKNOWN, duration, share
 from mpiprof.tune import result
+from mpiprof.units import UNKNOWN, duration, share
 
 from . import components, history, race, tables
 from . import state as states

@@ -8,8 +8,8 @@ from dash.development.base_component import Component
 from mpiprof.errors import TraceError
 from mpiprof.reports import positions, status
 from mpiprof.reports.places import place
-from mpiprof.reports.units import count, duration
-from mpiprof.reports.units import ranks as ranks_of
+from mpiprof.units import count, duration
+from mpiprof.units import ranks as ranks_of
 
 from . import components, tables
 from .data import MOST_RANKS, Data

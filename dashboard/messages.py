@@ -12,7 +12,7 @@ from mpiprof.model.machine import DEFAULT, Machine, of_table
 from mpiprof.model.schedule import Schedule
 from mpiprof.model.setting import algorithm, with_parameters
 from mpiprof.model.simulate import simulate
-from mpiprof.timeline.events import COMPLETION, OPEN
+from mpiprof.timeline.segments import COMPLETION, OPEN
 from mpiprof.timeline.window import Timeline
 from mpiprof.trace.types import Array
 from mpiprof.tune.problem import problem_of

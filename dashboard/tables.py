@@ -10,8 +10,8 @@ import pandas as pd
 
 from mpiprof.reports import json
 from mpiprof.reports.places import places
-from mpiprof.reports.units import UNKNOWN, share
 from mpiprof.trace.types import Float, Int
+from mpiprof.units import UNKNOWN, share
 
 from .data import Data
 from .state import State

@@ -23,8 +23,8 @@ from mpiprof.errors import MpiprofError
 from mpiprof.store import cache, derived
 from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline.build import open_or_build
-from mpiprof.timeline.events import Progress
 from mpiprof.timeline.rows import COLOURS, SORTS
+from mpiprof.timeline.segments import Progress
 from mpiprof.timeline.window import MOST_PIXELS, Need, Request, Shown, Timeline
 from mpiprof.trace.types import Array
 

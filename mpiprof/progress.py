@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from mpiprof.units import span
+
 PATIENCE_S = 1.0
 BAR_EVERY_S = 0.2
+WATCHED = "MPIPROF_PROGRESS"
 
 
 @contextmanager
@@ -38,27 +42,46 @@ def working(what: str) -> Iterator[None]:
             sys.stderr.flush()
 
 
-@contextmanager
-def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Give what is to be told how many of `total` more are done; a bar from the first second on."""
-    began = shown = time.monotonic()
-    done, lines = 0, sys.stderr.isatty()
+class Progress:
+    """A bar on standard error, from the first second on and only where a person watches.
 
-    def step(more: int) -> None:
-        nonlocal done, shown
-        done += more
-        now = time.monotonic()
-        if not lines or now - began < PATIENCE_S or now - shown < BAR_EVERY_S:
+    `label` stands before it. Ranks have no terminal: who starts them says by WATCHED that it does.
+    """
+
+    def __init__(self, steps: int, shown: bool = True, label: str = "") -> None:
+        self.steps, self.done, self.label = max(steps, 1), 0, label
+        self.shown = shown and (sys.stderr.isatty() or WATCHED in os.environ)
+        self.began = self.last = time.monotonic()
+
+    def step(self, more: int = 1) -> None:
+        """So many more steps are done."""
+        self.done += more
+        if self.done >= self.steps:
+            self.wipe()
             return
-        shown = now
-        part = min(done / max(total, 1), 1.0)
-        left = (now - began) * (1 - part) / max(part, 1e-6)
-        sys.stderr.write(f"\r{what} [{'#' * int(30 * part):<30}] {part:4.0%}, {left:.0f} s left ")
+        now = time.monotonic()
+        if not self.shown or now - self.began < PATIENCE_S or now - self.last < BAR_EVERY_S:
+            return
+        self.last = now
+        part = self.done / self.steps
+        left = (now - self.began) * (1 - part) / max(part, 1e-6)
+        marks = "#" * int(30 * part)
+        sys.stderr.write(f"\r{self.label}[{marks:<30}] {part:4.0%}, {span(left)} left ")
         sys.stderr.flush()
 
-    try:
-        yield step
-    finally:
-        if shown > began:
+    def wipe(self) -> None:
+        """Leave no trace of the bar."""
+        if self.last > self.began:
+            self.last = self.began
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
+
+
+@contextmanager
+def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Give what is to be told how many of `total` more are done."""
+    progress = Progress(total, label=f"{what} ")
+    try:
+        yield progress.step
+    finally:
+        progress.wipe()

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from mpiprof.model.simulate import Timing
 from mpiprof.reports import colours
-from mpiprof.reports.units import duration, size
+from mpiprof.units import duration, size
 
 from .. import theme
 from . import axes

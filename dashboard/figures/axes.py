@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from mpiprof.reports.units import UNKNOWN, duration
 from mpiprof.trace.types import Array, Float, Int
+from mpiprof.units import UNKNOWN, duration
 
 UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 MOST_ROWS, MOST_COLUMNS = 256, 1000  # of what is drawn; more are aggregated

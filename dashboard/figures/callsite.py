@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 
 from mpiprof.analysis.callsites import RANGE_NAMES, RANGES
 from mpiprof.reports import colours
-from mpiprof.reports.units import duration, factor, share
 from mpiprof.trace.types import Float, Int
+from mpiprof.units import duration, factor, share
 
 from .. import theme
 from . import axes

@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 
 from mpiprof.analysis.callsites import RANGE_NAMES
 from mpiprof.reports import colours
-from mpiprof.reports.units import share
 from mpiprof.trace.types import Float
+from mpiprof.units import share
 
 from . import axes
 from .callsite import in_ranges

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from mpiprof.reports import colours
-from mpiprof.reports.units import duration, share
+from mpiprof.units import duration, share
 
 from .. import theme
 from . import axes

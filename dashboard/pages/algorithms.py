@@ -11,7 +11,7 @@ from dash import Input, Output, State, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.reports.units import count, size
+from mpiprof.units import count, size
 
 from .. import components, diagram, explain, history, race, tables
 from .. import state as states

@@ -12,9 +12,9 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.analysis.compare import compare
+from mpiprof.analysis.changes import compare
 from mpiprof.reports.places import places
-from mpiprof.reports.units import UNKNOWN, duration, share
+from mpiprof.units import UNKNOWN, duration, share
 
 from .. import components, tables
 from .. import state as states

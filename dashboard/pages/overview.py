@@ -9,7 +9,7 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.reports import colours, text, wording
-from mpiprof.reports.units import count, duration, share
+from mpiprof.units import count, duration, share
 
 from .. import components, explain, live, tables
 from .. import state as states

@@ -6,14 +6,14 @@ from typing import Any
 
 import pandas as pd
 
-from mpiprof.trace.selection import KINDS, NUMBERS, read
+from mpiprof.trace.notes import KINDS, NUMBERS, read
 from mpiprof.trace.trace import Trace
 
 
 def selection(trace: Trace) -> dict[str, pd.DataFrame]:
     """Return a table for each kind of line, in the order of writing; all empty without `auto`.
 
-    The columns are those of trace.selection's KINDS and NUMBERS; `key` has sites besides (list of
+    The columns are those of trace.notes' KINDS and NUMBERS; `key` has sites besides (list of
     texts as in `events`).
     """
     rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}

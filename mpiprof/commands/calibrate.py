@@ -90,7 +90,7 @@ def measure(mpi: Mpi, output: Path) -> None:
 
 def describe(output: Path) -> str:
     """Return what was measured, in a few lines."""
-    from mpiprof.reports.units import duration
+    from mpiprof.units import duration
 
     try:
         machine = json.loads(output.read_text())

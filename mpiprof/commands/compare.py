@@ -32,17 +32,17 @@ def run(args: argparse.Namespace) -> int:
     """Print a comparison; returns 3 when a call site meets --fail-on."""
     if len(args.traces) < 2:
         raise UsageError("name at least two traces, the one to compare with first")
-    from mpiprof.reports import compare as reports
+    from mpiprof.reports import changes as reports
     from mpiprof.reports import condition
 
     terms = condition.parse(args.fail_on, reports.NUMBERS, reports.TEXTS) if args.fail_on else []
-    from mpiprof.analysis.compare import compare
+    from mpiprof.analysis.changes import compare
     from mpiprof.progress import working
     from mpiprof.reports import json
     from mpiprof.reports.condition import exit_code
     from mpiprof.reports.table import paragraph
     from mpiprof.store.derived import open_trace
-    from mpiprof.trace.folder import chosen
+    from mpiprof.trace.newest import chosen
 
     traces = [open_trace(chosen(path)) for path in args.traces]
     with working("reading the traces"):

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the files."""
     from mpiprof.progress import bar
     from mpiprof.store.derived import open_trace
-    from mpiprof.trace.folder import chosen
+    from mpiprof.trace.newest import chosen
 
     trace = open_trace(chosen(args.trace))
     refuse_empty(trace, args.to)
@@ -121,7 +121,7 @@ def page(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> 
 def perfetto(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
     """Write the file for Perfetto; returns what was written."""
     from mpiprof.reports import perfetto
-    from mpiprof.reports.units import count
+    from mpiprof.units import count
 
     path = with_ending(stem, ending)
     with finished(path) as unfinished:
@@ -133,7 +133,7 @@ def tables(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -
     """Write events and instances as tables; returns what was written."""
     from mpiprof.analysis.frames import event_pieces, instance_pieces
     from mpiprof.reports import columns, csv, parquet
-    from mpiprof.reports.units import count
+    from mpiprof.units import count
 
     written = {}
     for name, pieces, meanings, done in (
@@ -174,6 +174,6 @@ def facts_of(trace: Trace) -> dict[str, Any]:
 
 def size_of(path: Path) -> str:
     """Return a file's size in words."""
-    from mpiprof.reports.units import size
+    from mpiprof.units import size
 
     return size(path.stat().st_size)

@@ -51,10 +51,10 @@ def run(args: argparse.Namespace) -> int:
     terms = condition.parse(args.fail_on) if args.fail_on else []
     check_column(args.sort)
     from mpiprof.progress import working
-    from mpiprof.reports import json, selection, times
+    from mpiprof.reports import choices, json, times
     from mpiprof.reports.condition import exit_code
     from mpiprof.store.derived import open_trace
-    from mpiprof.trace.folder import chosen
+    from mpiprof.trace.newest import chosen
 
     name = shlex.quote(str(args.trace)) if args.trace else ""
     trace = open_trace(chosen(args.trace))
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
             found = trace.findings(gains(trace, SIMULATING_S))
     if args.json:
         data = json.report(trace, callsites, found) | {
-            "selection": selection.keys(trace),
+            "selection": choices.keys(trace),
             "times": times.as_json(trace),
         }
         print(json.text(with_causes(trace, callsites, data) if args.site else data))
@@ -134,7 +134,7 @@ def by_callsite(
     trace: Trace, callsites: Any, found: list[Finding], args: argparse.Namespace, name: str
 ) -> str:
     """Return the whole report, call site by call site."""
-    from mpiprof.reports import selection, text, wording
+    from mpiprof.reports import choices, text, wording
     from mpiprof.reports.table import paragraph
 
     parts, top, column = [text.facts(trace)], args.top, args.sort
@@ -159,10 +159,10 @@ def by_callsite(
             parts.append(
                 f"Summed up after the logs had reached their limit; time of all ranks\n{beyond}"
             )
-        keys = selection.keys(trace)
+        keys = choices.keys(trace)
         if keys:
-            chosen = selection.text(keys, min(top, MOST_KEYS))
-            parts.append(f"Algorithms chosen\n{chosen}\n{paragraph(selection.LEGEND)}")
+            chosen = choices.text(keys, min(top, MOST_KEYS))
+            parts.append(f"Algorithms chosen\n{chosen}\n{paragraph(choices.LEGEND)}")
     parts.append(text.suggestion(name, callsites))
     return "\n\n".join(parts)
 

@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     import mpiprof
     from mpiprof.progress import working
     from mpiprof.reports import json, positions, status
-    from mpiprof.trace.folder import chosen
+    from mpiprof.trace.newest import chosen
 
     trace = mpiprof.open(chosen(args.trace))
     with working("reading the ends of the logs"):

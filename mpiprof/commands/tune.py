@@ -114,7 +114,7 @@ def opened(args: argparse.Namespace) -> tuple[Trace, str]:
     """Return the trace and its name as it was given."""
     from mpiprof.progress import working
     from mpiprof.store.derived import open_trace
-    from mpiprof.trace.folder import chosen
+    from mpiprof.trace.newest import chosen
 
     folder = chosen(args.trace)
     with working(f"reading {folder}"):
@@ -153,14 +153,16 @@ def replay(args: argparse.Namespace) -> int:
     import numpy as np
 
     from mpiprof.launch import ranks
-    from mpiprof.replay import job
-    from mpiprof.replay.measure import NEAR_NS
+    from mpiprof.replay import run as replayed
+    from mpiprof.replay.imposed import NEAR_NS
     from mpiprof.reports.text import mpi_name
-    from mpiprof.reports.units import duration
     from mpiprof.tune import entries
+    from mpiprof.units import duration
 
     words = tuple(ranks.verb_words(*rank_words(args)))
-    done = job.run(job.Asked(args.trace, args.site, args.ranks, args.cluster, args.budget, words))
+    done = replayed.run(
+        replayed.Asked(args.trace, args.site, args.ranks, args.cluster, args.budget, words)
+    )
     if isinstance(done, int):
         return done
     outcome = done.outcome
@@ -315,10 +317,10 @@ def ending(
 
 def from_selection(args: argparse.Namespace, trace: Trace, name: str) -> int:
     """Write the plan of what a program found for itself."""
-    from mpiprof.tune import selection
+    from mpiprof.tune import noted
 
-    found = selection.read(trace.path)
-    plan = selection.to_entries(found, recorded_origin(trace, "auto"))
+    found = noted.read(trace.path)
+    plan = noted.to_entries(found, recorded_origin(trace, "auto"))
     if args.output is not None:
         write_plan(args.output, plan, recorded_origin(trace, "auto"))
     if args.json:

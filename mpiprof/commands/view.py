@@ -77,7 +77,7 @@ def part(name: str) -> ModuleType:
 
 def folders(named: list[Path]) -> list[Path]:
     """Return the trace folders to show."""
-    from mpiprof.trace.folder import chosen
+    from mpiprof.trace.newest import chosen
 
     return [chosen(path) for path in named] or [chosen(None)]
 

@@ -23,6 +23,7 @@ from mpiprof.launch.job import job_in
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.options import Recording, recorder_environment
 from mpiprof.launch.program import Program, become, python_flags
+from mpiprof.progress import WATCHED
 
 READY = "MPIPROF_STUDY_FOLDER"  # the recorder's folder, or ITSELF where a rank started itself
 ITSELF = "remove"
@@ -51,7 +52,7 @@ def inside(words: Sequence[str], mpi: Mpi, folder: Path, record: str = "summary"
     told = Recording(folder, record=record, python_sites="never", quiet=True)
     full = recorder_environment(program, mpi, told, os.environ)
     changed = {name: value for name, value in full.items() if os.environ.get(name) != value}
-    watched = {"MPIPROF_PROGRESS": "1"} if sys.stderr.isatty() else {}
+    watched = {WATCHED: "1"} if sys.stderr.isatty() else {}
     return changed | watched | {READY: str(folder)}
 
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from mpiprof.reports.table import Column, paragraph, render
-from mpiprof.reports.units import count, duration, ranks, size
+from mpiprof.units import count, duration, ranks, size
 
 PROVED = (
     "proved: on labels in place of data every rank ends with the right result, every byte of it is "

@@ -17,7 +17,7 @@ from mpiprof.analysis import pictures
 from mpiprof.analysis.callsites import RANGE_NAMES
 from mpiprof.reports import colours, svg, text, wording
 from mpiprof.reports.places import place, places
-from mpiprof.reports.units import count, duration, factor, share, size
+from mpiprof.units import count, duration, factor, share, size
 
 if TYPE_CHECKING:
     from mpiprof.analysis.pictures import Shares, Site

@@ -10,7 +10,7 @@ import pandas as pd
 
 from mpiprof.reports.places import places
 from mpiprof.reports.table import Column, bar, render
-from mpiprof.reports.units import count, duration, factor, share
+from mpiprof.units import count, duration, factor, share
 
 if TYPE_CHECKING:
     from mpiprof.analysis.causes import Causes

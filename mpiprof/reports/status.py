@@ -12,8 +12,8 @@ from mpiprof.reports.places import place
 from mpiprof.reports.positions import Pending, Position
 from mpiprof.reports.table import Column, render
 from mpiprof.reports.text import latest
-from mpiprof.reports.units import count, duration, ranks
 from mpiprof.trace.sites import describe_sites
+from mpiprof.units import count, duration, ranks
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mpiprof.reports.units import UNKNOWN
+from mpiprof.units import UNKNOWN
 
 NO_BREAK = "\xa0"
 BEFORE_UNIT = re.compile(r"(?<=\d) (?=([nµm]?s|[KMGT]?B|%)\b|%)")

@@ -12,7 +12,7 @@ from mpiprof.invocation import invocation
 from mpiprof.reports import family, wording
 from mpiprof.reports.places import pattern_of, places
 from mpiprof.reports.table import Column, bar, render
-from mpiprof.reports.units import UNKNOWN, count, duration, factor, share, size
+from mpiprof.units import UNKNOWN, count, duration, factor, share, size
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.reports.json import plain
 from mpiprof.reports.table import Column, render
-from mpiprof.reports.units import count, duration
+from mpiprof.units import count, duration
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mpiprof.reports.table import Column, paragraph, render
-from mpiprof.reports.units import count, duration, share, size
+from mpiprof.units import count, duration, share, size
 
 Rows = Sequence[Mapping[str, Any]]
 MARKS = {"yes": "use it", "doubtful": "measure it"}

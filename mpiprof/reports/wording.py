@@ -11,7 +11,7 @@ import pandas as pd
 from mpiprof.analysis.chain import START
 from mpiprof.analysis.findings import origin
 from mpiprof.reports.places import pattern_of, places
-from mpiprof.reports.units import count, duration, factor, ranks, share, size
+from mpiprof.units import count, duration, factor, ranks, share, size
 
 if TYPE_CHECKING:
     from mpiprof.analysis.causes import Causes

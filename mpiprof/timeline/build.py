@@ -1,4 +1,4 @@
-"""Makes the file of segments and instances that the timeline reads; see events.py.
+"""Makes the file of segments and instances that the timeline reads; see segments.py.
 
 Two passes: segments and instances go to scratch files as they are matched, then, in order of time,
 to the entry. Memory is that of a batch of the trace, a piece of the scratch files, and 24 bytes an
@@ -16,7 +16,7 @@ import numpy as np
 
 from mpiprof.analysis.measure import Measure, Rows
 from mpiprof.store import cache
-from mpiprof.timeline.events import (
+from mpiprof.timeline.segments import (
     BLOCK,
     BLOCKS,
     COMPLETION,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.analysis.ranks import recorded_at
-from mpiprof.timeline.events import COMPLETION, OPEN
+from mpiprof.timeline.segments import COMPLETION, OPEN
 from mpiprof.timeline.window import Timeline
 from mpiprof.trace.types import CHOICES, Array, Bool, Int
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.store import cache
-from mpiprof.timeline.events import Events, Progress
+from mpiprof.timeline.segments import Events, Progress
 from mpiprof.trace.types import Array, Float, Int
 
 BINS = 256

@@ -13,8 +13,8 @@ import numpy as np
 from mpiprof.analysis.frames import communicator_names, site_labels
 from mpiprof.store import cache
 from mpiprof.timeline import rows as timeline_rows
-from mpiprof.timeline.events import Events, Progress
 from mpiprof.timeline.rows import Classes, Rows, States
+from mpiprof.timeline.segments import Events, Progress
 from mpiprof.timeline.tiles import FEW, Sums, Tiles
 from mpiprof.timeline.tiles import build as build_tiles
 from mpiprof.trace import Trace

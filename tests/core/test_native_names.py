@@ -15,7 +15,7 @@ from support.mpis import Mpi
 from support.traces import table_rows
 
 import mpiprof
-from mpiprof.reports import selection
+from mpiprof.reports import choices
 from mpiprof.trace.sites import site_label
 
 SANITIZED = ["-std=c11", "-D_GNU_SOURCE", "-g", "-fsanitize=address,undefined"]
@@ -46,7 +46,7 @@ def exchange(mpi: Mpi, folder: Path, *options: str) -> str:
 def test_a_plan_of_a_compiled_program_names_lines(
     options: list[str], mpi: Mpi, tmp_path: Path
 ) -> None:
-    """On 3 ranks: --explain, selection.jsonl and --plan-out have them, and the plan works again."""
+    """On 3 ranks: --explain, choices.jsonl and --plan-out have them, and the plan works again."""
     program, place = exchange(mpi, tmp_path, *options), line_of("exchange.cpp", "MPI_Alltoall(")
     plan, found, trace = tmp_path / "plan.json", tmp_path / "found.json", tmp_path / "trace"
     plan.write_text(json.dumps([{"operation": "alltoall", "algorithm": "ring", "why": "a test"}]))
@@ -55,7 +55,7 @@ def test_a_plan_of_a_compiled_program_names_lines(
         mpi, 3, [*words_for(mpi, trace, *given), program, "40"], cwd=tmp_path, check=True
     )
     assert f"alltoall of 512 bytes at {place}: ring" in ended.stderr
-    assert selection.keys(mpiprof.open(trace))[0]["sites"] == [place]
+    assert choices.keys(mpiprof.open(trace))[0]["sites"] == [place]
     entry = json.loads(found.read_text())[0]
     assert (entry["call_sites"], entry["algorithm"]) == ([place], "ring")
 

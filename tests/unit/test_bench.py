@@ -23,6 +23,7 @@ from mpiprof.bench.studies import allgatherv, impact, intergroup, reduction
 from mpiprof.commands import bench
 from mpiprof.model.machine import uniform
 from mpiprof.model.schedule import Problem
+from mpiprof.units import round_size
 
 MACHINE = uniform(60e3, 83.9)
 SETUP = Setup(16, Options(), MACHINE, "mpich")
@@ -130,7 +131,7 @@ def test_a_study_takes_less_than_twenty_minutes(name: str) -> None:
 
 def test_plots_are_well_formed() -> None:
     line = plot.Series("a < b", [1, 10, 100], [1, 2, 3], [0.5, 1, 2], [1.5, 3, 4])
-    across, up = plot.Axis("x & y", study.bytes_text), plot.Axis("ms", "{:g}".format, log=False)
+    across, up = plot.Axis("x & y", round_size), plot.Axis("ms", "{:g}".format, log=False)
     drawn = ElementTree.fromstring(plot.lines("title", [line], across, up))
     assert len(drawn.findall(".//{*}circle")) == 3
     drawn = ElementTree.fromstring(plot.map_of("map", ["1 KB"], [("p = 2", ["ring"])]))

@@ -14,8 +14,7 @@ from support.jobs import run, run_mpi
 from support.mpis import Mpi
 
 from mpiprof.bench.cost import overhead
-from mpiprof.bench.harness import loop, study
-from mpiprof.bench.harness import selector as selection
+from mpiprof.bench.harness import loop, selector, study
 from mpiprof.bench.harness.case import AUTO, Case
 from mpiprof.bench.harness.loop import Loop, Looped, Phase
 from mpiprof.bench.harness.options import Options
@@ -126,7 +125,7 @@ def test_what_the_selector_noted_is_read_past_a_cut_line() -> None:
         json.dumps({"kind": "phase", "key": "a", "phase": 1, "instance": 0, "why": "start"}),
         '{"kind": "phase", "key": "a", "ins',
     ]
-    assert selection.phases(lines, "bcast") == ((0, 160), (0, 8))
+    assert selector.phases(lines, "bcast") == ((0, 160), (0, 8))
 
 
 def test_what_is_held_in_the_end_is_that_of_the_longest_key() -> None:
@@ -155,9 +154,9 @@ def test_the_selector_s_records_are_found_by_time_rank_and_operation() -> None:
             "choice": ["", "hold", "", "probe", "probe", "", ""],
         }
     )
-    found = selection.of_loop(events, one)
+    found = selector.of_loop(events, one)
     assert found.algorithms == ("pair", "ring") and found.choices == ("probe", "hold")
-    assert selection.of_loop(events.drop(columns="choice"), one).choices == ()
+    assert selector.of_loop(events.drop(columns="choice"), one).choices == ()
 
 
 def test_cases_run_one_after_the_other_or_in_turns() -> None:

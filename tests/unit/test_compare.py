@@ -11,7 +11,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.analysis.compare import compare, matched
+from mpiprof.analysis.changes import compare, matched
 from mpiprof.trace import Trace
 
 MS = 1_000_000

@@ -13,12 +13,13 @@ PACKAGE = ROOT / "mpiprof"
 DASHBOARD = ROOT / "dashboard"  # installs as mpiprof.dashboard
 
 # For each part, the parts that it may use; those of EVERYBODY come on top.
-EVERYBODY = {"errors", "invocation", "quantities", "progress"}
+EVERYBODY = {"errors", "invocation", "quantities", "progress", "units"}
 ALLOWED = {
     "errors": set(),
     "invocation": set(),
     "quantities": set(),
     "progress": set(),
+    "units": set(),
     "launch": set(),
     "core": set(),
     "model": {"core", "launch"},

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from support.synthetic import Synthetic
 
+from mpiprof import units
 from mpiprof.__main__ import main
 from mpiprof.errors import UsageError
-from mpiprof.reports import condition, units
+from mpiprof.reports import condition
 from mpiprof.reports.json import NUMBERS
 from mpiprof.reports.table import Column, render
 

@@ -12,7 +12,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.testing.synthetic import RECORD_TYPE
-from mpiprof.trace import selection
+from mpiprof.trace import notes
 
 KEY = {"kind": "key", "key": "0f", "communicator": "8c", "operation": "allgatherv"}
 LINES = [
@@ -40,7 +40,7 @@ def folder(path: Path, text: str | None) -> Path:
     made.collective("allgatherv", [[10, 20]], [[30, 30]], site="md.py:93:exchange")
     made.write(path)
     if text is not None:
-        (path / selection.FILE).write_text(text)
+        (path / notes.FILE).write_text(text)
     return path
 
 
@@ -60,7 +60,7 @@ def test_every_line_is_read(tmp_path: Path) -> None:
 
 def test_without_notes_the_tables_are_empty(tmp_path: Path) -> None:
     tables = mpiprof.open(folder(tmp_path / "t", None)).selection
-    assert list(tables) == list(selection.KINDS)
+    assert list(tables) == list(notes.KINDS)
     assert all(len(table) == 0 and "key" in table for table in tables.values())
 
 
@@ -80,7 +80,7 @@ def test_without_notes_the_tables_are_empty(tmp_path: Path) -> None:
 )
 def test_what_is_no_note_is_left_out(tmp_path: Path, line: str) -> None:
     path = folder(tmp_path / "t", json.dumps(LINES[0]) + "\n" + line)
-    assert [row["kind"] for row in selection.read(path)] == ["key"]
+    assert [row["kind"] for row in notes.read(path)] == ["key"]
 
 
 def test_the_report_tells_what_was_chosen_and_why(
@@ -129,6 +129,6 @@ def test_call_sites_that_come_later_and_those_without_a_name(tmp_path: Path) -> 
     later = {"sites": ["app.py:7", "app+0x1267"], "frames": [None, native]}
     lines = [KEY | {"sites": ["app.py:7"], "frames": [None]}, KEY | later]
     lines += [KEY | {"key": "bb", "sites": ["x"], "frames": [{"module": 3, "offset": "y"}, 5]}]
-    (tmp_path / selection.FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = [row["sites"] for row in selection.read(tmp_path)]
+    (tmp_path / notes.FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = [row["sites"] for row in notes.read(tmp_path)]
     assert found == [["app.py:7", "app+0x1267"], ["x"]]

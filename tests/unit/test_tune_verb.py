@@ -18,7 +18,7 @@ from support.tune_traces import HOP, LATE_NS, MILLION, RANKS
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.replay.measure import NATIVE, Replayed, Shot, Task, halve
+from mpiprof.replay.imposed import NATIVE, Replayed, Shot, Task, halve
 
 APP = """import numpy as np
 from mpi4py import MPI

@@ -17,7 +17,6 @@ from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.selector import noted, selections
 from mpiprof.bench.harness.study import (
     LoopStudy,
-    Progress,
     Report,
     Result,
     Setup,
@@ -26,13 +25,13 @@ from mpiprof.bench.harness.study import (
     laps_within,
     print_table,
     simulated,
-    span_text,
-    time_text,
     write,
 )
 from mpiprof.bench.harness.timing import Ranks
 from mpiprof.errors import MpiprofError
 from mpiprof.model.machine import DEFAULT, Machine, read, uniform
+from mpiprof.progress import Progress
+from mpiprof.units import duration, span
 
 
 def study_of(name: str) -> Study:
@@ -104,8 +103,8 @@ def _result(s: timing.Sample) -> Result:
 def _announce(title: str, setup: Setup, what: str, seconds: float) -> None:
     m = setup.machine
     print(
-        f"{title}: {what}, {setup.ranks} ranks; messages take {time_text(m.alpha)} and "
-        f"{m.beta:.3g} ns a byte.\nThis will take about {span_text(seconds)}.",
+        f"{title}: {what}, {setup.ranks} ranks; messages take {duration(m.alpha)} and "
+        f"{m.beta:.3g} ns a byte.\nThis will take about {span(seconds)}.",
         flush=True,
     )
 
@@ -209,7 +208,7 @@ def run_simulated(name: str, options: Options, processes: int) -> None:
 
 
 def _machine_text(machine: Machine) -> str:
-    return f"simulated with {time_text(machine.alpha)} and {machine.beta:.3g} ns a byte a message"
+    return f"simulated with {duration(machine.alpha)} and {machine.beta:.3g} ns a byte a message"
 
 
 def conclude(study: Study, results: list[Result], setup: Setup) -> None:
@@ -217,7 +216,7 @@ def conclude(study: Study, results: list[Result], setup: Setup) -> None:
     found: Report = study.report(results, setup)
     starts = [float(np.median(r.spread)) for r in results if r.case.arrivals[0] <= 1]
     if starts and not setup.simulated:
-        found.notes.append(f"Ranks started within {time_text(float(np.median(starts)))} (median).")
+        found.notes.append(f"Ranks started within {duration(float(np.median(starts)))} (median).")
     publish(found, study.TITLE, setup)
 
 

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import os
-import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -171,27 +168,6 @@ def mean_interval(values: Values) -> tuple[float, float]:
     return float(values.mean()), float(half)
 
 
-def bytes_text(number: float) -> str:
-    """Return a size as 64 KB, powers of 1024."""
-    for unit, scale in (("MB", 1 << 20), ("KB", 1 << 10)):
-        if number >= scale:
-            return f"{number / scale:.3g} {unit}"
-    return f"{number:.0f} B"
-
-
-def time_text(ns: float) -> str:
-    """Return a time in three digits."""
-    for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if abs(ns) >= scale:
-            return f"{ns / scale:.3g} {unit}"
-    return f"{ns:.0f} ns"
-
-
-def span_text(seconds: float) -> str:
-    """Return how long something takes, for a person who waits."""
-    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(seconds, 1):.0f} s"
-
-
 # ---- how long it takes
 
 
@@ -221,29 +197,6 @@ def laps_within(setup: Setup, wanted: int, lap_s: float) -> int:
         return setup.options.laps
     most = int(setup.options.minutes * 60 / lap_s) - 1  # one is not timed
     return max(min(wanted, most), LEAST_LAPS)
-
-
-class Progress:
-    """A bar on standard error, where a person watches."""
-
-    def __init__(self, steps: int, shown: bool) -> None:
-        self.steps, self.done = steps, 0
-        self.shown = shown and (sys.stderr.isatty() or "MPIPROF_PROGRESS" in os.environ)
-        self.began = self.last = time.monotonic()
-
-    def step(self) -> None:
-        """One more case is done."""
-        self.done += 1
-        now = time.monotonic()
-        if not self.shown or (now - self.last < 0.5 and self.done < self.steps):
-            return
-        self.last = now
-        part = self.done / self.steps
-        left = (now - self.began) * (1 - part) / part
-        bar = "#" * int(30 * part)
-        end = "\r\033[K" if self.done == self.steps else ""
-        sys.stderr.write(f"\r[{bar:<30}] {part:4.0%}, {span_text(left)} left {end}")
-        sys.stderr.flush()
 
 
 # ---- simulation

@@ -18,7 +18,7 @@ import numpy as np
 
 from mpiprof.bench.harness.loop import Loop, Looped, Phase
 from mpiprof.bench.harness.selector import Selection
-from mpiprof.bench.harness.study import Report, Row, Setup, bytes_text, time_text
+from mpiprof.bench.harness.study import Report, Row, Setup
 from mpiprof.bench.studies.cases import at_least, at_most
 from mpiprof.bench.studies.contest import (
     PROBES,
@@ -32,6 +32,7 @@ from mpiprof.bench.studies.contest import (
 )
 from mpiprof.model.distributions import broadcast
 from mpiprof.model.schedule import Problem
+from mpiprof.units import duration, round_size
 
 TITLE = "What auto must hold"
 LAPS = 300
@@ -81,7 +82,7 @@ def _loops(setup: Setup, name: str, total: int) -> list[Loop]:
     p, kind = setup.ranks, KINDS[name]
     message = max(total // p, 1)
     sizes = {"total": total, "message": message, "quarter": max(total // 4, 1)}
-    texts = {k: bytes_text(n) for k, n in sizes.items()}
+    texts = {k: round_size(n) for k, n in sizes.items()}
     labels = {"name": name, "title": kind.title.format(**texts)}
     late_ns = int(LATE_MESSAGES * (setup.machine.alpha + message * setup.machine.beta))
 
@@ -145,7 +146,7 @@ def whole(contest: Contest, choice: str, least: float | None) -> Row:
         value,
         f"at least {least:g}" if least else "(Open MPI only)",
         holds(value) if least else None,
-        {"took": " / ".join(map(time_text, sums)), "95 %": _interval(low, high)},
+        {"took": " / ".join(map(duration, sums)), "95 %": _interval(low, high)},
     )
 
 
@@ -164,7 +165,7 @@ def after_probing(contest: Contest) -> Row:
         f"at most {WITHIN:g}",
         at_most(WITHIN)(value),
         {
-            "took": " / ".join(time_text(float(np.median(t))) for t in times),
+            "took": " / ".join(duration(float(np.median(t))) for t in times),
             "95 %": _interval(low, high),
         },
     )

@@ -20,10 +20,11 @@ import numpy as np
 from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.calls import GAP_BYTES
 from mpiprof.bench.harness.case import Case
-from mpiprof.bench.harness.study import Report, Result, Setup, busy_ms, bytes_text, ratio
+from mpiprof.bench.harness.study import Report, Result, Setup, busy_ms, ratio
 from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.rounds import ring_block_size
 from mpiprof.model.schedule import Problem
+from mpiprof.units import round_size
 
 TITLE = "Irregular allgather"
 LAPS = 7
@@ -148,6 +149,6 @@ def _plots(results: Sequence[Result]) -> list[str]:
             for name, points in lines.items()
         ]
         if series:
-            across = plot.Axis(over, bytes_text if over == "bytes" else "{:.0f}".format)
+            across = plot.Axis(over, round_size if over == "bytes" else "{:.0f}".format)
             plots.append(plot.lines(distribution, series, across, plot.Axis("ms", "{:g}".format)))
     return plots

@@ -25,10 +25,12 @@ from mpiprof.analysis.operations import GATHERINGS
 from mpiprof.bench.harness.case import AUTO
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.running import publish
-from mpiprof.bench.harness.study import Progress, Report, Row, Setup, span_text
+from mpiprof.bench.harness.study import Report, Row, Setup
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch.program import python_flags
+from mpiprof.progress import Progress
 from mpiprof.trace import Trace
+from mpiprof.units import span
 
 TITLE = "Programs under auto"
 RUNS = ("native", AUTO, "native")
@@ -115,7 +117,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
     samples = samples_folder()
     chosen = options.only or names()
     took = sum(APPS[name].seconds for name in chosen) * len(RUNS)
-    times = "a minute" if options.quick else f"{span_text(took)}, on 16 nodes at 100 Mbit/s"
+    times = "a minute" if options.quick else f"{span(took)}, on 16 nodes at 100 Mbit/s"
     print(
         f"{TITLE}: {', '.join(chosen)}, each native, auto, native, on {ranks} ranks.\n"
         f"This will take about {times}.",

@@ -22,12 +22,11 @@ from mpiprof.bench.harness.study import (
     Row,
     Setup,
     Values,
-    bytes_text,
     mean_interval,
-    time_text,
 )
 from mpiprof.bench.harness.timing import Int
 from mpiprof.model.schedule import Problem
+from mpiprof.units import duration, round_size
 
 TITLE = "Arrivals after balanced computation"
 LAPS = 1000
@@ -106,7 +105,7 @@ def report(results: Sequence[Looped], _: Sequence[Selection], setup: Setup) -> R
     notes = [
         "T: "
         + ", ".join(
-            f"{bytes_text(n)} take {time_text(setup.machine.alpha + n * setup.machine.beta)}"
+            f"{round_size(n)} take {duration(setup.machine.alpha + n * setup.machine.beta)}"
             for n in shown
         )
         + ". The paper's clusters: exit / computation / arrival."
@@ -123,5 +122,5 @@ def _plot(rows: Sequence[Row], number: int) -> str:
         x = [row["computation ms"] for row in rows]
         series.append(plot.Series(kind, x, list(y), list(y - half), list(y + half)))
     axes = plot.Axis("computation (ms)", "{:g}".format), plot.Axis("ω/T", "{:g}".format)
-    title = f"All-to-all of {bytes_text(number)} (Tables 6 and 7)"
+    title = f"All-to-all of {round_size(number)} (Tables 6 and 7)"
     return plot.lines(title, series, *axes)

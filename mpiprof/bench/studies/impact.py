@@ -17,9 +17,10 @@ import numpy as np
 
 from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.case import Case
-from mpiprof.bench.harness.study import Report, Result, Setup, Values, bytes_text, mean_interval
+from mpiprof.bench.harness.study import Report, Result, Setup, Values, mean_interval
 from mpiprof.bench.harness.timing import PATTERNS
 from mpiprof.model.schedule import Problem
+from mpiprof.units import round_size
 
 TITLE = "Impacts of imbalanced arrivals"
 LAPS = PATTERNS * 100
@@ -106,7 +107,7 @@ def report(results: Sequence[Result], setup: Setup) -> Report:
                     ]
                 )
             ]
-            title = f"{operation} of {bytes_text(n)} ({figures[operation, 0]})"
+            title = f"{operation} of {round_size(n)} ({figures[operation, 0]})"
             across, up = plot.Axis("MAX_IF", "{:.0f}".format), plot.Axis("ms", "{:g}".format)
             plots.append(plot.lines(title, lines, across, up))
     patterns = min(PATTERNS, setup.laps)

@@ -16,8 +16,9 @@ import numpy as np
 
 from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.case import Case
-from mpiprof.bench.harness.study import Report, Result, Setup, bytes_text, ratio
+from mpiprof.bench.harness.study import Report, Result, Setup, ratio
 from mpiprof.model.schedule import Problem
+from mpiprof.units import round_size
 
 TITLE = "Allgather between two groups"
 LAPS = 7
@@ -151,6 +152,6 @@ def report(results: Sequence[Result], setup: Setup) -> Report:
     ]
     old = "root gathering" if setup.simulated else "native"
     up = plot.Axis(f"{old} / kang", "{:g}".format, log=False)
-    across = plot.Axis("largest message of a process", bytes_text)
+    across = plot.Axis("largest message of a process", round_size)
     plots = [plot.lines("Improvement (Figure 6)", series, across, up)] if series else []
     return Report(COLUMNS, rows, [], plots)

@@ -13,9 +13,10 @@ import numpy as np
 
 from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.case import Case
-from mpiprof.bench.harness.study import Report, Result, Setup, bytes_text, ratio
+from mpiprof.bench.harness.study import Report, Result, Setup, ratio
 from mpiprof.model.catalogue import catalogue
 from mpiprof.model.schedule import Problem
+from mpiprof.units import round_size
 
 TITLE = "Reductions"
 LAPS = 7
@@ -116,7 +117,7 @@ def _edges(cells: dict[tuple[int, int], tuple[str, float]]) -> tuple[list[int], 
 
 def _map_text(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> str:
     sizes, totals = _edges(cells)
-    lines = [title, "    p" + "".join(f"{bytes_text(n):>26}" for n in totals)]
+    lines = [title, "    p" + "".join(f"{round_size(n):>26}" for n in totals)]
     for p in sizes:
         line = f"{p:5}"
         for n in totals:
@@ -129,4 +130,4 @@ def _map_text(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> st
 def _map_plot(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> str:
     sizes, totals = _edges(cells)
     rows = [(f"p = {p}", [cells.get((p, n), ("-", 0.0))[0] for n in totals]) for p in sizes]
-    return plot.map_of(title, [bytes_text(n) for n in totals], rows)
+    return plot.map_of(title, [round_size(n) for n in totals], rows)

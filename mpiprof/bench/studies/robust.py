@@ -20,7 +20,7 @@ import numpy as np
 from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.loop import Loop, Looped, Phase, pattern
 from mpiprof.bench.harness.selector import Selection
-from mpiprof.bench.harness.study import Report, Row, Setup, bytes_text, mean_interval
+from mpiprof.bench.harness.study import Report, Row, Setup, mean_interval
 from mpiprof.bench.studies.contest import (
     PROBES,
     WITHIN,
@@ -33,6 +33,7 @@ from mpiprof.bench.studies.contest import (
 )
 from mpiprof.model.distributions import decreasing
 from mpiprof.model.schedule import Problem
+from mpiprof.units import round_size
 
 TITLE = "Robustness of auto"
 LAPS = 300
@@ -185,7 +186,7 @@ def report(results: Sequence[Looped], selected: Sequence[Selection], setup: Setu
     if setup.laps < ASKED_LAPS:
         ran += f"; whole runs are judged from {ASKED_LAPS} on (--repetitions {ASKED_LAPS})"
     lines = [
-        f"{_title(c.labels)}, {bytes_text(c.labels['bytes'])}: {medians_text(c)}" for c in found
+        f"{_title(c.labels)}, {round_size(c.labels['bytes'])}: {medians_text(c)}" for c in found
     ]
     return Report(COLUMNS, rows, [ran, "Median scores (ms):\n" + "\n".join(lines)], _plots(rows))
 
@@ -208,6 +209,6 @@ def _plots(rows: Sequence[Row]) -> list[str]:
             half = np.array([r[f"{name} ±"] for r in mine])
             series.append(plot.Series(name, across, list(y), list(y - half), list(y + half)))
         series.append(plot.Series("best fixed", across, [r["best ms"] for r in mine]))
-        axes = plot.Axis("bytes", bytes_text), plot.Axis("ms", "{:g}".format)
+        axes = plot.Axis("bytes", round_size), plot.Axis("ms", "{:g}".format)
         plots.append(plot.lines(f"{title} (Figures 12 and 13)", series, *axes))
     return plots

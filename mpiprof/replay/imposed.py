@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from mpiprof.bench.harness.calls import CALLS, Call, check, mpi4py
 from mpiprof.bench.harness.case import Case
-from mpiprof.bench.harness.study import Progress
 from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Ranks
 from mpiprof.errors import MpiprofError
 from mpiprof.model.schedule import Problem
+from mpiprof.progress import Progress
 
 Int = NDArray[np.int64]
 NATIVE = "native"

@@ -27,6 +27,11 @@ def duration(ns: float) -> str:
     return f"{sign}{minutes // 60}h{minutes % 60:02d}m"
 
 
+def span(seconds: float) -> str:
+    """Return how long something takes, for a person who waits."""
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(seconds, 1):.0f} s"
+
+
 def factor(value: float) -> str:
     """Return an imbalance factor as the paper writes it: 0.20, 16.3, 652, 1.2K, 347K."""
     if math.isnan(value):
@@ -50,6 +55,14 @@ def size(number: float) -> str:
         if abs(number) < 999.5 * scale or unit == "TB":
             return f"{_three(number / scale)} {unit}"
     return UNKNOWN
+
+
+def round_size(number: float) -> str:
+    """Return a size that was chosen, not measured: 64 KB, where `size` says 64.0 KB."""
+    for unit, scale in (("MB", 1 << 20), ("KB", 1 << 10)):
+        if number >= scale:
+            return f"{number / scale:.3g} {unit}"
+    return f"{number:.0f} B"
 
 
 def share(value: float) -> str:

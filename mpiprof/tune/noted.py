@@ -1,6 +1,6 @@
 """What a program found for itself (selection.jsonl in the trace) as the entries of a plan.
 
-The lines are those of trace/selection.py: a key (which calls), the phases it went through, what was
+The lines are those of trace/notes.py: a key (which calls), the phases it went through, what was
 tried in each, what was chosen, and what it ended on.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.model.catalogue import catalogue
-from mpiprof.trace import selection as notes
+from mpiprof.trace import notes
 from mpiprof.tune import entries
 from mpiprof.tune.entries import Entry
 from mpiprof.tune.plan import UNSIZED

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.reports.json import plain
 from mpiprof.reports.table import Column, paragraph, render
-from mpiprof.reports.units import count, duration, size
+from mpiprof.units import count, duration, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ def keys(trace: Trace) -> Rows:
     key, operation, communicator (identity), bytes, root, size, sites (texts), algorithm (that it
     ended on), instances, probes, saved_ns (a rank, against the library's own, by the selector's
     estimate); phases: phase, instance (where it began; counted from 1), why, imbalance_ns,
-    score_ns, and its trials and choices as in trace.selection. None: not known.
+    score_ns, and its trials and choices as in trace.notes. None: not known.
     """
     tables = trace.selection
     of = {kind: _by_key(table) for kind, table in tables.items()}

@@ -24,11 +24,11 @@ from mpiprof.launch import ranks as launched
 from mpiprof.launch.job import rank_in, ranks_in
 from mpiprof.model import machine
 from mpiprof.progress import working
-from mpiprof.replay import measure
-from mpiprof.replay.measure import LEAST_LAPS, NATIVE, NEAR_NS, Outcome, Task
+from mpiprof.replay import imposed
+from mpiprof.replay.imposed import LEAST_LAPS, NATIVE, NEAR_NS, Outcome, Task
 from mpiprof.store.derived import open_trace
 from mpiprof.trace import Trace
-from mpiprof.trace.folder import chosen
+from mpiprof.trace.newest import chosen
 from mpiprof.tune.candidates import candidates
 from mpiprof.tune.result import REPLAY, Result, Trial
 from mpiprof.tune.score import score
@@ -177,7 +177,7 @@ def take_part(asked: Asked) -> Replayed | int:
         tasks = ranks.world.bcast(pickle.loads(Path(file).read_bytes()) if file else None)
         outcome = None
         if not isinstance(tasks, MpiprofError):
-            outcome = measure.replay(ranks, tasks, asked.budget)
+            outcome = imposed.replay(ranks, tasks, asked.budget)
     except BaseException as error:
         timing.abort_on_error(error)
         raise

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.analysis.compare import COLUMNS, MEANS
+from mpiprof.analysis.changes import COLUMNS, MEANS
 from mpiprof.reports.json import VERSION, plain
 from mpiprof.reports.places import places
 from mpiprof.reports.table import Column, paragraph, render
 from mpiprof.reports.text import percent, total_time
-from mpiprof.reports.units import count, duration
+from mpiprof.units import count, duration
 
 if TYPE_CHECKING:
     import pandas as pd
