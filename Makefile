@@ -8,7 +8,7 @@ SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') 
 	$(shell find mpiprof dashboard -type d -not -name __pycache__)
 RANKS ?= 4
 
-.PHONY: demo check test test-all lint format docs clean
+.PHONY: demo check test test-all lint format docs wheels release clean
 .DEFAULT_GOAL := demo
 .SECONDARY:
 
@@ -69,6 +69,20 @@ format: $(VENV)/mpich/.lint
 docs: $(VENV)/mpich/.lint
 	$(LINT)/sphinx-build -q -W --keep-going -b html docs build/docs
 	@echo "build/docs/index.html"
+
+# What is built for others: no MPI and no container, as zig brings every C library (.ci/wheels.py).
+PACKAGER := $(VENV)/packager
+DIST ?= dist
+$(PACKAGER)/.tools: $(PACKAGER)/bin/python
+	$(PACKAGER)/bin/python $(PIP) install 'auditwheel>=6.2' build 'cmake>=3.18' ninja \
+		'scikit-build-core>=0.11' wheel ziglang
+	@touch $@
+
+wheels: $(PACKAGER)/.tools
+	$(PACKAGER)/bin/python .ci/wheels.py -o $(DIST) $(PLATFORMS)
+
+release: $(PACKAGER)/.tools
+	$(PACKAGER)/bin/python .ci/release.py
 
 clean:
 	rm -rf $(VENV) build dist docs/_made .mypy_cache .ruff_cache .pytest_cache

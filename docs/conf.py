@@ -21,6 +21,7 @@ release = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_heading_anchors = 3
 exclude_patterns = ["_made/*.md", "tools"]
+highlight_language = "none"  # outputs; what is code says so
 source_suffix = {".md": "markdown"}
 
 html_theme = "furo"

@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -55,7 +56,7 @@ def described(text: str) -> str:
     for part in text.strip().split("\n\n"):
         lines = part.splitlines()
         code = lines[0].startswith(("  ", "python ", "mpiexec "))
-        parts.append("```\n" + part.rstrip() + "\n```" if code else prose(part))
+        parts.append("```\n" + textwrap.dedent(part).rstrip() + "\n```" if code else prose(part))
     return "\n\n".join(parts)
 
 
