@@ -27,6 +27,7 @@ from mpiprof.invocation import invocation
 from mpiprof.launch import ranks
 from mpiprof.launch.job import rank_in
 from mpiprof.launch.library import Mpi
+from mpiprof.launch.program import verb_words
 
 STUDIES = {
     "allgatherv": "irregular allgathers: six distributions, rings against the library",
@@ -167,7 +168,7 @@ def only(args: argparse.Namespace) -> tuple[str, ...]:
 
 def words_of(args: argparse.Namespace) -> list[str]:
     """Return the command line of one rank."""
-    words = ranks.verb_words("bench", args.study)
+    words = verb_words("bench", args.study)
     words += ["--minutes", str(args.minutes), "--repetitions", str(args.repetitions)]
     for option in ("sizes", "blocks", "processes"):
         if getattr(args, option):

@@ -36,99 +36,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from mpiprof import quantities
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch import job, library
 from mpiprof.launch.folder import base_name, check_folder, check_place, dated_name
 from mpiprof.launch.job import rank_in
 from mpiprof.launch.library import Mpi
-from mpiprof.launch.options import Recording, recorder_environment
-from mpiprof.launch.program import Program, become, find_mpi, find_program, python_flags
+from mpiprof.launch.options import (
+    Recording,
+    add_options,
+    recorder_environment,
+    recording_of,
+    words_of,
+)
+from mpiprof.launch.program import Program, become, find_mpi, find_program, verb_words
 from mpiprof.tune import switch
 
 if TYPE_CHECKING:
     from mpiprof.tune.plan import Plan
 
 
-def named(text: str) -> Path:
-    """Convert an option's value to a path; an empty one would mean this folder."""
-    if not text:
-        raise argparse.ArgumentTypeError("an empty name")
-    return Path(text)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
-    add = parser.add_argument
-    add(
-        "-n", dest="ranks", type=quantities.positive, metavar="N", help="start N ranks with mpiexec"
-    )
-    add("-m", dest="module", action="store_true", help="run a module, as `python -m` does")
-    add("-o", dest="folder", type=named, metavar="DIR", help="the trace folder itself")
-    add(
-        "--record",
-        choices=("events", "summary", "off"),
-        default="events",
-        help="events: every call (default); summary: counts and times of call sites; off: nothing",
-    )
-    add(
-        "--sample",
-        type=quantities.positive,
-        default=1,
-        metavar="K",
-        help="record one instance in K, the same ones on all ranks",
-    )
-    add(
-        "--limit",
-        type=quantities.size,
-        default=1 << 30,
-        metavar="SIZE",
-        help="of a rank's log (1G): past it calls are summed up, without single instances",
-    )
-    add(
-        "--stack",
-        type=quantities.positive,
-        default=1,
-        metavar="N",
-        help="record N frames a call site",
-    )
-    add(
-        "--skip-package",
-        action="append",
-        default=[],
-        metavar="P",
-        help="a Python package whose frames are no call sites, such as your own MPI layer",
-    )
-    add("--machine", type=Path, metavar="FILE", help="the machine as `calibrate -o FILE` found it")
-    add(
-        "--partial",
-        action="store_true",
-        help="when some ranks run bare, as a script decides: send no messages of our own",
-    )
-    add(
-        "--together",
-        action="store_true",
-        help="in a launch of several parts: all of them run with mpiprof, which is not always seen",
-    )
-    add(
-        "--python-sites",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="Python call sites: always takes Python's lock where they can't be told without it",
-    )
-    switch.add_options(parser)
-    add("--mpi", choices=library.ABIS, help="the program's MPI, where nothing else shows it")
-    add(
-        "--or-bare",
-        action="store_true",
-        help="where no trace can be made, or a plan can't be used, run the program without",
-    )
-    add("--yes", action="store_true", help="with -n: so many ranks are meant")
-    add("-q", dest="quiet", action="store_true", help="say nothing at the end")
-    # Set by `run -n` for its ranks: the folder is named and checked already.
-    add("--named", action="store_true", help=argparse.SUPPRESS)
-    add("--unrecorded", action="store_true", help=argparse.SUPPRESS)
-    add("program", nargs=argparse.REMAINDER, help="the program and its arguments")
+    add_options(parser)
+    parser.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
 
 
 def run(args: argparse.Namespace) -> NoReturn:
@@ -159,7 +89,7 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
         check_machine(args.machine)
     if args.partial and args.together:
         raise UsageError("--partial and --together contradict each other: give one of them")
-    options = options_of(args)
+    recording = recording_of(args)
     plan = usable_plan(args, program, environment)
     if args.ranks is not None:
         start_ranks(args, program, plan, environment)
@@ -171,11 +101,11 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
         unrecorded = is_without_place(args, program, environment)
         if args.folder is not None and not unrecorded:
             check_folder(args.folder, environment, partial=args.partial)
-    options = replace(options, unrecorded=unrecorded)
+    recording = replace(recording, unrecorded=unrecorded)
     if plan is not None:
         plan = switch.fitted(args, plan, mpi, environment)
-        options = with_plan(args, options, plan)
-    prepared = recorder_environment(program, mpi, options, environment)
+        recording = with_plan(args, recording, plan)
+    prepared = recorder_environment(program, mpi, recording, environment)
     warn_of_mixture(program, mpi, environment)
     become(program.argv, prepared)
 
@@ -228,35 +158,13 @@ def check_machine(path: Path) -> None:
     model_of(path)
 
 
-def options_of(args: argparse.Namespace) -> Recording:
-    """Return the recorder's options from the command line's."""
-    return Recording(
-        folder=args.folder,
-        record=args.record,
-        sample=args.sample,
-        stack=args.stack,
-        limit=args.limit,
-        skip_packages=tuple(args.skip_package),
-        machine=args.machine,
-        partial=args.partial,
-        together=args.together,
-        python_sites=args.python_sites,
-        quiet=args.quiet,
-        mpi=args.mpi,
-    )
-
-
-def with_plan(args: argparse.Namespace, options: Recording, plan: Plan) -> Recording:
-    """Return options with what the recorder shall switch, as checked text; raises UsageError."""
+def with_plan(args: argparse.Namespace, recording: Recording, plan: Plan) -> Recording:
+    """Return a recording with what shall be switched, as checked text; raises UsageError."""
     return replace(
-        options,
+        recording,
         switch=plan.text() or None,
         switch_model=model_of(args.machine),
         auto=plan.auto,
-        explain=args.explain,
-        reproducible=args.reproducible,
-        scratch=args.scratch,
-        plan_out=args.plan_out,
     )
 
 
@@ -300,26 +208,10 @@ def start_ranks(
     unrecorded = args.record != "off" and is_without_place(args, program, environment)
     if args.folder is not None and args.record != "off" and not unrecorded:
         check_folder(folder, {})
-    words = [*launcher.words(args.ranks, environment), sys.executable, *python_flags()]
-    words += ["-m", "mpiprof", "run", "--named", "-o", str(folder.absolute())]
-    words += ["--record", args.record, "--sample", str(args.sample), "--stack", str(args.stack)]
-    words += ["--python-sites", args.python_sites, "--limit", str(args.limit)]
-    for package in args.skip_package:
-        words += ["--skip-package", package]
-    if args.machine is not None:
-        words += ["--machine", str(args.machine.absolute())]
-    if args.mpi is not None:
-        words += ["--mpi", args.mpi]
-    words += switch.words(args)
-    for wanted, option in (
-        (args.partial, "--partial"),
-        (args.quiet, "-q"),
-        (args.module, "-m"),
-        (unrecorded, "--unrecorded"),
-        (args.or_bare, "--or-bare"),
-    ):
-        if wanted:
-            words.append(option)
+    words = [*launcher.words(args.ranks, environment), *verb_words("run", "--named")]
+    words += ["-o", str(folder.absolute()), *words_of(args), *switch.words(args)]
+    if unrecorded:
+        words.append("--unrecorded")
     become([*words, "--", *program_words(args)], environment)
 
 

@@ -152,14 +152,14 @@ def replay(args: argparse.Namespace) -> int:
     """Measure on the ranks of a job; the process that has the outcome prints it."""
     import numpy as np
 
-    from mpiprof.launch import ranks
+    from mpiprof.launch.program import verb_words
     from mpiprof.replay import run as replayed
     from mpiprof.replay.imposed import NEAR_NS
     from mpiprof.reports.text import mpi_name
     from mpiprof.tune import entries
     from mpiprof.units import duration
 
-    words = tuple(ranks.verb_words(*rank_words(args)))
+    words = tuple(verb_words(*rank_words(args)))
     done = replayed.run(
         replayed.Asked(args.trace, args.site, args.ranks, args.cluster, args.budget, words)
     )

@@ -1,12 +1,16 @@
-"""What the recorder is told through its environment."""
+"""The options of a recorded program: as words, and as the environment that the recorder reads."""
+
+# ruff: noqa: RUF009 (`option` returns a field)
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from mpiprof import __version__
 from mpiprof.invocation import invocation
@@ -14,32 +18,219 @@ from mpiprof.launch import job, library
 from mpiprof.launch.folder import base_name, shared_name
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.program import Program
+from mpiprof.quantities import positive, size
+
+MARK = "MPIPROF_"
+PLACE = ("TRACE", "PARTS", "MARKS", "RANK", "ALONE", "JOB")  # variables of `place_in_job`
+
+
+def named(text: str) -> Path:
+    """Convert an option's value to a path; an empty one would mean this folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("an empty name")
+    return Path(text)
+
+
+def option(
+    default: Any, *flags: str, variable: str = "", passed: bool = True, **parsed: Any
+) -> Any:
+    """Return a field of Recording: its words, its variable, and what argparse is told of it.
+
+    passed: whether `run -n` gives its words to the ranks as they are.
+    """
+    told = {"flags": flags, "variable": variable, "passed": passed, "parsed": parsed}
+    return field(default=default, metadata=told)
 
 
 @dataclass(frozen=True)
 class Recording:
-    """How a program shall be recorded; the recorder reads them from its environment."""
+    """How a program is started and recorded: one table for parser, words and environment."""
 
-    folder: Path | None = None
-    record: str = "events"
-    sample: int = 1
-    stack: int = 1
-    limit: int = 1 << 30
-    skip_packages: tuple[str, ...] = ()
-    machine: Path | None = None
-    partial: bool = False
-    together: bool = False
-    unrecorded: bool = False
-    python_sites: str = "auto"
-    quiet: bool = False
-    mpi: str | None = None
-    switch: str | None = None
-    switch_model: str | None = None
-    auto: bool = False
-    explain: bool = False
-    reproducible: bool = False
-    scratch: int | None = None
-    plan_out: Path | None = None
+    ranks: int | None = option(
+        None, "-n", type=positive, metavar="N", passed=False, help="start N ranks with mpiexec"
+    )
+    module: bool = option(False, "-m", help="run a module, as `python -m` does")
+    folder: Path | None = option(
+        None, "-o", type=named, metavar="DIR", passed=False, help="the trace folder itself"
+    )
+    record: str = option(
+        "events",
+        "--record",
+        variable="RECORD",
+        choices=("events", "summary", "off"),
+        help="events: every call (default); summary: counts and times of call sites; off: nothing",
+    )
+    sample: int = option(
+        1,
+        "--sample",
+        variable="SAMPLE",
+        type=positive,
+        metavar="K",
+        help="record one instance in K, the same ones on all ranks",
+    )
+    limit: int = option(
+        1 << 30,
+        "--limit",
+        variable="LIMIT",
+        type=size,
+        metavar="SIZE",
+        help="of a rank's log (1G): past it calls are summed up, without single instances",
+    )
+    stack: int = option(
+        1,
+        "--stack",
+        variable="STACK",
+        type=positive,
+        metavar="N",
+        help="record N frames a call site",
+    )
+    skip_packages: tuple[str, ...] = option(
+        (),
+        "--skip-package",
+        variable="SKIP_PACKAGES",
+        action="append",
+        metavar="P",
+        help="a Python package whose frames are no call sites, such as your own MPI layer",
+    )
+    machine: Path | None = option(
+        None,
+        "--machine",
+        variable="MACHINE",
+        type=Path,
+        metavar="FILE",
+        help="the machine as `calibrate -o FILE` found it",
+    )
+    partial: bool = option(
+        False,
+        "--partial",
+        variable="PARTIAL",
+        help="when some ranks run bare, as a script decides: send no messages of our own",
+    )
+    together: bool = option(
+        False,
+        "--together",
+        variable="TOGETHER",
+        passed=False,
+        help="in a launch of several parts: all of them run with mpiprof, which is not always seen",
+    )
+    python_sites: str = option(
+        "auto",
+        "--python-sites",
+        variable="PYTHON_SITES",
+        choices=("auto", "always", "never"),
+        help="Python call sites: always takes Python's lock where they can't be told without it",
+    )
+    switch: str | None = option(
+        None,
+        "--switch",
+        variable="SWITCH",
+        passed=False,
+        metavar="SPEC",
+        help="run collectives on other algorithms; see above",
+    )
+    switch_model: str | None = option(None, variable="SWITCH_MODEL")
+    auto: bool = option(False, variable="AUTO")
+    strict_plan: bool = option(
+        False, "--strict-plan", help="start nothing when a plan doesn't fit here"
+    )
+    explain: bool = option(
+        False,
+        "--explain",
+        variable="EXPLAIN",
+        help="with auto: say at the end what was tried, and why",
+    )
+    reproducible: bool = option(
+        False,
+        "--reproducible",
+        variable="REPRODUCIBLE",
+        help="with auto: leave reductions as they are",
+    )
+    scratch: int | None = option(
+        None,
+        "--scratch",
+        variable="SCRATCH",
+        type=size,
+        metavar="SIZE",
+        help="memory a process that algorithms may take in a call: 64M, or so much",
+    )
+    plan_out: Path | None = option(
+        None,
+        "--plan-out",
+        variable="PLAN_OUT",
+        type=Path,
+        metavar="FILE",
+        help="with auto: write what was found as a plan",
+    )
+    mpi: str | None = option(
+        None,
+        "--mpi",
+        choices=library.ABIS,
+        help="the program's MPI, where nothing else shows it",
+    )
+    or_bare: bool = option(
+        False,
+        "--or-bare",
+        help="where no trace can be made, or a plan can't be used, run the program without",
+    )
+    yes: bool = option(False, "--yes", passed=False, help="with -n: so many ranks are meant")
+    quiet: bool = option(False, "-q", variable="QUIET", help="say nothing at the end")
+    # Set by `run -n` for its ranks: the folder is named and checked already.
+    named: bool = option(False, "--named", passed=False, help=argparse.SUPPRESS)
+    unrecorded: bool = option(
+        False, "--unrecorded", variable="UNRECORDED", passed=False, help=argparse.SUPPRESS
+    )
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that the recorder reads; what is not asked for has none."""
+        found = {}
+        for one in fields(self):
+            value = _texts(getattr(self, one.name))
+            if one.metadata["variable"] and value is not None:
+                found[MARK + one.metadata["variable"]] = ":".join(value)
+        return found
+
+
+def _texts(value: Any) -> list[str] | None:
+    """Return an option's value as texts, "1" for a flag; None where there is nothing to say."""
+    if value is None or value is False:
+        return None
+    if isinstance(value, list | tuple):
+        return list(value)
+    return ["1" if value is True else str(value.absolute() if isinstance(value, Path) else value)]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of Recording to a parser, each under its name there."""
+    for one in fields(Recording):
+        flags, parsed = one.metadata["flags"], dict(one.metadata["parsed"])
+        if not flags:
+            continue
+        if one.default is False:
+            parsed["action"] = "store_true"
+        elif parsed.get("action") == "append":
+            parsed["default"] = []
+        else:
+            parsed["default"] = one.default
+        parser.add_argument(*flags, dest=one.name, **parsed)
+
+
+def recording_of(args: argparse.Namespace) -> Recording:
+    """Return what a command line asks for; what to switch is for its plan to say."""
+    known = [one.name for one in fields(Recording) if one.metadata["flags"]]
+    given = {name: getattr(args, name) for name in known}
+    given |= {"skip_packages": tuple(args.skip_packages), "switch": None}
+    return Recording(**given)
+
+
+def words_of(args: argparse.Namespace) -> list[str]:
+    """Return the words that `run -n` gives to its ranks as they are."""
+    found: list[str] = []
+    for one in fields(Recording):
+        flag = one.metadata["flags"][:1]
+        values = _texts(getattr(args, one.name, None)) if one.metadata["passed"] else None
+        for text in values or ():
+            found += flag if one.default is False else (*flag, text)
+    return found
 
 
 def recorder_environment(
@@ -48,44 +239,20 @@ def recorder_environment(
     """Return the environment in which a program is recorded; what is preloaded stays so."""
     ours = str(library.our_library(mpi))
     before = [word for word in re.split("[ :]", environment.get("LD_PRELOAD", "")) if word]
-    left = {"TRACE", "MACHINE", "PARTIAL", "QUIET", "SWITCH", "SWITCH_MODEL"}
-    left |= {"TOGETHER", "PARTS", "MARKS", "RANK", "ALONE", "JOB", "UNRECORDED"}
-    left |= {"AUTO", "EXPLAIN", "REPRODUCIBLE", "PLAN_OUT", "SCRATCH"}
-    result = {
-        name: value
-        for name, value in environment.items()
-        if name.removeprefix("MPIPROF_") not in left or not name.startswith("MPIPROF_")
+    ours_too = {MARK + name for name in PLACE} | {
+        MARK + one.metadata["variable"] for one in fields(Recording) if one.metadata["variable"]
     }
+    result = {name: value for name, value in environment.items() if name not in ours_too}
     result |= {
         "LD_PRELOAD": ":".join([ours, *(word for word in before if word != ours)]),
         "MPIPROF_LIBRARY": ours,
         "MPIPROF_BASE": str(Path.cwd() / base_name(program)),
         "MPIPROF_PROGRAM": program.name,
         "MPIPROF_COMMAND": json.dumps(program.shown),
-        "MPIPROF_RECORD": options.record,
-        "MPIPROF_SAMPLE": str(options.sample),
-        "MPIPROF_STACK": str(options.stack),
-        "MPIPROF_LIMIT": str(options.limit),
-        "MPIPROF_SKIP_PACKAGES": ":".join(options.skip_packages),
-        "MPIPROF_PYTHON_SITES": options.python_sites,
         "MPIPROF_VERSION": __version__,
         "MPIPROF_INVOCATION": invocation(),
     }
-    result |= place_in_job(program, options, environment)
-    if options.machine is not None:
-        result["MPIPROF_MACHINE"] = str(options.machine.absolute())
-    for name in ("partial", "together", "unrecorded", "quiet", "auto", "explain", "reproducible"):
-        if getattr(options, name):
-            result[f"MPIPROF_{name.upper()}"] = "1"
-    if options.plan_out is not None:
-        result["MPIPROF_PLAN_OUT"] = str(options.plan_out.absolute())
-    if options.scratch is not None:
-        result["MPIPROF_SCRATCH"] = str(options.scratch)
-    if options.switch is not None:
-        result["MPIPROF_SWITCH"] = options.switch
-    if options.switch_model is not None:
-        result["MPIPROF_SWITCH_MODEL"] = options.switch_model
-    return result
+    return result | place_in_job(program, options, environment) | options.environment()
 
 
 def place_in_job(

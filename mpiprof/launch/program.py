@@ -41,6 +41,11 @@ def python_flags() -> list[str]:
     return head[:-1]
 
 
+def verb_words(*words: str) -> list[str]:
+    """Return the command line of a verb of ours in this Python."""
+    return [sys.executable, *python_flags(), "-m", "mpiprof", *words]
+
+
 def find_program(words: Sequence[str], *, module: bool) -> Program:
     """Find what a command line names; raises UsageError when it isn't there or can't be run."""
     if module:

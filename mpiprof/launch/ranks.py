@@ -22,7 +22,7 @@ from mpiprof.launch import library, mpiexec
 from mpiprof.launch.job import job_in
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.options import Recording, recorder_environment
-from mpiprof.launch.program import Program, become, python_flags
+from mpiprof.launch.program import Program, become
 from mpiprof.progress import WATCHED
 
 READY = "MPIPROF_STUDY_FOLDER"  # the recorder's folder, or ITSELF where a rank started itself
@@ -41,15 +41,10 @@ def this_mpi(environment: Mapping[str, str]) -> Mpi:
     return found
 
 
-def verb_words(*words: str) -> list[str]:
-    """Return the command line of a verb of ours in this Python."""
-    return [sys.executable, *python_flags(), "-m", "mpiprof", *words]
-
-
 def inside(words: Sequence[str], mpi: Mpi, folder: Path, record: str = "summary") -> dict[str, str]:
     """Return what a rank's environment must have beyond ours: the library put before its MPI."""
     program = Program("bench", tuple(words), tuple(words), None, Path(sys.executable))
-    told = Recording(folder, record=record, python_sites="never", quiet=True)
+    told = Recording(folder=folder, record=record, python_sites="never", quiet=True)
     full = recorder_environment(program, mpi, told, os.environ)
     changed = {name: value for name, value in full.items() if os.environ.get(name) != value}
     watched = {WATCHED: "1"} if sys.stderr.isatty() else {}

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpiprof import quantities
 from mpiprof.errors import UsageError
 from mpiprof.launch import elf, library
 from mpiprof.launch.job import rank_in, ranks_in
@@ -24,42 +23,18 @@ if TYPE_CHECKING:
 ONLY_AUTO = (("explain", "--explain"), ("reproducible", "--reproducible"))
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options about algorithms."""
-    add = parser.add_argument
-    add("--switch", metavar="SPEC", help="run collectives on other algorithms; see above")
-    add("--strict-plan", action="store_true", help="start nothing when a plan doesn't fit here")
-    add("--explain", action="store_true", help="with auto: say at the end what was tried, and why")
-    add("--reproducible", action="store_true", help="with auto: leave reductions as they are")
-    add(
-        "--scratch",
-        type=quantities.size,
-        metavar="SIZE",
-        help="memory a process that algorithms may take in a call: 64M, or so much",
-    )
-    add("--plan-out", type=Path, metavar="FILE", help="with auto: write what was found as a plan")
-
-
 def words(args: argparse.Namespace) -> list[str]:
-    """Return these options for a process that `run -n` starts in this folder."""
-    found = []
-    if args.switch is not None:
-        from mpiprof.tune import plan
+    """Return --switch for a rank that `run -n` starts in this folder."""
+    if args.switch is None:
+        return []
+    from mpiprof.tune import plan
 
-        found += ["--switch", plan.absolute(args.switch)]
-    for name, option in (*ONLY_AUTO, ("strict_plan", "--strict-plan")):
-        if getattr(args, name):
-            found.append(option)
-    if args.plan_out is not None:
-        found += ["--plan-out", str(args.plan_out.absolute())]
-    if args.scratch is not None:
-        found += ["--scratch", str(args.scratch)]
-    return found
+    return ["--switch", plan.absolute(args.switch)]
 
 
 def forget(args: argparse.Namespace) -> None:
     """Let the options ask for nothing."""
-    args.switch = args.plan_out = None
+    args.switch = args.plan_out = args.scratch = None
     for name, _ in (*ONLY_AUTO, ("strict_plan", "--strict-plan")):
         setattr(args, name, False)
 
@@ -127,7 +102,7 @@ def with_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan:
 
         return lines.located(plan, program.file, strict=args.strict_plan)
     # Behind a package that is skipped a call site may be a line without a call.
-    if program.folder is None or args.module or args.skip_package:
+    if program.folder is None or args.module or args.skip_packages:
         return plan
     from mpiprof.tune import fit
 

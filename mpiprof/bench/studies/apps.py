@@ -10,7 +10,6 @@ routines (Table 4) and of those with a tenth or more of the time in collectives 
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +26,7 @@ from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.running import publish
 from mpiprof.bench.harness.study import Report, Row, Setup
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.launch.program import python_flags
+from mpiprof.launch.program import verb_words
 from mpiprof.progress import Progress
 from mpiprof.trace import Trace
 from mpiprof.units import span
@@ -144,7 +143,7 @@ def one_run(start: Start, argv: Sequence[str], switch: str | None) -> Run:
     """Record a program on the ranks that `start` gives; raises MpiprofError where it fails."""
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as name:
         trace, said = Path(name, "trace"), Path(name, "said")
-        words = [sys.executable, *python_flags(), "-m", "mpiprof", "run", "-q"]
+        words = verb_words("run", "-q")
         words += ["-o", str(trace), *(["--switch", switch] if switch else []), *argv]
         # What the programs print is only of interest where one fails.
         quiet = ["/bin/sh", "-c", f'exec "$@" >>{said} 2>&1', "sh"]

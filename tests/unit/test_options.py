@@ -1,0 +1,56 @@
+"""One table of options: what `run -n` gives to its ranks, and what the recorder reads."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mpiprof.launch.options import Recording, add_options, recording_of, words_of
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    return parser.parse_args(words)
+
+
+def test_the_defaults_are_those_of_the_table() -> None:
+    assert recording_of(parsed()) == Recording()
+    assert Recording().environment() == {
+        "MPIPROF_RECORD": "events",
+        "MPIPROF_SAMPLE": "1",
+        "MPIPROF_LIMIT": str(1 << 30),
+        "MPIPROF_STACK": "1",
+        "MPIPROF_SKIP_PACKAGES": "",
+        "MPIPROF_PYTHON_SITES": "auto",
+    }
+
+
+def test_ranks_are_asked_for_what_their_starter_was() -> None:
+    words = ["--record", "summary", "--sample", "3", "--limit", "1M", "--stack", "2", "-q", "-m"]
+    words += ["--skip-package", "a", "--skip-package", "b", "--machine", "m.json", "--partial"]
+    words += ["--python-sites", "never", "--scratch", "64K", "--plan-out", "out.json", "--explain"]
+    words += ["--reproducible", "--strict-plan", "--mpi", "mpich", "--or-bare"]
+    first = parsed(*words, "-n", "4", "--yes", "-o", "t", "--switch", "auto")
+    again = parsed(*words_of(first))
+    assert (again.ranks, again.yes, again.folder, again.switch) == (None, False, None, None)
+    here = Path.cwd()
+    wanted = recording_of(parsed(*words))
+    assert recording_of(again).environment() == wanted.environment()
+    assert again.machine == here / "m.json" and again.plan_out == here / "out.json"
+    assert again.module and again.strict_plan and again.or_bare and again.mpi == "mpich"
+    assert wanted.environment() == {
+        "MPIPROF_RECORD": "summary",
+        "MPIPROF_SAMPLE": "3",
+        "MPIPROF_LIMIT": str(1 << 20),
+        "MPIPROF_STACK": "2",
+        "MPIPROF_SKIP_PACKAGES": "a:b",
+        "MPIPROF_MACHINE": str(here / "m.json"),
+        "MPIPROF_PARTIAL": "1",
+        "MPIPROF_PYTHON_SITES": "never",
+        "MPIPROF_EXPLAIN": "1",
+        "MPIPROF_REPRODUCIBLE": "1",
+        "MPIPROF_SCRATCH": str(64 << 10),
+        "MPIPROF_PLAN_OUT": str(here / "out.json"),
+        "MPIPROF_QUIET": "1",
+    }
