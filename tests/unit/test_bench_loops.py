@@ -252,7 +252,7 @@ def test_what_is_asked_of_a_robust_setting(
 def test_the_lines_of_an_adaptive_case() -> None:
     rows = adaptive.lines(a_contest(81, name="late", title="t"), "openmpi")
     found = {row["compared"].partition(":")[0]: row for row in rows}
-    assert found["native / auto"]["took"] == "30 s / 25.9 s"
+    assert found["native / auto"]["took"] == "30.0 s / 25.9 s"
     assert found["native / auto"]["measured"] == pytest.approx(300 * 100 / 25860)
     assert found["pair / auto"]["holds"] == "yes" and found["pair / auto"]["asked"].endswith("1.3")
     assert found["after probing"]["measured"] == pytest.approx(81 / 80)
