@@ -10,6 +10,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mpiprof import svg
 from mpiprof.model.events import Message
 from mpiprof.model.simulate import Timing
 
@@ -24,8 +25,7 @@ UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 WIDTH, MARGIN, TOP = 1100, 60, 30
 DRAWN_HIGH, NARROW, WIDE = 560, 9, 20
 NAMED_FROM, LETTER = 14, 7  # the lane's height that has room for a name, and a letter's width
-# Okabe and Ito's colours, safe for colour blindness; neighbouring rounds are far apart.
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
+COLOURS = svg.CYCLE[:6]  # neighbouring rounds are far apart
 
 
 def names_of(size: int, remote_size: int = 0) -> list[str]:
@@ -152,8 +152,8 @@ def _grid(paper: _Paper, height: int) -> list[str]:
     parts = []
     for time, label in ticks(paper.whole, 10):
         x = paper.x(time)
-        parts.append(f"<line class='grid' x1='{x:.1f}' x2='{x:.1f}' y1='20' y2='{height}'/>")
-        parts.append(f"<text x='{x:.1f}' y='14' text-anchor='middle'>{label}</text>")
+        parts.append(svg.segment(x, 20, x, height, 'class="grid"'))
+        parts.append(svg.label(x, 14, label, "middle"))
     return parts
 
 
@@ -163,13 +163,11 @@ def _processes(timing: Timing, names: Sequence[str], paper: _Paper) -> list[str]
         begin, end = paper.x(timing.arrivals[i]), paper.x(timing.finish[i])
         y, high = paper.y(i), 2 * paper.lane
         middle = y + paper.lane + 4
-        parts.append(f"<text x='{MARGIN - 8}' y='{middle}' text-anchor='end'>{name}</text>")
-        parts.append(
-            f"<rect class='wait' x='{begin:.1f}' y='{y}' width='{end - begin:.1f}' "
-            f"height='{high}'><title>rank {name}: arrives at "
-            f"{_time(timing.arrivals[i])}, ends at {_time(timing.finish[i])}</title></rect>"
-        )
-        parts.append(f"<line class='end' x1='{end:.1f}' x2='{end:.1f}' y1='{y}' y2='{y + high}'/>")
+        arrives, ends = _time(timing.arrivals[i]), _time(timing.finish[i])
+        note = f"rank {name}: arrives at {arrives}, ends at {ends}"
+        parts.append(svg.label(MARGIN - 8, middle, name, "end"))
+        parts.append(svg.box(begin, y, end - begin, high, note=note, more='class="wait"'))
+        parts.append(svg.segment(end, y, end, y + high, 'class="end"'))
     return parts
 
 
@@ -183,26 +181,19 @@ def _messages(timing: Timing, names: Sequence[str], paper: _Paper) -> list[str]:
         )
         for process, sending in ((m.source, True), (m.target, False)):
             y = paper.y(process, sending=sending)
-            parts.append(
-                f"<rect class='m' x='{first:.1f}' y='{y}' "
-                f"width='{max(last - first - 1, 0.8):.1f}' height='{paper.lane - 1}' "
-                f"fill='{COLOURS[m.round % len(COLOURS)]}'><title>{note}</title></rect>"
-            )
+            colour, wide = COLOURS[m.round % len(COLOURS)], max(last - first - 1, 0.8)
+            parts.append(svg.box(first, y, wide, paper.lane - 1, colour, note, 'class="m"'))
             name = (SENDS if sending else RECEIVES) + names[m.target if sending else m.source]
             if paper.lane >= NAMED_FROM and last - first > LETTER * (len(name) + 1):
                 dark = "dark" if m.round % len(COLOURS) in (1, 3, 4) else "peer"
-                parts.append(
-                    f"<text class='{dark}' x='{first + 5:.1f}' y='{y + paper.lane / 2 + 3.5:.1f}'>"
-                    f"{name}</text>"
-                )
+                middle = y + paper.lane / 2 + 3.5
+                parts.append(svg.label(first + 5, middle, name, more=f'class="{dark}"'))
         # Between the lanes, where nothing is below: from the edge of one to the edge of the other.
         down = m.target > m.source
         from_y = paper.y(m.source) + (2 * paper.lane if down else 0)
         to_y = paper.y(m.target) + (0 if down else 2 * paper.lane)
-        lines.append(
-            f"<line class='flow' x1='{first:.1f}' y1='{from_y}' x2='{last:.1f}' y2='{to_y}' "
-            f"marker-end='url(#head)'><title>{note}</title></line>"
-        )
+        arrow = 'class="flow" marker-end="url(#head)"'
+        lines.append(svg.segment(first, from_y, last, to_y, arrow, note))
     return parts + lines
 
 

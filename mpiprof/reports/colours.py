@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from mpiprof.analysis.operations import base_operation
+from mpiprof.svg import BLUE, CYCLE, GREEN, GREY, OLIVE, ORANGE, PINK, RED, SKY
 
-BLUE, ORANGE, GREEN, PINK = "#0072b2", "#e69f00", "#009e73", "#cc79a7"
-SKY, RED, OLIVE, GREY = "#56b4e9", "#d55e00", "#a89b00", "#8a94a0"
-CYCLE = (BLUE, ORANGE, GREEN, PINK, SKY, RED, OLIVE, GREY)
+__all__ = [
+    "BLUE",
+    "CYCLE",
+    "FAMILIES",
+    "GREEN",
+    "GREY",
+    "MESSAGES",
+    "OLIVE",
+    "ORANGE",
+    "PINK",
+    "RED",
+    "SKY",
+    "WAITING",
+    "WORK",
+    "operation_colour",
+]
+
 WAITING, WORK, MESSAGES = RED, BLUE, SKY
 
 # Operations that occur together get colours apart; those that do the same for all ranks share one.

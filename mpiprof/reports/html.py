@@ -15,7 +15,7 @@ import numpy as np
 from mpiprof import __version__
 from mpiprof.analysis import pictures
 from mpiprof.analysis.callsites import RANGE_NAMES
-from mpiprof.reports import colours, svg, text, wording
+from mpiprof.reports import charts, colours, text, wording
 from mpiprof.reports.places import place, places
 from mpiprof.units import count, duration, factor, share, size
 
@@ -123,7 +123,7 @@ def _time(trace: Trace, shares: Shares) -> list[str]:
     ]
     if trace.record == "summary":
         parts = [parts[0], ("collectives", inside, colours.WORK)]
-    bar = svg.stack(parts, duration)
+    bar = charts.stack(parts, duration)
     return ['<h2 id="time">Where the time of all ranks went</h2>', f"<figure>{bar}</figure>"]
 
 
@@ -138,7 +138,9 @@ def _timeline(trace: Trace, shares: Shares) -> list[str]:
     head = '<h2 id="timeline">Timeline</h2>'
     if not shares.cells.any():
         return [head, "<p>No call was recorded with its time.</p>"]
-    drawn = svg.timeline(shares.cells, shares.operations, trace.ranks, trace.duration_ns, duration)
+    drawn = charts.timeline(
+        shares.cells, shares.operations, trace.ranks, trace.duration_ns, duration
+    )
     note = (
         "Ranks from top to bottom, time from left to right. The colour is the operation in which "
         "most of a cell's time was spent, the paler the less of it; no colour: outside collectives."
@@ -176,7 +178,7 @@ def _callsite_row(number: int, row: dict[str, Any], site: Site | None) -> str:
     ]
     drawn = ""
     if site and site.instances > 1:
-        drawn = svg.spark(site.worst_imbalance, "ω over instances")
+        drawn = charts.spark(site.worst_imbalance, "ω over instances")
     return (
         f'<tr><td class="l">{_cut(row["operation"] + algorithm)}</td><td class="l">{name}</td>'
         + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
@@ -226,15 +228,15 @@ def _site_pictures(trace: Trace, site: Site) -> list[str]:
     ]
     shown = [
         (
-            svg.heat(site.lateness, trace.ranks, across, duration, "after the first arrival"),
+            charts.heat(site.lateness, trace.ranks, across, duration, "after the first arrival"),
             "How late each rank comes, from instance to instance",
         ),
-        (svg.bars(ranks, colours.RED, "latest ranks"), "The latest ranks: mean lateness"),
+        (charts.bars(ranks, colours.RED, "latest ranks"), "The latest ranks: mean lateness"),
     ]
     if site.instances > 1:
-        drawn = svg.line(site.worst_imbalance, across, duration, "ω over instances")
+        drawn = charts.line(site.worst_imbalance, across, duration, "ω over instances")
         shown.insert(1, (drawn, "ω, the last arrival after the first, over instances"))
     if site.instances > 1 and site.ranges.sum():
-        drawn = svg.bars(spread, colours.BLUE, "distribution of ω/T")
+        drawn = charts.bars(spread, colours.BLUE, "distribution of ω/T")
         shown.append((drawn, "Instances by ω/T; below 1 the arrivals are balanced"))
     return [f"<figure><figcaption>{words}</figcaption>{it}</figure>" for it, words in shown]

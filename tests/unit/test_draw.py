@@ -83,7 +83,7 @@ def test_page_stands_alone() -> None:
 def test_many_processes_have_narrow_lanes_without_names() -> None:
     timing = simulate(find("bcast", "binomial"), Problem(64, 9000), MACHINE, trace=True)
     made = page(timing, names_of(64), "bcast", [])
-    assert "class='peer'" not in made
+    assert 'class="peer"' not in made
     drawing = ElementTree.fromstring(made[made.index("<svg") : made.index("</svg>") + 6])
     height = float((drawing.get("viewBox") or "").split()[-1])
     lowest = max(float(e.get("y", 0)) + float(e.get("height", 0)) for e in drawing.iter("rect"))

@@ -13,13 +13,14 @@ PACKAGE = ROOT / "mpiprof"
 DASHBOARD = ROOT / "dashboard"  # installs as mpiprof.dashboard
 
 # For each part, the parts that it may use; those of EVERYBODY come on top.
-EVERYBODY = {"errors", "invocation", "quantities", "progress", "units"}
+EVERYBODY = {"errors", "invocation", "quantities", "progress", "units", "svg"}
 ALLOWED = {
     "errors": set(),
     "invocation": set(),
     "quantities": set(),
     "progress": set(),
     "units": set(),
+    "svg": set(),
     "launch": set(),
     "core": set(),
     "model": {"core", "launch"},

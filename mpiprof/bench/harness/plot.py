@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
 
-COLOURS = ("#0b6fa4", "#d1495b", "#2e7d32", "#e08e0b", "#6a4c93", "#00838f", "#8d6e63", "#455a64")
+from mpiprof.svg import CYCLE, box, drawing, label, path, titled
+
+GRID = 'stroke="#ddd"'
 WIDTH, HEIGHT = 640, 360
 LEFT, RIGHT, TOP, BOTTOM = 70, 20, 34, 48
 
@@ -72,39 +73,35 @@ class _Scale:
         return _ticks(self.low, self.high, self.axis.log)
 
 
-def _text(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {more}>{escape(text)}</text>'
-
-
 def _frame(x: _Scale, y: _Scale, title: str) -> list[str]:
-    parts = [_text(WIDTH / 2, 18, title, "middle", 'font-weight="bold"')]
+    parts = [label(WIDTH / 2, 18, title, "middle", 'font-weight="bold"')]
     for tick in x.ticks():
         place = x(tick)
-        parts.append(f'<path d="M{place:.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#ddd"/>')
-        parts.append(_text(place, HEIGHT - BOTTOM + 16, x.axis.text(tick), "middle"))
+        parts.append(path(f"M{place:.1f} {TOP}V{HEIGHT - BOTTOM}", GRID))
+        parts.append(label(place, HEIGHT - BOTTOM + 16, x.axis.text(tick), "middle"))
     for tick in y.ticks():
         place = y(tick)
-        parts.append(f'<path d="M{LEFT} {place:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>')
-        parts.append(_text(LEFT - 6, place + 4, y.axis.text(tick), "end"))
-    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, x.axis.title, "middle"))
+        parts.append(path(f"M{LEFT} {place:.1f}H{WIDTH - RIGHT}", GRID))
+        parts.append(label(LEFT - 6, place + 4, y.axis.text(tick), "end"))
+    parts.append(label((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, x.axis.title, "middle"))
     middle = (TOP + HEIGHT - BOTTOM) / 2
     turned = f'transform="rotate(-90 14 {middle:.0f})"'
-    parts.append(_text(14, middle, y.axis.title, "middle", turned))
+    parts.append(label(14, middle, y.axis.title, "middle", turned))
     return parts
 
 
 def _line(series: Series, colour: str, x: _Scale, y: _Scale) -> list[str]:
     points = [(x(a), y(b)) for a, b in zip(series.x, series.y, strict=True)]
-    path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
-    parts = [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>']
+    course = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+    parts = [f'<polyline points="{course}" fill="none" stroke="{colour}" stroke-width="1.8"/>']
     parts += [
         f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{colour}">'
-        f"<title>{escape(series.name)}: {escape(x.axis.text(u))}, {escape(y.axis.text(v))}</title>"
-        "</circle>"
+        + titled(f"{series.name}: {x.axis.text(u)}, {y.axis.text(v)}")
+        + "</circle>"
         for (a, b), u, v in zip(points, series.x, series.y, strict=True)
     ]
     parts += [
-        f'<path d="M{x(a):.1f} {y(low):.1f}V{y(high):.1f}" stroke="{colour}"/>'
+        path(f"M{x(a):.1f} {y(low):.1f}V{y(high):.1f}", f'stroke="{colour}"')
         for a, low, high in zip(series.x, series.low, series.high, strict=False)
     ]
     return parts
@@ -118,15 +115,12 @@ def lines(title: str, series: Sequence[Series], across: Axis, up: Axis) -> str:
     parts = _frame(x, y, title)
     below = HEIGHT
     for i, one in enumerate(series):
-        colour = COLOURS[i % len(COLOURS)]
+        colour = CYCLE[i % len(CYCLE)]
         parts += _line(one, colour, x, y)
         left, below = LEFT + i % 2 * 280, HEIGHT + 16 + i // 2 * 18
-        parts.append(f'<path d="M{left} {below - 4}h18" stroke="{colour}" stroke-width="3"/>')
-        parts.append(_text(left + 24, below, one.name, "start"))
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {below + 12}" width="{WIDTH}" '
-        f'xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
-    )
+        parts.append(path(f"M{left} {below - 4}h18", f'stroke="{colour}" stroke-width="3"'))
+        parts.append(label(left + 24, below, one.name, "start"))
+    return drawing(WIDTH, below + 12, title, parts)
 
 
 def map_of(title: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> str:
@@ -134,27 +128,20 @@ def map_of(title: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequenc
     names = sorted({cell for _, cells in rows for cell in cells})
     wide, high, left = 64, 20, 90
     width = left + wide * len(columns) + 10
-    parts = [_text(width / 2, 16, title, "middle", 'font-weight="bold"')]
+    parts = [label(width / 2, 16, title, "middle", 'font-weight="bold"')]
     parts += [
-        _text(left + wide * (i + 0.5), 36, column, "middle") for i, column in enumerate(columns)
+        label(left + wide * (i + 0.5), 36, column, "middle") for i, column in enumerate(columns)
     ]
-    for r, (label, cells) in enumerate(rows):
+    for r, (head, cells) in enumerate(rows):
         top = 42 + high * r
-        parts.append(_text(left - 6, top + 14, label, "end"))
+        parts.append(label(left - 6, top + 14, head, "end"))
         for i, cell in enumerate(cells):
-            colour = COLOURS[names.index(cell) % len(COLOURS)]
-            parts.append(
-                f'<rect x="{left + wide * i}" y="{top}" width="{wide - 1}" height="{high - 1}" '
-                f'fill="{colour}"><title>{escape(label)}, {escape(columns[i])}: {escape(cell)}'
-                "</title></rect>"
-            )
+            colour = CYCLE[names.index(cell) % len(CYCLE)]
+            note = f"{head}, {columns[i]}: {cell}"
+            parts.append(box(left + wide * i, top, wide - 1, high - 1, colour, note))
     bottom = 42 + high * len(rows) + 20
     for i, name in enumerate(names):
         place = bottom + 18 * i
-        colour = COLOURS[i % len(COLOURS)]
-        parts.append(f'<rect x="{left}" y="{place - 10}" width="14" height="12" fill="{colour}"/>')
-        parts.append(_text(left + 20, place, name, "start"))
-    return (
-        f'<svg viewBox="0 0 {width} {bottom + 18 * len(names)}" width="{width}" '
-        f'xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
-    )
+        parts.append(box(left, place - 10, 14, 12, CYCLE[i % len(CYCLE)]))
+        parts.append(label(left + 20, place, name))
+    return drawing(width, bottom + 18 * len(names), title, parts)

@@ -1,4 +1,4 @@
-"""Pictures for a page that needs nothing but itself: SVG, with PNG in it where cells are many.
+"""Charts for a page that needs nothing but itself: SVG, with PNG in it where cells are many.
 
 Texts take the page's own ink, so that they can be read on light and dark ground; colours are those
 of Okabe and Ito, and cividis, which are safe for colour blindness. Every text is escaped.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from mpiprof.reports import png
-from mpiprof.reports.colours import BLUE, operation_colour
+from mpiprof.reports.colours import operation_colour
+from mpiprof.svg import BLUE, box, drawing, label, path, picture, ticks
 
 # Cividis (Nuñez, Anderton and Renslow 2018) at equal distances.
 CIVIDIS = ((0, 34, 78), (53, 69, 108), (102, 105, 112), (148, 142, 119), (200, 184, 102))
@@ -22,48 +22,9 @@ CIVIDIS_END = (254, 232, 56)
 LEVELS = 63
 OPACITIES = (60, 105, 150, 200, 255)
 
+GRID = 'class="grid"'
+
 Text = Callable[[float], str]
-
-
-def drawing(width: float, height: float, title: str, parts: Sequence[str]) -> str:
-    """Return a picture; its title is for those who can't see it."""
-    return (
-        f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" role="img" '
-        f'aria-label="{escape(title)}">{"".join(parts)}</svg>'
-    )
-
-
-def label(x: float, y: float, text: str, anchor: str = "start", more: str = "") -> str:
-    """Return a text at a place."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(text)}</text>'
-
-
-def box(x: float, y: float, width: float, height: float, colour: str, note: str = "") -> str:
-    """Return a rectangle, with what the pointer shows on it."""
-    return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{height:.1f}" '
-        f'fill="{colour}">{f"<title>{escape(note)}</title>" if note else ""}</rect>'
-    )
-
-
-def ticks(low: float, high: float, most: int) -> list[float]:
-    """Return at most so many round numbers between two."""
-    span = high - low
-    if not span > 0:
-        return [low]
-    size = 10.0 ** math.floor(math.log10(span / most))
-    step = next(size * k for k in (1, 2, 5, 10, 20) if span / (size * k) <= most)
-    return [
-        step * i for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
-    ]
-
-
-def picture(x: float, y: float, width: float, height: float, address: str) -> str:
-    """Return an embedded picture whose pixels stay pixels."""
-    return (
-        f'<image x="{x}" y="{y}" width="{width}" height="{height}" preserveAspectRatio="none" '
-        f'style="image-rendering:pixelated" href="{address}"/>'
-    )
 
 
 # ---- kinds of pictures
@@ -110,7 +71,7 @@ def line(
     made = []
     for tick in ticks(0, high, 4):
         y = (height - bottom) - (height - bottom - 8) * tick / high
-        made.append(f'<path class="grid" d="M{left} {y:.1f}H{width}"/>')
+        made.append(path(f"M{left} {y:.1f}H{width}", GRID))
         made.append(label(left - 6, y + 4, up(tick) if tick else "0", "end"))
     for x, text in _ends(len(values), across, left, width):
         made.append(label(x, height - 4, text, "start" if x == left else "end"))
@@ -127,15 +88,15 @@ def spark(values: Any, title: str) -> str:
 
 def _path(values: Any, high: float, left: float, right: float, ground: float) -> str:
     step = (right - left) / max(len(values) - 1, 1)
-    path, pen = "", "M"
+    course, pen = "", "M"
     for i, value in enumerate(values.tolist()):
         if math.isnan(value):
             pen = "M"
             continue
-        path += f"{pen}{left + step * i:.1f} {ground - (ground - 8) * value / high:.1f}"
-        path += "h.1" if pen == "M" else ""  # a point alone is seen, too
+        course += f"{pen}{left + step * i:.1f} {ground - (ground - 8) * value / high:.1f}"
+        course += "h.1" if pen == "M" else ""  # a point alone is seen, too
         pen = "L"
-    return f'<path d="{path}" fill="none" stroke="{BLUE}" stroke-width="1.5"/>'
+    return path(course, f'fill="none" stroke="{BLUE}" stroke-width="1.5"')
 
 
 def _ends(count: int, across: Text, left: float, right: float) -> list[tuple[float, str]]:
@@ -201,11 +162,11 @@ def timeline(shares: Any, operations: Sequence[str], ranks: int, span: float, te
         level = np.minimum((inside * len(OPACITIES)).astype(int), len(OPACITIES) - 1)
         pixels = np.where(inside >= 0.1, 1 + best * len(OPACITIES) + level, 0).astype(np.uint8)
     made = [*rank_axis(ranks, 4, height, left)]
-    made.append(f'<rect class="ground" x="{left}" y="4" width="{width}" height="{height}"/>')
+    made.append(box(left, 4, width, height, more='class="ground"'))
     made.append(picture(left, 4, width, height, png.address(png.encode(pixels, palette))))
     for tick in ticks(0, span, 10):
         x = left + width * tick / max(span, 1)
-        made.append(f'<path class="grid" d="M{x:.1f} {height + 4}v5"/>')
+        made.append(path(f"M{x:.1f} {height + 4}v5", GRID))
         made.append(label(x, height + 24, text(tick) if tick else "0", "middle"))
     for i, (name, colour) in enumerate(zip(operations, colours, strict=True)):
         x, y = left + 200 * (i % 5), height + 40 + 18 * (i // 5)
