@@ -6,7 +6,6 @@
  * Sites live as long as the process; they are made under recorder.lock and found without it.
  */
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,8 +111,8 @@ static bool is_own(const void *address)
 /* The frames of the program, innermost first; the first is known. */
 static int stack_walk(const void *address, const void **frames, int wanted)
 {
-    void *all[MOST_FRAMES + OWN_FRAMES];
-    const int depth = backtrace(all, wanted + OWN_FRAMES);
+    const void *all[MOST_FRAMES + OWN_FRAMES];
+    const int depth = stack_frames(all, wanted + OWN_FRAMES);
     int count = 0, i = 0;
 
     while (i < depth && all[i] != address)

@@ -326,6 +326,7 @@ struct span {
 };
 bool stack_holds(const void *address);
 struct span stack_caller(void);
+int stack_frames(const void **found, int most);
 MPI_Comm_errhandler_function *handler_stand_in(MPI_Comm_errhandler_function *function);
 
 struct call {

@@ -30,7 +30,7 @@ static int (*attributes_of)(pthread_t, pthread_attr_t *);
 static int (*stack_of)(const pthread_attr_t *, void **, size_t *);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The library needs libc alone: the unwinder is loaded when it is needed, as backtrace() does. */
+/* The library needs libc alone: the unwinder is loaded when it is needed, as glibc does itself. */
 static void find_unwinder(void)
 {
     void *const library = dlopen("libgcc_s.so.1", RTLD_LAZY);
@@ -97,6 +97,35 @@ bool stack_holds(const void *address)
     if (w.reached > w.wanted)
         return is_own(w.code);
     return on_own_stack(w.wanted, here);
+}
+
+struct frames {
+    const void **found;
+    int count, most;
+};
+
+static _Unwind_Reason_Code collect(struct _Unwind_Context *frame, void *frames)
+{
+    struct frames *const f = frames;
+
+    if (f->count == f->most)
+        return _URC_NORMAL_STOP;
+    if (f->count >= 0) /* the first frame is that of stack_frames */
+        f->found[f->count] = (const void *)(uintptr_t)frame_code(frame);
+    f->count++;
+    return _URC_NO_REASON;
+}
+
+/* The return addresses of this thread's frames, the caller's first; returns how many. As glibc's
+ * backtrace(), which other C libraries lack. */
+int stack_frames(const void **found, int most)
+{
+    struct frames f = {found, -1, most};
+
+    pthread_once(&once, find_unwinder);
+    if (backtrace_with != NULL)
+        backtrace_with(collect, &f);
+    return f.count > 0 ? f.count : 0;
 }
 
 struct search {
