@@ -39,7 +39,7 @@ def platforms() -> dict[str, Platform]:
         )
         found[f"musllinux-{processor}"] = Platform(
             processor,
-            f"{processor}-linux-musl",
+            f"{processor}-linux-musl -dynamic",  # else zig first builds all of musl
             f"musllinux_{MUSL.replace('.', '_')}_{processor}",
         )
     return found
