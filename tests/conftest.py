@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -74,6 +75,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name our marks."""
+    os.environ["COLUMNS"] = "120"  # a worker of xdist has another width than a terminal or a file
     config.addinivalue_line("markers", "everything: long; only with --everything")
     config.addinivalue_line("markers", "heavy: runs an MPI or builds the core; not in make check")
 

@@ -20,7 +20,7 @@ from mpiprof.reports import positions, status
 from mpiprof.trace import Trace
 
 RANKS = 3
-SLEEP_NS = 50_000_000  # less what a crowded machine keeps the others
+SLEEP_NS = 200_000_000  # longer than a crowded machine keeps a rank from running
 
 
 def wrapped(mpi: Mpi, folder: Path, *options: str) -> list[str]:

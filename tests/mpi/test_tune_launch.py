@@ -17,8 +17,9 @@ from mpiprof.tune.plan import Plan
 NAMES = ("SWITCH", "AUTO", "EXPLAIN", "REPRODUCIBLE", "PLAN_OUT", "SWITCH_MODEL")
 APP = f"""import os
 def f(): pass
-for name in {NAMES}:
-    print(name, os.environ.get("MPIPROF_" + name))
+if os.environ.get("PMI_RANK", "0") == "0":  # lines of several ranks would cut each other
+    for name in {NAMES}:
+        print(name, os.environ.get("MPIPROF_" + name))
 f()
 """
 GOOD = {"operation": "alltoall", "algorithm": "ring"}

@@ -8,7 +8,7 @@ static int rank, size, place;
 
 static void late(const char *operation)
 {
-    const struct timespec pause = {.tv_nsec = 50000000};
+    const struct timespec pause = {.tv_nsec = 200000000};
 
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0)
