@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.analysis.measure import CallsiteKey, Measure, Rows
+from mpiprof.analysis.measure import Measure
+from mpiprof.analysis.measured import CallsiteKey, Rows
 from mpiprof.analysis.operations import STATES
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.analysis.measure import Signature
-from mpiprof.trace.match import Batch, Before
-from mpiprof.trace.tables import Communicator, Shape
+from mpiprof.analysis.measured import Signature
+from mpiprof.trace.batch import Batch, Before
+from mpiprof.trace.described import Communicator, Shape
 from mpiprof.trace.types import Array, Bool, Float, Int, Int32
 
 HOPS = 32

@@ -10,13 +10,15 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import union_categoricals
 
-from mpiprof.analysis.measure import Measure, Rows
+from mpiprof.analysis.measure import Measure
+from mpiprof.analysis.measured import Rows
 from mpiprof.analysis.operations import STATES
 from mpiprof.errors import TraceError
-from mpiprof.trace.match import EMPTY, Batch, is_nonblocking
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.block import Block, column, join
+from mpiprof.trace.described import Communicator
+from mpiprof.trace.match import EMPTY, is_nonblocking
 from mpiprof.trace.sites import describe_sites, site_label
-from mpiprof.trace.stream import Block, column, join
-from mpiprof.trace.tables import Communicator
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import CALL, CHOICES, COMPLETION, START, Array, Bool, Float, Int
 

@@ -7,11 +7,11 @@ call site, root, sizes, message time) is worked out once a signature, the rest o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from mpiprof.analysis.arrival import arrival_metrics, factors
+from mpiprof.analysis.measured import CallsiteKey, Rows, Signature, empty_rows
 from mpiprof.analysis.operations import (
     WAITS,
     Volume,
@@ -21,71 +21,12 @@ from mpiprof.analysis.operations import (
     volume,
 )
 from mpiprof.analysis.waits import STATE_FUNCTIONS, Group, completion_skew
-from mpiprof.trace.match import Batch
-from mpiprof.trace.tables import Communicator, Shape
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.described import Communicator, Shape
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int
 
 ROOTED = ("late_root", "early_root")
-
-
-@dataclass(frozen=True)
-class Signature:
-    """What instances with equal shapes have in common; `present`: rows that took part."""
-
-    callsite: int
-    algorithm: int
-    base: str
-    state: str | None
-    group: Group
-    present: Bool
-    comparable: bool  # all members are known and call the same operation
-    sent: Int
-    received: Int
-    peers: Float
-    volume: Volume
-    message_time: float
-
-
-@dataclass(frozen=True)
-class CallsiteKey:
-    """What makes a call site: the operation and the sites of all ranks.
-
-    started: its instances are starts of a persistent operation, whose init `operation` names.
-    """
-
-    operation: str
-    sites: frozenset[int]
-    started: bool
-
-
-@dataclass
-class Rows:
-    """One value an instance; NaN (or -1 for ranks and times) where it is not defined."""
-
-    callsite: Int
-    algorithm: Int
-    complete: Bool
-    arrived: Bool  # all members came, so that imbalance is defined
-    first_arrival: Int
-    last_arrival: Int
-    first_rank: Int
-    last_rank: Int
-    average_imbalance: Float
-    worst_imbalance: Float
-    message_bytes: Float
-    message_time: Float
-    average_factor: Float
-    worst_factor: Float
-    elapsed: Float  # sum over ranks of what is closed
-    mean_elapsed: Float
-    waits: dict[str, Float]  # by wait state, of complete instances; absent: 0 everywhere
-    wait: Float
-    skew: Float
-    last_exit: Int
-    bytes: Float
-    bytes_min: Float
-    bytes_max: Float
 
 
 class Measure:
@@ -118,7 +59,7 @@ class Measure:
     def rows(self, batch: Batch) -> Rows:
         """Return the metrics of a batch's instances."""
         n = len(batch)
-        rows = _empty(n)
+        rows = empty_rows(n)
         ranks = batch.communicator.ranks
         all_here = bool(batch.whole) or bool((batch.shape >= 0).all())
         if all_here:
@@ -368,37 +309,3 @@ def _algorithm(shapes: list[Shape]) -> str:
     """Return what ran; what a call that has not ended runs on is not known."""
     ended = [s for s in shapes if s.sent >= 0 or s.received >= 0 or s.algorithm != "native"]
     return "+".join(sorted({s.algorithm for s in ended or shapes}))
-
-
-def _empty(n: int) -> Rows:
-    def whole() -> Int:
-        return np.full(n, -1, np.int64)
-
-    def real() -> Float:
-        return np.full(n, np.nan)
-
-    return Rows(
-        whole(),
-        whole(),
-        np.zeros(n, np.bool_),
-        np.zeros(n, np.bool_),
-        whole(),
-        whole(),
-        whole(),
-        whole(),
-        real(),
-        real(),
-        real(),
-        real(),
-        real(),
-        real(),
-        real(),
-        real(),
-        {},
-        real(),
-        real(),
-        whole(),
-        real(),
-        real(),
-        real(),
-    )

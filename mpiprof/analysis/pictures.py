@@ -14,7 +14,7 @@ import numpy as np
 from mpiprof.analysis.callsites import RANGES
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.operations import base_operation
-from mpiprof.trace.stream import Block, column
+from mpiprof.trace.block import Block, column
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import CALL, COMPLETION, Array, Bool, Float, Int
 

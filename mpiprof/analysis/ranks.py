@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mpiprof.analysis.measure import Measure, Signature
+from mpiprof.analysis.measure import Measure
+from mpiprof.analysis.measured import Signature
 from mpiprof.analysis.waits import STATE_FUNCTIONS
 from mpiprof.errors import TraceError
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.block import column
+from mpiprof.trace.described import Communicator
 from mpiprof.trace.log import SPENT
-from mpiprof.trace.match import Batch
-from mpiprof.trace.stream import column
-from mpiprof.trace.tables import Communicator
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import (
     CALL,

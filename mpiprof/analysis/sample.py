@@ -14,10 +14,11 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.analysis.chain import Context, Kept, Walk, walk
-from mpiprof.analysis.measure import Measure, Rows, Signature
+from mpiprof.analysis.measure import Measure
+from mpiprof.analysis.measured import Rows, Signature
 from mpiprof.analysis.series import SeriesMaker, measure_again
 from mpiprof.errors import TraceError
-from mpiprof.trace.match import Batch, Before
+from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Int
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from mpiprof.analysis.measure import Measure, Rows
+from mpiprof.analysis.measure import Measure
+from mpiprof.analysis.measured import Rows
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Int
 

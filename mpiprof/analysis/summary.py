@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from mpiprof.trace.block import Block, column
 from mpiprof.trace.sites import describe_sites, site_label
-from mpiprof.trace.stream import Block, column
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import SUMMARY
 

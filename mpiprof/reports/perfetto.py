@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mpiprof.trace import Trace
-    from mpiprof.trace.match import Batch
+    from mpiprof.trace.batch import Batch
 
 NS = 1000  # in the format's unit
 Call = tuple[int, str, int]  # rank, communicator, sequence

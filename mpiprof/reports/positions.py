@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mpiprof.trace.stream import CALL, COMPLETION, START, Block, ThreadStream, column
+from mpiprof.trace.block import Block, column
+from mpiprof.trace.stream import CALL, COMPLETION, START, ThreadStream
 from mpiprof.trace.types import Problems
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.analysis.measure import Measure, Rows
+from mpiprof.analysis.measure import Measure
+from mpiprof.analysis.measured import Rows
 from mpiprof.store import cache
 from mpiprof.timeline.segments import (
     BLOCK,
@@ -28,7 +29,7 @@ from mpiprof.timeline.segments import (
     Progress,
 )
 from mpiprof.trace import Trace
-from mpiprof.trace.match import Batch
+from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import Array, Int
 
 NAME = "timeline"

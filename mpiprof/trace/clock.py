@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.trace.match import Batch
+from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import Bool, Float, Int, Problems
 
 MAX_DRIFT = 5e-4  # what a clock that is being slewed may gain or lose at most

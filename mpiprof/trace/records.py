@@ -14,9 +14,10 @@ import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.trace import clock as clocks_module
+from mpiprof.trace.batch import Batch
 from mpiprof.trace.clock import Clock
 from mpiprof.trace.log import Chunk, open_logs
-from mpiprof.trace.match import BATCH, Batch, Matcher
+from mpiprof.trace.match import BATCH, Matcher
 from mpiprof.trace.stream import FOREVER, SLACK, RankStream, Source
 from mpiprof.trace.tables import read_tables
 from mpiprof.trace.types import Problems

@@ -23,7 +23,7 @@ import numpy as np
 from mpiprof.trace.types import EXTENSION, STATISTICAL, STATISTICS, Array, Int
 
 if TYPE_CHECKING:
-    from mpiprof.trace.tables import Communicator
+    from mpiprof.trace.described import Communicator
     from mpiprof.trace.trace import Trace
 
 

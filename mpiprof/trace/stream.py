@@ -6,12 +6,12 @@ before it begins, a shape that no table holds) are left out and noted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
+from mpiprof.trace.block import Block, column, join
 from mpiprof.trace.log import Chunk
 from mpiprof.trace.types import (
     CALL,
@@ -37,87 +37,6 @@ FOREVER = 1 << 61
 SLACK = 60 * 10**9  # how far outside its process's life a time may lie before it is damage
 
 ToGlobal = Callable[[Int], Int]
-
-
-@dataclass
-class Block:
-    """Consecutive records as columns of equal length; optional columns are None when all default.
-
-    sequence (uint32), enter and exit (int64 ns; exit 0 while open), shape (int32, index into
-    Tables.shapes), kind (uint8; None: all calls), start (n-th start, 0), sent and received
-    (bytes; -1: as in the shape), share (completions that one Wait call made together, 1),
-    longest (ns, of summaries), thread (0), choice (uint8, index into CHOICES); where a source
-    is told to, what its thread recorded before: before_enter and before_exit (ns, -1 none),
-    before_shape (-1), before_sequence.
-    """
-
-    sequence: Array
-    enter: Int
-    exit: Int
-    shape: Array
-    outside: Int | None = None
-    kind: Array | None = None
-    start: Int | None = None
-    sent: Int | None = None
-    received: Int | None = None
-    share: Int | None = None
-    longest: Int | None = None
-    thread: Int | None = None
-    choice: Array | None = None
-    before_enter: Int | None = None
-    before_exit: Int | None = None
-    before_shape: Int | None = None
-    before_sequence: Int | None = None
-
-    def __len__(self) -> int:
-        return len(self.sequence)
-
-    def take(self, index: slice | Int | Bool) -> Block:
-        """Return the records at an index."""
-        columns: list[Any] = [
-            None if (c := getattr(self, f)) is None else c[index] for f in COLUMNS
-        ]
-        return Block(*columns)
-
-
-COLUMNS = tuple(f.name for f in fields(Block))
-DEFAULTS = {
-    "outside": 0,
-    "kind": CALL,
-    "start": 0,
-    "sent": -1,
-    "received": -1,
-    "share": 1,
-    "longest": 0,
-    "thread": 0,
-    "choice": 0,
-    "before_enter": -1,
-    "before_exit": -1,
-    "before_shape": -1,
-    "before_sequence": -1,
-}
-
-
-def column(block: Block, name: str) -> Array:
-    """Return a column, filled with its default where the block holds None."""
-    value: Array | None = getattr(block, name)
-    if value is None:
-        dtype = np.uint8 if name in ("kind", "choice") else np.int64
-        return np.full(len(block), DEFAULTS[name], dtype)
-    return value
-
-
-def join(blocks: Sequence[Block]) -> Block:
-    """Blocks one after the other as one."""
-    if len(blocks) == 1:
-        return blocks[0]
-    columns: list[Any] = []
-    for name in COLUMNS:
-        if all(getattr(b, name) is None for b in blocks):
-            columns.append(None)
-        else:
-            columns.append(np.concatenate([column(b, name) for b in blocks]))
-    return Block(*columns)
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.analysis.measure import Measure, Signature
+from mpiprof.analysis.measure import Measure
+from mpiprof.analysis.measured import Signature
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.model.catalogue import catalogue
 from mpiprof.model.schedule import Problem
 from mpiprof.progress import working
-from mpiprof.trace.match import Batch
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.described import Communicator
 from mpiprof.trace.sites import describe_sites, site_label
-from mpiprof.trace.tables import Communicator
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 from mpiprof.tune.problem import class_span, known_bytes, problem_of, size_classes
