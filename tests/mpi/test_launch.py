@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import median
 
 import pytest
 from support.jobs import clean_environment, run, run_mpi
@@ -364,17 +365,26 @@ def test_signal_reaches_the_program(mpich: Mpi, tmp_path: Path) -> None:
 def test_launching_is_quick(mpich: Mpi, tmp_path: Path) -> None:
     (tmp_path / "empty.py").write_text("")
 
-    def fastest(words: list[str]) -> float:
-        times = []
-        for _ in range(7):
-            began = time.perf_counter()
-            run(words, cwd=tmp_path, check=True)
-            times.append(time.perf_counter() - began)
-        return min(times)
+    def start(words: list[str]) -> tuple[float, float]:
+        """How long a start takes, and how much of it a processor."""
+        began, used = time.perf_counter(), processor_time()
+        run(words, cwd=tmp_path, check=True)
+        return time.perf_counter() - began, processor_time() - used
 
-    def extra() -> float:
-        bare = fastest([str(mpich.python), "empty.py"])
-        return fastest(verb(mpich, "run", "empty.py")) - bare
+    bare, recorded = [], []
+    for _ in range(40):
+        bare.append(start([str(mpich.python), "empty.py"]))
+        recorded.append(start(verb(mpich, "run", "empty.py")))
+        # Beside other work all takes longer, the bare start as well.
+        crowd = max(1.0, median(whole / used for whole, used in bare))
+        extra = min(recorded)[0] - min(bare)[0]
+        if len(bare) >= 7 and extra < 0.1 * crowd:
+            break
+    else:
+        pytest.fail(f"{extra:.3f} s more than bare")
 
-    # Only the fastest starts count; where all were held up by other work there are more of them.
-    assert any(extra() < 0.1 for _ in range(5))
+
+def processor_time() -> float:
+    """Return what ended children have used, in seconds."""
+    spent = os.times()
+    return spent.children_user + spent.children_system
