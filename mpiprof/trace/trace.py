@@ -58,7 +58,7 @@ class Trace(Records):
         return {
             "program": self.program,
             "ranks": where,
-            "MPI": self.mpi,
+            "MPI": " ".join(self.mpi.split()),
             "recorded": self.record,
             "state": state,
         }
