@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Name our marks."""
     os.environ["COLUMNS"] = "120"  # a worker of xdist has another width than a terminal or a file
     config.addinivalue_line("markers", "everything: long; only with --everything")
-    config.addinivalue_line("markers", "heavy: runs an MPI or builds the core; not in make check")
+    config.addinivalue_line("markers", "heavy: for an MPI, or seconds; not in make check")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -176,6 +176,7 @@ def test_longer_rings_agree_too(distribution: str, order: str, base: int) -> Non
             assert (general.finish == ring.finish).all()
 
 
+@pytest.mark.heavy
 def test_65536_processes() -> None:
     size = 65536
     counts = DISTRIBUTIONS["geometric"](65536, size)
