@@ -105,9 +105,11 @@ def core_folders(root: Path) -> tuple[Graph, dict[str, str]]:
 
 
 def core_name(path: Path, core: Path) -> str:
-    """Return the folder of a file of the core; the headers of all ABIs are one."""
+    """Return the folder of a file of the core; headers of ABIs belong to what they lie in."""
     parts = path.relative_to(core).parts[:-1]
-    return "abi" if parts[:1] == ("abi",) else "/".join(parts) or "core"
+    if "abi" in parts:
+        return "/".join(parts[: parts.index("abi")]) or "abi"
+    return "/".join(parts) or "core"
 
 
 def remarks(core: Path, files: list[Path]) -> dict[str, str]:
@@ -125,7 +127,7 @@ def remarks(core: Path, files: list[Path]) -> dict[str, str]:
             count[0] += 1
             count[1] = max(count[1], len(circle))
     return {
-        name: f"{n} files" + (f", {most} in a circle" if most > 1 else "")
+        name: f"{n} file" + "s" * (n > 1) + (f", {most} in a circle" if most > 1 else "")
         for name, (n, most) in counts.items()
     }
 
