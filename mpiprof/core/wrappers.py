@@ -26,6 +26,12 @@ from mpiprof.core.collectives import (
     gatherings,
 )
 
+# What the wrappers call.
+HEADERS = (
+    *("base/fortran", "life/lifecycle", "life/parts"),
+    *("record/comm", "record/gather", "record/handler", "record/handles", "record/outside"),
+    *("record/request", "record/spawn", "record/watch", "switch/select"),
+)
 FORMS = ("blocking", "nonblocking", "persistent")
 # parameter -> the member of `struct arguments` that holds its address
 ROLES = {
@@ -158,7 +164,7 @@ def native_lines(function: Function, fortran: bool, call: str) -> list[str]:
     if function.form != "blocking":
         return [call]
     error = "ierror" if fortran else "&error"
-    return [f"if (!recorder.switching || !switch_run(&call, &a, {error}))", f"    {call}"]
+    return [f"if (!recorder.switching || !select_run(&call, &a, {error}))", f"    {call}"]
 
 
 def end_lines(function: Function, fortran: bool) -> list[str]:
@@ -301,41 +307,41 @@ def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
             f"handle_making(&creation, {known});",
             *gathered_lines(function, fortran, call, "gathering_making(&creation)"),
             f"if (comm_made(&creation, {error}))",
-            f"    {kind}_register(&creation, {made});",
+            f"    handle_{kind}_register(&creation, {made});",
         ]
     if known:
-        entry = f"gathering_of({kind}_find({known}))"
+        entry = f"gathering_of(handle_{kind}_find({known}))"
         return gathered_lines(function, fortran, call, entry)
     name = made if fortran else f"{made[1:]} != NULL ? {made} : {made[1:].upper()}_NONE"
     return [
-        f"struct communicator *const freed = {kind}_unlink({name});",
+        f"struct communicator *const freed = handle_{kind}_unlink({name});",
         *gathered_lines(function, fortran, call, "gathering_of(freed)"),
-        f"{kind}_freed(freed, {error}, {name});",
+        f"handle_{kind}_freed(freed, {error}, {name});",
     ]
 
 
 INIT_LINES = [
-    "recorder_initialising();",
+    "lifecycle_initialising(WRAPPED_LEVEL);",
     "parts_mark();",
     "{call}",
-    "recorder_initialised({error});",
+    "lifecycle_initialised({error});",
 ]
 LIFECYCLE_LINES = {
     "MPI_Init": INIT_LINES,
     "MPI_Init_thread": INIT_LINES,
     "MPI_Finalize": [
         "struct gathering g;",
-        "recorder_finalising(&g, {address});",
+        "lifecycle_finalising(&g, {address});",
         "{call}",
-        "recorder_finalised(&g, {error});",
+        "lifecycle_finalised(&g, {error});",
     ],
-    "MPI_Abort": ["recorder_aborting();", "{call}"],
+    "MPI_Abort": ["lifecycle_aborting();", "{call}"],
     "MPI_Session_init": [
-        "recorder_initialising();",
+        "lifecycle_initialising(WRAPPED_LEVEL);",
         "{call}",
-        "recorder_session({error}, {session});",
+        "lifecycle_session({error}, {session});",
     ],
-    "MPI_Session_finalize": ["recorder_session_ending();", "{call}"],
+    "MPI_Session_finalize": ["lifecycle_session_ending();", "{call}"],
 }
 
 
@@ -396,11 +402,15 @@ def c_wrapper(function: Function) -> str:
     return "\n".join([*lines, "    return error;", "}", ""])
 
 
+def head(level: str) -> str:
+    """What both files of wrappers begin with."""
+    lines = ["/* written by wrappers.py */", *[f'#include "{name}.h"' for name in HEADERS]]
+    return "\n".join([*lines, f'#define WRAPPED_LEVEL "{level}"', ""])
+
+
 def c_source(level: str) -> str:
     """wrappers.c: the C entry points."""
-    head = '/* written by wrappers.py */\n#include "recorder.h"\n'
-    head += f'\nconst char wrapped_level[] = "{level}";\n'
-    return "\n".join([head, *[c_wrapper(f) for f in functions(level)]])
+    return "\n".join([head(level), *[c_wrapper(f) for f in functions(level)]])
 
 
 # ---------------------------------------------------------------------------------- Fortran
@@ -494,7 +504,7 @@ def fortran_thin(function: Function) -> str:
 
 def fortran_source(abi: str, level: str) -> str:
     """fortran.c: the Fortran entry points."""
-    parts = ['/* written by wrappers.py */\n#include "recorder.h"\n']
+    parts = [head(level)]
     parts += [fortran_full(f, abi) for f in functions(level) if full_names(f, abi)]
     parts += [fortran_thin(f) for f in functions(level) if thin_names(f, abi)]
     return "\n".join(parts)

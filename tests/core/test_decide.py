@@ -39,10 +39,10 @@ def decide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The decisions, compiled into a program of their own."""
     folder, core = tmp_path_factory.mktemp("decide"), ROOT / "mpiprof" / "core"
     run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
-    includes = [f"-I{path}" for path in (core, core / "abi" / "mpich", folder)]
+    includes = [f"-I{path}" for path in (core, core / "base" / "abi" / "mpich", folder)]
     sources = [
         PROGRAMS / "decide.c",
-        *(core / f"{name}.c" for name in ("decide", "noise", "probe")),
+        *(core / "auto" / f"{name}.c" for name in ("decide", "noise", "probe")),
     ]
     options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes]
     run(["cc", *options, "-o", folder / "decide", *sources], check=True)

@@ -51,7 +51,7 @@ def other_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("other")
     core, build = folder / "mpiprof" / "core", folder / "build"
     shutil.copytree(ROOT / "mpiprof" / "core", core, ignore=shutil.ignore_patterns("__pycache__"))
-    catalogue = core / "algorithms" / "catalogue.h"
+    catalogue = core / "schedule" / "algorithms" / "catalogue.h"
     lines = catalogue.read_text().splitlines(keepends=True)
     left = [line for line in lines if not re.search(r"X\((allreduce_ring|bcast_chain)\)", line)]
     assert len(left) == len(lines) - 2
@@ -99,7 +99,7 @@ def test_two_builds_in_one_job_of_2_or_3_ranks(
 
 def number_of(folder: Path, files: list[str], settings: str) -> str:
     """Return the number that a build of these files has."""
-    script = ROOT / "mpiprof" / "core" / "fingerprint.cmake"
+    script = ROOT / "mpiprof" / "core" / "life" / "fingerprint.cmake"
     cmake = shutil.which("cmake", path=str(Path(sys.executable).parent)) or "cmake"
     given = [f"-DFILES={';'.join(files)}", f"-DFOLDER={folder}", f"-DSETTINGS={settings}"]
     run([cmake, *given, f"-DOUTPUT={folder}/number", "-P", script], check=True)
@@ -129,7 +129,7 @@ def test_a_build_is_numbered_by_all_that_is_compiled() -> None:
         for path in core.rglob("*.[ch]")
         for name in re.findall(r'#include "(.+?)"', path.read_text())
     }
-    made = {"natives.h", "fingerprint.h"}  # by wrappers.py and fingerprint.cmake
+    made = {"natives.h", "build.h"}  # by wrappers.py and fingerprint.cmake
     known = {path.name for path in core.rglob("*.h")} | made
     assert {Path(name).name for name in included} <= known
 
@@ -143,7 +143,7 @@ def variables_read(folder: Path) -> set[str]:
 def test_each_variable_is_compared_among_ranks_or_named_as_harmless() -> None:
     """So that nobody adds one without asking whether ranks may differ in it."""
     core = ROOT / "mpiprof" / "core"
-    text = (core / "fingerprint.c").read_text()
+    text = (core / "life" / "fingerprint.c").read_text()
     compared = re.search(r"deciding\[\] = \{(.+?)\}", text, re.DOTALL)
     left = re.search(r"beside whom: (.+?) \*/", text, re.DOTALL)
     assert compared is not None and left is not None

@@ -144,12 +144,12 @@ def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The statistics of a window, compiled into a program of their own."""
     folder, core = tmp_path_factory.mktemp("sums"), ROOT / "mpiprof" / "core"
     run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
-    includes = [f"-I{path}" for path in (core, core / "abi" / "mpich", folder)]
+    includes = [f"-I{path}" for path in (core, core / "base" / "abi" / "mpich", folder)]
     options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes]
     options += ["-fsanitize=undefined", "-fno-sanitize-recover"]
     source = PROGRAMS / "sums.c"
     run(
-        ["cc", *options, "-o", folder / "sums", source, core / "arrival.c", core / "memory.c"],
+        ["cc", *options, "-o", folder / "sums", source, core / "auto" / "arrival.c", core / "base" / "memory.c"],
         check=True,
     )
     return folder / "sums"

@@ -12,7 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "auto.h"
+#include "auto/budget.h"
+#include "auto/decide.h"
+#include "auto/noise.h"
+#include "auto/probe.h"
+#include "base/operation.h"
 
 enum { MEMBERS = 8, CLOCK_ERROR = 0 };
 
@@ -20,29 +24,27 @@ const char *const operation_names[OP_COUNT] = {OPERATION_NAMES};
 static int64_t spent, lost, granted;
 static int grants;
 
-void ledger_lose(int64_t ns)
+void budget_lose(int64_t ns)
 {
     lost += ns;
 }
 
-void ledger_grant(int64_t ns)
+void budget_grant(int64_t ns)
 {
     granted += grants++ < 3 ? ns : 0;
 }
 
-void explain_phase(struct selection *s)
+static void print_events(struct selection *s)
 {
-    printf("phase %d at %lld: %s\n", s->phase, (long long)s->instances, s->why);
-}
+    for (int i = 0; i < s->event_count; i++) {
+        const struct event *const e = &s->events[i];
 
-void explain_trials(struct selection *s)
-{
-    (void)s;
-}
-
-void explain_choice(struct selection *s)
-{
-    printf("choice %d at %lld: %s\n", s->current, (long long)s->instances, s->why);
+        if (e->what == NEWS_PHASE)
+            printf("phase %d at %lld: %s\n", s->phase, (long long)s->instances, e->why);
+        if (e->what == NEWS_CHOICE)
+            printf("choice %d at %lld: %s\n", e->current, (long long)s->instances, e->why);
+    }
+    s->event_count = 0;
 }
 
 void arrivals_next(struct arrivals *w, int length, int gap)
@@ -161,6 +163,7 @@ int main(int argc, char **argv)
             w.extras[EXTRA_COST] = 1000;
             w.extras[EXTRA_WALL] = (int64_t)all;
             decide(&s);
+            print_events(&s);
         } else {
             arrivals_next(&w, length, 0);
         }

@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "auto.h"
+#include "auto/arrival.h"
+#include "base/recorder.h"
+#include "machine/clock.h"
 
 struct pmpi pmpi;
 

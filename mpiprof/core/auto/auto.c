@@ -1,0 +1,355 @@
+/* A key's life: which of its instances are watched, and what each runs on.
+ *
+ * From its second instance on a key's arrivals are collected window by window (arrival.c), where
+ * they are wanted: to choose an algorithm (`--switch auto`), or as statistics (`--record summary`).
+ * A communicator with fewer instances gets no private communicator and is left alone. An instance
+ * counts when the library has accepted its arguments; that is known afterwards, so counting is the
+ * last thing that happens in a call.
+ *
+ * Threads: a key belongs to its communicator.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "auto/arrival.h"
+#include "auto/auto.h"
+#include "auto/budget.h"
+#include "auto/candidates.h"
+#include "auto/decide.h"
+#include "auto/explain.h"
+#include "auto/pairs.h"
+#include "auto/probe.h"
+#include "auto/selection.h"
+#include "auto/statistics.h"
+#include "base/common.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/native.h"
+#include "base/operation.h"
+#include "base/recorder.h"
+#include "choose/key.h"
+#include "choose/rules.h"
+#include "machine/clock.h"
+#include "record/call.h"
+#include "record/comm.h"
+#include "run/execution.h"
+#include "run/private.h"
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/schedule.h"
+
+enum { FIRST_WINDOW = 4, FIRST_WINDOW_AHEAD = 32 };
+
+bool auto_chooses, auto_watching;
+static bool reproducible;
+static int64_t began_ns;
+
+/* ---- start */
+
+/* On all ranks. */
+static bool can_reduce(void)
+{
+    int64_t lacks = !pairs_open(), any = lacks;
+
+    if (recorder.private != MPI_COMM_NULL)
+        pmpi.Allreduce(&lacks, &any, 1, MPI_INT64_T, MPI_MAX, recorder.private);
+    return !any;
+}
+
+void auto_start(bool chooses)
+{
+    /* Sessions alone: their first communicators may have no node leader in common. */
+    if (recorder.private == MPI_COMM_NULL && recorder.size > 1) {
+        if (chooses && recorder.rank == 0)
+            recorder_say(
+                "nothing is chosen automatically under Sessions: they have no common clock");
+        return;
+    }
+    if (!can_reduce()) {
+        if (recorder.rank == 0)
+            recorder_say("no statistics and no choice of algorithms: MPI has no memory for them");
+        return;
+    }
+    auto_chooses = chooses;
+    auto_watching = true;
+    explain_start();
+    reproducible = getenv("MPIPROF_REPRODUCIBLE") != NULL;
+    if (began_ns == 0)
+        began_ns = now_ns();
+    budget_open();
+    if (recorder.private != MPI_COMM_NULL)
+        clock_share();
+}
+
+/* Whether calls of this kind are looked at. */
+bool auto_takes(const struct call *c)
+{
+    return auto_watching && (auto_chooses || recorder.options.summary) &&
+           !(c->comm->inter && c->root != ROOT_NONE);
+}
+
+static enum semantics semantics_of(int operation)
+{
+    switch (operation) {
+    case OP_barrier:
+    case OP_allgather:
+    case OP_allgatherv:
+    case OP_alltoall:
+    case OP_alltoallv:
+    case OP_alltoallw:
+    case OP_allreduce:
+    case OP_reduce_scatter:
+    case OP_reduce_scatter_block: return SYNCHRONISES;
+    case OP_bcast:
+    case OP_scatter:
+    case OP_scatterv: return FROM_ROOT;
+    case OP_reduce:
+    case OP_gather:
+    case OP_gatherv: return TO_ROOT;
+    default: return OTHERWISE;
+    }
+}
+
+/* Whether one of the operations before this one keeps all members together: then none runs a
+ * window ahead of another. */
+static bool kept_together(const struct communicator *k)
+{
+    for (int i = 1; i <= 3; i++) {
+        const int before = (int)(k->history >> 8 * i & 0xff) - 1;
+
+        if (before >= 0 && before < OP_COUNT && semantics_of(before) == SYNCHRONISES)
+            return true;
+    }
+    return false;
+}
+
+/* NULL: not even the reserve has memory. */
+static struct selection *selection_make(const struct execution *e, const struct key *key,
+                                        bool switches)
+{
+    const struct communicator *const k = e->call->comm;
+    const enum semantics semantics = semantics_of(e->call->operation);
+    const bool close = semantics == SYNCHRONISES || kept_together(k);
+    const bool first = !k->inter || k->first_group;
+    struct arrivals *const w =
+        arrivals_make(semantics, k->size + k->remote_size, k->rank + (first ? 0 : k->remote_size),
+                      e->call->root == k->rank, close ? FIRST_WINDOW : FIRST_WINDOW_AHEAD);
+    struct selection *const s = w != NULL ? memory_get(sizeof *s) : NULL;
+
+    if (s == NULL) {
+        arrivals_free(w);
+        return NULL;
+    }
+    s->arrivals = w;
+    if (auto_chooses)
+        s->arrivals->position = -budget_gap(k, &e->problem, budget_least_time(e));
+    s->problem = e->problem; /* for alpha and the sizes of the groups */
+    s->state = STATE_OBSERVE;
+    s->switches = switches && !(reproducible && e->reduces);
+    s->count = 1;
+    memset(s->plan, NOBODY, sizeof s->plan);
+    memset(s->next, NOBODY, sizeof s->next);
+    s->key = hash_mix(key->hash, k->identity);
+    explain_key(s, e);
+    return s;
+}
+
+/* ---- what an instance runs on */
+
+static int find_candidate(struct selection *s, const struct algorithm *a, const char *label,
+                          int64_t block_size, int order)
+{
+    for (int i = 1; i < s->count; i++)
+        if (s->list[i].algorithm == a && s->list[i].block_size == block_size &&
+            s->list[i].order == order)
+            return i;
+    if (s->count == MOST_LIST)
+        s->count--;
+    s->list[s->count] = (struct candidate){
+        .algorithm = a, .label = label, .block_size = block_size, .order = order};
+    return s->count++;
+}
+
+/* What may run, with its predictions: not in an instance that is watched, as it takes a while. What
+ * a message takes while all members send is told by the first window; MPI_Init has sent just one,
+ * which on 16 emulated nodes took a tenth of that. */
+static void list_and_predict(struct selection *s, struct execution *e)
+{
+    struct execution loaded = *e;
+    struct arrivals *const w = s->arrivals;
+
+    w->late = w->semantics == SYNCHRONISES && s->native_ns > 0 && s->worst_ns > s->native_ns;
+    if (e->problem.alpha < (double)s->latency_ns)
+        loaded.problem.alpha = (double)s->latency_ns;
+    s->count = candidates_list(s->list, &loaded);
+    s->listed = true;
+    for (int i = 1; i < s->count; i++)
+        s->list[i].predicted_ns = candidate_predicted(&s->list[i], &loaded, w->late);
+}
+
+/* Begins with what is known: from a plan, or from the communicator that this one duplicates. */
+static void begin_with(struct selection *s, struct execution *e, const struct algorithm *a,
+                       const char *label, int64_t block_size, int order, const char *why)
+{
+    list_and_predict(s, e);
+    s->current = a != NULL ? find_candidate(s, a, label, block_size, order) : NATIVE;
+    s->state = STATE_HOLD;
+    s->phase = 1;
+    s->why = why;
+    probe_tell(s, NEWS_CHOICE);
+    explain_events(s);
+}
+
+static bool heir_pays(const struct key *key)
+{
+    return key->heir != NULL && (key->instances + 1) * key->heir_gain_ns >= key->heir_price_ns;
+}
+
+/* Which candidate this instance runs on; NULL: the library's own. Called by all members, alike. */
+const struct candidate *auto_choose(struct execution *e, struct key *key, const struct rule *first)
+{
+    struct call *const c = e->call;
+    struct selection *s = key->selection;
+    const bool planned = first != NULL && s == NULL;
+    const bool inherits = !planned && s == NULL && heir_pays(key);
+
+    c->key = key;
+    if (s == NULL && !planned && !inherits && key->instances < 1)
+        return NULL;
+    if (s == NULL) {
+        s = key->selection = selection_make(e, key, true);
+        if (s == NULL)
+            return NULL;
+        const struct algorithm *const a =
+            planned && !first->native
+                ? catalogue_find(operation_names[c->operation], first->algorithm, c->comm->inter)
+                : NULL;
+
+        if (planned && (first->native || (a != NULL && candidate_fits(a, e))))
+            begin_with(s, e, a, first->label, first->block_size, first->order, "from the plan");
+        else if (inherits && candidate_fits(key->heir, e))
+            begin_with(s, e, key->heir, key->heir_label, key->heir_block, key->heir_order,
+                       "from the communicator that this one duplicates");
+    }
+    const int at = s->arrivals->position;
+    int which = s->current;
+    bool probes = false;
+
+    if (!s->listed && s->latency_ns > 0 && arrivals_full(s->arrivals))
+        list_and_predict(s, e);
+    if (at >= 0 && at < s->arrivals->length && s->plan[at] != NOBODY) {
+        which = s->plan[at];
+        probes = true;
+        s->all_probes++;
+    }
+    if (which != NATIVE &&
+        (!private_ready(c->comm, c->handle) || !candidate_fits(s->list[which].algorithm, e)))
+        which = NATIVE;
+    c->candidate = (uint8_t)which;
+    c->planned = probes ? s->plan[at] : NOBODY;
+    c->choice = (uint8_t)(probes                   ? STATE_PROBE
+                          : s->state == STATE_HOLD ? STATE_HOLD
+                                                   : STATE_OBSERVE);
+    return which != NATIVE ? &s->list[which] : NULL;
+}
+
+/* An instance that is not switched, but whose statistics are wanted; at its end. */
+void auto_watch(struct execution *e, struct key *key)
+{
+    e->call->key = key;
+    e->call->planned = NOBODY;
+    if (key->selection == NULL && key->instances >= 1)
+        key->selection = selection_make(e, key, false);
+}
+
+/* ---- after an instance */
+
+static void begin_window(struct selection *s, struct call *c)
+{
+    struct arrivals *const w = s->arrivals;
+    int64_t *const x = w->extras;
+
+    if (!private_ready(c->comm, c->handle)) {
+        if (c->comm->why_not == REFUSED_FULL)
+            return; /* there may be room for one later */
+        s->left = true;
+        s->current = NATIVE;
+        return;
+    }
+    memset(x, 0, sizeof w->extras);
+    x[EXTRA_FAILED] = memory_short() ? 2 : c->comm->failed;
+    x[EXTRA_BUDGET] = -budget_left();
+    x[EXTRA_CLOCK] = clock_bound();
+    x[EXTRA_STALE] = clock_is_stale();
+    x[EXTRA_WALL] = now_ns() - began_ns;
+    x[EXTRA_PRIVATE] = -c->comm->private_ns;
+    x[EXTRA_MESSAGE] = -c->comm->message_ns;
+    for (int i = 1; i < s->count; i++)
+        w->predicted[i] = s->list[i].predicted_ns;
+    arrivals_begin(w, c->comm->private);
+    probe_take(s, 0);
+}
+
+static void results(struct selection *s, const struct call *c)
+{
+    const struct arrivals *const w = s->arrivals;
+
+    statistics_keep(s, c->comm);
+    s->private_ns = -w->extras[EXTRA_PRIVATE];
+    s->latency_ns = -w->extras[EXTRA_MESSAGE];
+    /* All members are here, in an operation that keeps them together in any case; and no two
+     * threads at once, as MPI lets them not call on MPI_COMM_WORLD together. */
+    if (w->extras[EXTRA_STALE] > 0 && w->semantics == SYNCHRONISES && c->handle == MPI_COMM_WORLD &&
+        recorder.private != MPI_COMM_NULL) {
+        clock_synchronise("live");
+        clock_share();
+    }
+    decide(s);
+    explain_events(s);
+}
+
+/* The last thing in a call whose statistics are wanted. */
+void auto_end(struct call *c)
+{
+    struct key *const key = c->key;
+    struct selection *const s = key->selection;
+
+    c->key = NULL;
+    if (c->refused)
+        return;
+    key->instances++;
+    budget_spend(c->exit_ns - c->enter_ns);
+    if (s == NULL)
+        return;
+    s->instances++;
+    if (comm_leads(c->comm) && c->site != NULL)
+        explain_site(s, c->site);
+    if (s->left)
+        return;
+    if (auto_chooses && s->instances == 1 && s->arrivals->semantics == SYNCHRONISES) {
+        /* Measured is better than worked out; the last to arrive has not waited. */
+        const int64_t least = private_least(c->comm, c->handle, c->exit_ns - c->enter_ns);
+
+        if (least > 0)
+            s->arrivals->position = -budget_gap(c->comm, &s->problem, (double)least);
+    }
+    const struct moment m = {.arrival = c->enter_ns,
+                             .exit = c->exit_ns,
+                             .signatures = c->signatures,
+                             .candidate = c->candidate,
+                             .planned = c->planned};
+
+    arrivals_note(s->arrivals, &m);
+    const bool told = arrivals_step(s->arrivals, c->comm->private);
+
+    if (told)
+        results(s, c);
+    if (s->arrivals->stage > 0 || s->left || !arrivals_full(s->arrivals) ||
+        (!s->listed && s->switches && s->latency_ns > 0))
+        return;
+    const int first = s->arrivals->length;
+
+    if (told && probe_waits(s) && arrivals_extend(s->arrivals))
+        probe_take(s, first);
+    else
+        begin_window(s, c);
+}

@@ -1,0 +1,14 @@
+/* A key's life under `--switch auto`: auto.c. */
+#pragma once
+#include <stdbool.h>
+
+#include "auto/candidates.h"
+#include "choose/key.h"
+#include "choose/rules.h"
+
+extern bool auto_chooses, auto_watching; /* algorithms, or arrivals alone */
+void auto_start(bool chooses);
+bool auto_takes(const struct call *c);
+const struct candidate *auto_choose(struct execution *e, struct key *key, const struct rule *first);
+void auto_watch(struct execution *e, struct key *key);
+void auto_end(struct call *c);

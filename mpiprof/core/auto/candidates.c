@@ -1,0 +1,234 @@
+/* What may run for a key: the catalogue's algorithms that fit, block sizes around formula (2), and
+ * what the schedules themselves predict.
+ *
+ * A prediction walks the rounds of this rank's schedule: a round takes alpha, a part of it for each
+ * further message, and what its bytes take on the busier side of the port; a round in which this
+ * rank only waits takes as long as its own first one. The mean over all ranks counts, as in a
+ * score; but at least half of the longest: who is served by the busiest rank waits for that long,
+ * on the average, as in a flat tree (arrival.c). The list is the same on all members: it depends on
+ * what all of them know.
+ */
+#include <string.h>
+
+#include "auto/arrival.h"
+#include "auto/candidates.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/memory.h"
+#include "base/operation.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "machine/machine.h"
+#include "record/comm.h"
+#include "run/execution.h"
+#include "run/private.h"
+#include "run/scratch.h"
+#include "run/stage.h"
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/schedule.h"
+
+enum { MOST_ROUNDS = 2048 };
+
+bool candidate_applies(const struct algorithm *a, const struct execution *e)
+{
+    const char *const name = operation_names[e->call->operation];
+
+    if (strcmp(a->operation, name) != 0 || a->inter != e->call->comm->inter)
+        return false;
+    if (e->reduces &&
+        ((!a->keeps_order && !pmpi_op_predefined(e->op)) || !may_reduce(e->call->comm)))
+        return false;
+    return a->applies == NULL || a->applies(&e->problem);
+}
+
+/* And may have the memory it needs, as far as all know the sizes. */
+bool candidate_fits(const struct algorithm *a, const struct execution *e)
+{
+    const bool applies = candidate_applies(a, e);
+    const int64_t needed = applies && !a->needs_counts ? stage_sure(a, e) : 0;
+    const bool fits = scratch_fits(e->call->comm, needed);
+
+    if (!fits)
+        scratch_left_out(e->call->comm, a, needed);
+    return applies && fits;
+}
+
+/* Labels are compared by their address, and live as long as the process. */
+const char *variant_label(const char *text)
+{
+    static struct map labels; /* under recorder.lock */
+    const uint64_t h = hash_text(3, text, -1);
+    const char *found = map_get(&labels, h);
+
+    if (found != NULL)
+        return found;
+    recorder_lock();
+    found = map_get(&labels, h);
+    if (found == NULL && (found = memory_text(text)) != NULL)
+        map_put(&labels, h, (void *)(uintptr_t)found);
+    recorder_unlock();
+    return found != NULL ? found : "?";
+}
+
+/* ---- predictions */
+
+struct port { /* what has gone through it so far, in bytes */
+    double sent, received;
+};
+
+static double round_time(const struct problem *p, const struct link *link, const struct round *r,
+                         struct port *port)
+{
+    const double reduced_ns = 0.25; /* a byte: memory's pace, where nothing is measured */
+    const struct port before = *port;
+    double own = 0;
+    int messages = 0;
+
+    for (int i = 0; i < r->count; i++) {
+        const struct step *const s = &r->steps[i];
+
+        if (s->kind == STEP_SEND)
+            port->sent += (double)s->length;
+        else if (s->kind == STEP_RECEIVE)
+            port->received += (double)s->length;
+        else if (s->kind == STEP_REDUCE)
+            own += reduced_ns * (double)s->length;
+        else if (s->kind == STEP_BARRIER)
+            own += p->alpha * log2_ceiling(p->size);
+        messages += s->kind == STEP_SEND || s->kind == STEP_RECEIVE;
+    }
+    const double out = machine_passing(link, port->sent) - machine_passing(link, before.sent);
+    const double in =
+        machine_passing(link, port->received) - machine_passing(link, before.received);
+
+    if (messages > 0)
+        own += p->alpha * (1 + 0.1 * (messages - 1)) + (out > in ? out : in);
+    return own;
+}
+
+/* Of this rank alone, in ns; 0: it can't tell. Where the last one comes `late`, by more than the
+ * operation takes, it finds done what it would wait for: a tree has combined most by then. */
+int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool late)
+{
+    struct problem problem = e->problem;
+    struct context context = {0};
+    struct round r = {0};
+    struct port port = {0};
+    double total = 0, first = 0, idle = 0;
+
+    if (c->algorithm == NULL || c->algorithm->needs_counts)
+        return 0;
+    problem.block_size = c->block_size;
+    problem.order = c->order;
+    problem.nodes = e->call->comm->nodes;
+    if (!schedule_prepare(c->algorithm, &context, &problem, e->call->comm->rank))
+        return 0;
+    const int64_t rounds = c->algorithm->rounds(&context);
+    const int64_t stride = rounds / MOST_ROUNDS + 1;
+
+    for (int64_t i = 0; i < rounds; i += stride) {
+        schedule_round(c->algorithm, &context, i, &r);
+        const double takes = round_time(&problem, link_of(e->call->comm), &r, &port);
+
+        total += takes;
+        idle += takes == 0;
+        first = first > 0 ? first : takes;
+    }
+    memory_free(r.steps);
+    schedule_free(&context);
+    return 1 + (int64_t)((total + (late ? 0 : idle * first)) * (double)stride);
+}
+
+/* ---- the list */
+
+static int add(struct candidate *list, int count, const struct algorithm *a, int64_t block_size,
+               int order)
+{
+    struct text t = {0};
+
+    if (count == MOST_LIST)
+        return count;
+    text_add(&t, "%s", a->name);
+    if (block_size > 0)
+        text_add(&t, ":block_size=%lld", (long long)block_size);
+    if (order == ORDER_BOTH)
+        text_add(&t, ":order=both");
+    list[count] = (struct candidate){.algorithm = a,
+                                     .label = variant_label(t.bytes != NULL ? t.bytes : a->name),
+                                     .block_size = block_size,
+                                     .order = order};
+    text_free(&t);
+    return count + 1;
+}
+
+/* Half and twice what minimises (bytes / B + p)(alpha + B beta), to powers of two: the measured
+ * alpha and beta are not all that a machine is. Of one message the middle takes the place of the
+ * algorithm's own choice, so that the sizes are a ladder, on which probing climbs (probe.c). */
+static int add_block_sizes(struct candidate *list, int count, int plain, const struct problem *p)
+{
+    const struct algorithm *const a = list[plain].algorithm;
+    double total = (double)p->bytes, square;
+    int64_t best = 1;
+
+    for (int i = 0; p->counts != NULL && i < p->size; i++)
+        total += (double)p->counts[i];
+    if (a->parameters == NULL || strstr(a->parameters, "block_size") == NULL || p->size < 3 ||
+        p->beta <= 0)
+        return count;
+    square = total * p->alpha / (p->beta * (p->size - 2));
+    while ((double)best * (double)best * 2 < square)
+        best *= 2;
+    if (p->counts == NULL && best >= LEAST_BLOCK && (double)best < total)
+        add(list, plain, a, best, ORDER_RANKS);
+    for (int64_t b = best / 2; b <= best * 2; b *= 4)
+        if (b >= LEAST_BLOCK && (double)b < total)
+            count = add(list, count, a, b, ORDER_RANKS);
+    return count;
+}
+
+/* The place of another block size of a candidate, which is added unless it is listed; 0: none is
+ * left. It is predicted to take what the candidate is. */
+int candidate_resized(struct candidate *list, int *count, int which, int64_t block_size)
+{
+    const struct candidate c = list[which];
+
+    for (int i = 1; i < *count; i++)
+        if (list[i].algorithm == c.algorithm && list[i].order == c.order &&
+            list[i].block_size == block_size)
+            return i;
+    if (*count == MOST_LIST)
+        return 0;
+    *count = add(list, *count, c.algorithm, block_size, c.order);
+    list[*count - 1].predicted_ns = c.predicted_ns;
+    return *count - 1;
+}
+
+/* Whether some nodes have several members, and there are several nodes. */
+static bool several_a_node(const struct communicator *k)
+{
+    int last = 0;
+
+    for (int i = 0; k->nodes != NULL && i < k->size; i++)
+        last = k->nodes[i] > last ? k->nodes[i] : last;
+    return last > 0 && last < k->size - 1;
+}
+
+/* Place 0 is the library's own. Returns how many there are. */
+int candidates_list(struct candidate *list, struct execution *e)
+{
+    int count = 1;
+
+    list[NATIVE] = (struct candidate){0};
+    for (int i = 0; i < catalogue_count; i++)
+        if (candidate_fits(catalogue[i], e))
+            count = add(list, count, catalogue[i], 0, ORDER_RANKS);
+    const int plain = count;
+
+    for (int i = 1; i < plain; i++)
+        count = add_block_sizes(list, count, i, &e->problem);
+    for (int i = 1; i < plain && several_a_node(e->call->comm); i++)
+        if (list[i].algorithm->parameters != NULL &&
+            strstr(list[i].algorithm->parameters, "order=") != NULL)
+            count = add(list, count, list[i].algorithm, 0, ORDER_BOTH);
+    return count;
+}

@@ -1,0 +1,119 @@
+/* The end of keys: with their communicator, and in MPI_Finalize.
+ *
+ * What is under way then is finished later (arrival.c); what a key has found out goes to the keys
+ * of communicators that duplicate its own.
+ */
+#include <time.h>
+
+#include "auto/arrival.h"
+#include "auto/auto.h"
+#include "auto/candidates.h"
+#include "auto/ending.h"
+#include "auto/explain.h"
+#include "auto/noise.h"
+#include "auto/pairs.h"
+#include "auto/selection.h"
+#include "auto/statistics.h"
+#include "base/common.h"
+#include "base/memory.h"
+#include "base/native.h"
+#include "base/recorder.h"
+#include "choose/key.h"
+#include "record/comm.h"
+
+/* `keys` are used no more; `comm` neither, if there is one. Called by all members, alike. */
+void ending_forget(struct key *keys, int count, MPI_Comm comm)
+{
+    struct arrivals **const all = memory_get(((size_t)count + 1) * sizeof(struct arrivals *));
+    int found = 0;
+
+    if (all == NULL)
+        return; /* it stays */
+    for (int i = 0; i < count; i++)
+        if (keys[i].selection != NULL) {
+            explain_end(keys[i].selection);
+            all[found++] = keys[i].selection->arrivals;
+            memory_free(keys[i].selection);
+            keys[i].selection = NULL;
+        }
+    arrivals_drop(all, found, comm);
+    memory_free(all);
+    if (auto_watching)
+        arrivals_release();
+}
+
+void ending_inherit(struct key *child, const struct key *parent)
+{
+    const struct selection *const s = parent->selection;
+
+    if (s == NULL || s->state != STATE_HOLD || s->current == NATIVE) {
+        child->heir = parent->heir;
+        child->heir_label = parent->heir_label;
+        child->heir_block = parent->heir_block;
+        child->heir_order = parent->heir_order;
+        child->heir_gain_ns = parent->heir_gain_ns;
+        child->heir_price_ns = parent->heir_price_ns;
+        return;
+    }
+    const struct candidate *const c = &s->list[s->current];
+
+    child->heir = c->algorithm;
+    child->heir_label = c->label;
+    child->heir_block = c->block_size;
+    child->heir_order = c->order;
+    child->heir_gain_ns = s->native_ns - noise_median(c);
+    child->heir_price_ns = s->private_ns;
+}
+
+/* The windows that MPI_Finalize cuts short count as well. Of 10^4 keys the first ones do. */
+static void flush(int64_t deadline)
+{
+    enum { MOST = 4096, PASSES = 5 }; /* two stages each of the last window and of what follows */
+    static struct key *keys[MOST];
+    static struct communicator *owners[MOST];
+    static struct arrivals *all[MOST];
+    static MPI_Comm comms[MOST];
+    const int found = keys_collected(keys, owners, MOST);
+    int count = 0;
+
+    for (int i = 0; i < found; i++)
+        if (!keys[i]->selection->left && owners[i]->private_tried &&
+            owners[i]->private != MPI_COMM_NULL) {
+            keys[count] = keys[i];
+            owners[count] = owners[i];
+            comms[count] = owners[i]->private;
+            all[count++] = keys[i]->selection->arrivals;
+        }
+    for (int pass = 0; pass < PASSES; pass++) {
+        bool under_way[MOST];
+
+        for (int i = 0; i < count; i++)
+            under_way[i] = all[i]->stage == 2;
+        if (!arrivals_pass(all, comms, count, deadline))
+            return;
+        for (int i = 0; i < count; i++)
+            if (under_way[i])
+                statistics_keep(keys[i]->selection, owners[i]);
+    }
+}
+
+/* In MPI_Finalize, by all ranks: what is under way on freed communicators ends, or after a second
+ * is left to the library. */
+void ending_finish(MPI_Comm comm)
+{
+    const struct timespec pause = {.tv_nsec = 100000};
+    const int64_t deadline = now_ns() + INT64_C(1000000000);
+
+    if (!auto_watching)
+        return;
+    if (recorder.options.summary)
+        flush(deadline);
+    keys_end();
+    while (arrivals_left() && now_ns() < deadline) {
+        arrivals_release();
+        if (arrivals_left())
+            nanosleep(&pause, NULL);
+    }
+    pairs_close();
+    explain_finish(comm);
+}

@@ -1,0 +1,300 @@
+/* What was tried, what won and why: in selection.jsonl of the trace as it happens, and at the end
+ * in words (`--explain`) and as a plan (`--plan-out`).
+ *
+ *   {"kind": "key", "key": "0f..", "communicator": "8c..", "operation": "alltoall", "bytes": ..
+ *   {"kind": "phase", "key": "0f..", "phase": 1, "instance": 12, "why": "start", ..
+ *   {"kind": "trial", "key": "0f..", "phase": 1, "algorithm": "ring", "instances": 5, ..
+ *   {"kind": "choice", "key": "0f..", "phase": 1, "instance": 40, "algorithm": "ring", "why": ..
+ *   {"kind": "end", "key": "0f..", "instances": 300, "probes": 38, "algorithm": "ring", ..
+ *
+ * Written by the member that leads its communicator; the others come here and write nothing. What
+ * is kept for the end is under recorder.lock.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "auto/candidates.h"
+#include "auto/explain.h"
+#include "auto/noise.h"
+#include "auto/plan.h"
+#include "auto/selection.h"
+#include "base/collect.h"
+#include "base/native.h"
+#include "base/operation.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "record/comm.h"
+#include "record/names.h"
+#include "record/site.h"
+#include "run/execution.h"
+#include "run/problem.h"
+#include "schedule/schedule.h"
+#include "trace/file.h"
+
+static struct text words; /* for the end, under recorder.lock, as is: */
+static int reductions_switched;
+enum { MOST_WORDS = 1 << 20 };
+static bool told; /* `--explain` */
+
+/* Once: a program may change its environment. */
+void explain_start(void)
+{
+    told = getenv("MPIPROF_EXPLAIN") != NULL;
+    plan_start();
+}
+
+static const char *name_of(const struct candidate *c)
+{
+    return c->label != NULL ? c->label : "native";
+}
+
+static bool speaks(const struct selection *s)
+{
+    return comm_leads(s->comm);
+}
+
+static struct text line_begin(const struct selection *s, const char *kind)
+{
+    struct text t = {0};
+
+    text_add(&t, "{\"kind\": \"%s\", \"key\": \"%016llx\"", kind, (unsigned long long)s->key);
+    return t;
+}
+
+static void line_end(struct text *t)
+{
+    text_add(t, "}\n");
+    file_selection(t);
+    text_free(t);
+}
+
+/* ---- as it happens */
+
+/* Of all that the members know; where each knows its own only, of this one. */
+static int64_t bytes_of(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+    int64_t total = p->bytes;
+
+    for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
+        total += p->counts[i];
+    return total;
+}
+
+/* The message whose time the report divides by: of a pair, a contribution, the vector. */
+static int64_t message_bytes(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+
+    if (p->counts == NULL || !problem_is_known(e))
+        return p->bytes;
+    return e->call->operation == OP_reduce_scatter ? bytes_of(e) : bytes_of(e) / p->size;
+}
+
+void explain_site(struct selection *s, const struct site *site)
+{
+    for (int i = 0; i < s->site_count; i++)
+        if (s->sites[i] == site)
+            return;
+    if (s->site_count < (int)(sizeof s->sites / sizeof *s->sites)) {
+        s->sites[s->site_count++] = site;
+        s->written = false; /* the key is written again, with all of them */
+    }
+}
+
+void explain_key(struct selection *s, const struct execution *e)
+{
+    s->comm = e->call->comm;
+    s->operation = e->call->operation;
+    s->root = e->call->root;
+    s->bytes = bytes_of(e);
+    s->known = problem_is_known(e);
+    s->message_ns = (int64_t)(e->problem.alpha + e->problem.beta * (double)message_bytes(e));
+    if (speaks(s) && e->call->site != NULL)
+        explain_site(s, e->call->site);
+}
+
+static void write_key(struct selection *s)
+{
+    struct text t;
+
+    if (s->written || !speaks(s))
+        return;
+    s->written = true;
+    t = line_begin(s, "key");
+    text_add(&t, ", \"communicator\": \"%016llx\", \"operation\": \"%s\", \"bytes\": %lld, ",
+             (unsigned long long)s->comm->identity, operation_names[s->operation],
+             (long long)s->bytes);
+    text_add(&t, s->root == ROOT_NONE ? "\"root\": null" : "\"root\": %d", s->root);
+    text_add(&t, ", \"size\": %d, \"sites\": [", s->comm->size + s->comm->remote_size);
+    for (int i = 0; i < s->site_count; i++) {
+        text_add(&t, i > 0 ? ", " : "");
+        text_json(&t, names_text(s->sites[i]), -1);
+    }
+    text_add(&t, "], \"frames\": ["); /* of those whose line can be looked up later */
+    for (int i = 0; i < s->site_count; i++) {
+        const char *const frame = names_frame(s->sites[i]);
+
+        text_add(&t, "%s%s", i > 0 ? ", " : "", frame != NULL ? frame : "null");
+    }
+    text_add(&t, "]");
+    line_end(&t);
+}
+
+static void tell_phase(struct selection *s, const struct event *e)
+{
+    struct text t;
+
+    write_key(s);
+    t = line_begin(s, "phase");
+    text_add(&t, ", \"phase\": %d, \"instance\": %lld, \"why\": \"%s\", \"imbalance_ns\": %lld, ",
+             s->phase, (long long)s->instances, e->why, (long long)s->worst_ns);
+    text_add(&t, "\"score_ns\": %lld, \"window\": %d",
+             (long long)noise_median(&s->list[e->current]), s->arrivals->length);
+    line_end(&t);
+    text_add(&s->history, "    instance %lld: probing begins (%s)\n", (long long)s->instances,
+             e->why);
+}
+
+/* Of one or two scores the median distance from their median is no measure of noise. */
+static bool has_spread(const struct candidate *c)
+{
+    return c->seen > 2;
+}
+
+/* What this phase has measured. */
+static void tell_trials(struct selection *s)
+{
+    write_key(s);
+    for (int i = 0; i < s->count; i++) {
+        const struct candidate *const c = &s->list[i];
+        struct text t;
+
+        if (c->tried == 0)
+            continue;
+        t = line_begin(s, "trial");
+        text_add(&t, ", \"phase\": %d, \"algorithm\": \"%s\", \"instances\": %d, ", s->phase,
+                 name_of(c), c->tried);
+        text_add(&t, "\"score_ns\": %lld, \"predicted_ns\": %lld", (long long)noise_known(c),
+                 (long long)c->predicted_ns);
+        if (has_spread(c))
+            text_add(&t, ", \"error_ns\": %lld", (long long)noise_spread(c));
+        line_end(&t);
+    }
+}
+
+static void tell_choice(struct selection *s, const struct event *e)
+{
+    struct text t;
+
+    write_key(s);
+    t = line_begin(s, "choice");
+    text_add(&t, ", \"phase\": %d, \"instance\": %lld, \"algorithm\": \"%s\", \"why\": \"%s\"",
+             s->phase, (long long)s->instances, name_of(&s->list[e->current]), e->why);
+    line_end(&t);
+    text_add(&s->history, "    instance %lld: %s (%s)\n", (long long)s->instances,
+             name_of(&s->list[e->current]), e->why);
+    if (e->current == NATIVE || !operation_reduces(s->operation) || e->state != STATE_HOLD)
+        return;
+    recorder_lock();
+    const bool first = reductions_switched++ == 0;
+    recorder_unlock();
+    if (first)
+        recorder_say("%s now runs on %s: floating-point results may round differently; "
+                     "--reproducible leaves reductions to the library",
+                     operation_names[s->operation], name_of(&s->list[e->current]));
+}
+
+/* What decide() has come to since this was last called. */
+void explain_events(struct selection *s)
+{
+    for (int i = 0; speaks(s) && i < s->event_count; i++) {
+        const struct event *const e = &s->events[i];
+
+        switch (e->what) {
+        case NEWS_PHASE: tell_phase(s, e); break;
+        case NEWS_TRIALS: tell_trials(s); break;
+        case NEWS_CHOICE: tell_choice(s, e); break;
+        }
+    }
+    s->event_count = 0;
+}
+
+/* ---- at the end */
+
+static void put_score(const struct candidate *c)
+{
+    text_add(&words, "    %-32s %8.1f us ", name_of(c), (double)noise_known(c) / 1e3);
+    if (has_spread(c))
+        text_add(&words, "+- %.1f ", (double)noise_spread(c) / 1e3);
+    text_add(&words, "in %d instance%s\n", c->tried, c->tried == 1 ? "" : "s");
+}
+
+static void put_words(const struct selection *s)
+{
+    text_add(&words, "%s", operation_names[s->operation]);
+    if (s->known)
+        text_add(&words, " of %lld bytes", (long long)s->bytes);
+    for (int i = 0; i < s->site_count; i++) {
+        bool again = false; /* a compiler may make several calls of one line */
+
+        for (int j = 0; j < i; j++)
+            again |= strcmp(names_text(s->sites[i]), names_text(s->sites[j])) == 0;
+        if (!again)
+            text_add(&words, "%s%s", i == 0 ? " at " : ", ", names_text(s->sites[i]));
+    }
+    text_add(&words, ": %s; %lld instances, %d of them probes; %s %.1f ms a rank\n",
+             name_of(&s->list[s->current]), (long long)s->instances, s->all_probes,
+             s->saved_ns < 0 ? "lost" : "saved", (double)llabs(s->saved_ns) / 1e6);
+    text_add(&words, "%s", s->history.bytes != NULL ? s->history.bytes : "");
+    if (s->state == STATE_PROBE)
+        text_add(&words, "    instance %lld: the end, and probing is not over\n",
+                 (long long)s->instances);
+    for (int i = 0; i < s->count; i++)
+        if (s->list[i].tried > 0)
+            put_score(&s->list[i]);
+}
+
+/* Of a key that is used no more. */
+void explain_end(struct selection *s)
+{
+    struct text t;
+
+    if (!speaks(s) || !s->switches || (s->phase == 0 && !s->left))
+        return;
+    write_key(s);
+    t = line_begin(s, "end");
+    text_add(&t, ", \"instances\": %lld, \"probes\": %d, \"algorithm\": \"%s\", \"saved_ns\": %lld",
+             (long long)s->instances, s->all_probes, name_of(&s->list[s->current]),
+             (long long)s->saved_ns);
+    line_end(&t);
+    if (told || plan_is_wanted())
+        names_resolve();
+    recorder_lock();
+    if (told && words.length < MOST_WORDS)
+        put_words(s);
+    if (s->state == STATE_HOLD && s->current != NATIVE)
+        plan_add(s);
+    recorder_unlock();
+    text_free(&s->history);
+}
+
+void explain_finish(MPI_Comm comm)
+{
+    char *rest = NULL;
+
+    if (told) {
+        collect_text(&words, "", comm);
+        for (char *line = words.bytes != NULL ? strtok_r(words.bytes, "\n", &rest) : NULL;
+             line != NULL && recorder.rank == 0; line = strtok_r(NULL, "\n", &rest))
+            recorder_say("%s", line);
+        if (words.length == 0 && recorder.rank == 0)
+            recorder_say("nothing was worth probing: too few calls, or too little time in them");
+    }
+    plan_finish(comm);
+    text_free(&words);
+}

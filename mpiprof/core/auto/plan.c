@@ -1,0 +1,169 @@
+/* What was chosen, as a plan (`--plan-out`): entries as people write them (tune/plan.py).
+ *
+ * Kept for the end, under recorder.lock; rank 0 writes those of all ranks.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "auto/candidates.h"
+#include "auto/noise.h"
+#include "auto/plan.h"
+#include "auto/selection.h"
+#include "base/collect.h"
+#include "base/memory.h"
+#include "base/native.h"
+#include "base/operation.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "record/names.h"
+#include "trace/file.h"
+#include "trace/meta.h"
+
+enum { MOST_BYTES = 1 << 20 };
+
+static struct text plan;
+static const char *path; /* NULL: no plan is wanted */
+
+void plan_start(void)
+{
+    const char *const given = getenv("MPIPROF_PLAN_OUT");
+
+    if (given != NULL && path == NULL)
+        path = memory_text(given);
+}
+
+bool plan_is_wanted(void)
+{
+    return path != NULL;
+}
+
+/* Where this was measured, under which MPI, when. The library's text begins "MPICH Version: 5.0.2"
+ * or "Open MPI v5.0.11, package ..". */
+static void put_origin(struct text *t)
+{
+    char name[200] = "", host[256] = "node", stamp[32];
+    const char *s = meta_library();
+    int words = strncmp(s, "Open", 4) == 0 ? 3 : 2;
+
+    while (words-- > 0 && *s != '\0') {
+        s += strspn(s, " ");
+        if (strncmp(s, "Version:", 8) == 0)
+            s += 8 + strspn(s + 8, " ");
+        const size_t length = strcspn(s, " ,");
+
+        if (strlen(name) + length + 2 < sizeof name)
+            sprintf(name + strlen(name), "%s%.*s", name[0] != '\0' ? " " : "", (int)length, s);
+        s += length;
+    }
+    gethostname(host, sizeof host - 1);
+    meta_now(stamp, sizeof stamp);
+    text_add(t, "\"measured\": {\"how\": \"auto\", \"mpi\": ");
+    text_json(t, name, -1);
+    text_add(t, ", \"hosts\": [");
+    text_json(t, host, -1);
+    text_add(t, "], \"date\": \"%.10s\"}", stamp);
+}
+
+/* All call sites, or none where one of them has no name that a plan understands. */
+static void put_places(const struct selection *s, struct text *t)
+{
+    const char *places[sizeof s->sites / sizeof *s->sites];
+    int count = 0;
+
+    for (int i = 0; i < s->site_count; i++) {
+        const char *const place = names_place(s->sites[i]);
+        int same = 0;
+
+        if (place == NULL)
+            return;
+        while (same < count && strcmp(places[same], place) != 0)
+            same++;
+        places[same] = place;
+        count += same == count;
+    }
+    for (int i = 0; i < count; i++) {
+        text_add(t, i == 0 ? "\"call_sites\": [" : ", ");
+        text_json(t, places[i], -1);
+    }
+    text_add(t, count > 0 ? "], " : "");
+}
+
+static void put_entry(const struct selection *s, struct text *t)
+{
+    const struct candidate *const c = &s->list[s->current];
+    int64_t from = 1, to = 1;
+
+    while (s->bytes > 64 && to < s->bytes)
+        to *= 2;
+    from = s->bytes > 64 ? to / 2 + 1 : s->bytes;
+    to = s->bytes > 64 ? to : s->bytes;
+    text_add(t, "  {\"operation\": \"%s\", \"size\": %d, ", operation_names[s->operation],
+             s->comm->size + s->comm->remote_size);
+    if (s->known)
+        text_add(t, "\"bytes\": {\"from\": %lld, \"to\": %lld}, ", (long long)from, (long long)to);
+    put_places(s, t);
+    text_add(t, "\"algorithm\": \"%s\", ", c->algorithm->name);
+    if (c->block_size > 0 || c->order > 0)
+        text_add(t, "\"parameters\": {%s%.0lld%s%s}, ", c->block_size > 0 ? "\"block_size\": " : "",
+                 (long long)c->block_size, c->block_size > 0 && c->order > 0 ? ", " : "",
+                 c->order > 0 ? "\"order\": \"both\"" : "");
+    text_add(t, "\"why\": \"%s", s->why);
+    if (s->native_ns > 0)
+        text_add(t, ": %.1f us, the library's own %.1f us", (double)noise_median(c) / 1e3,
+                 (double)s->native_ns / 1e3);
+    text_add(t, "\", ");
+    put_origin(t);
+    text_add(t, "}");
+}
+
+/* Keys that differ by their history alone may come to the same: then the first one stands. */
+void plan_add(const struct selection *s)
+{
+    struct text entry = {0};
+
+    if (path == NULL || plan.length > MOST_BYTES)
+        return;
+    put_entry(s, &entry);
+    const char *const why = entry.bytes != NULL ? strstr(entry.bytes, "\"why\"") : NULL;
+    const size_t same = why != NULL ? (size_t)(why - entry.bytes) : 0;
+    bool known = entry.cut;
+
+    plan.cut |= entry.cut;
+    for (const char *at = plan.bytes; at != NULL && !known; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        known = strncmp(at, entry.bytes, same) == 0;
+    }
+    if (!known)
+        text_add(&plan, "%s%s", plan.length > 0 ? ",\n" : "", entry.bytes);
+    text_free(&entry);
+}
+
+static void write_file(void)
+{
+    const int descriptor =
+        plan.cut ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    struct text t = {0};
+
+    text_add(&t, "[\n%s\n]\n", plan.length > 0 ? plan.bytes : "");
+    if (plan.cut)
+        recorder_say("--plan-out: %s is not written: there was no memory for it", path);
+    else if (descriptor < 0 || t.cut || !file_write(descriptor, &t))
+        recorder_say("--plan-out: cannot write %s: %s", path, strerror(t.cut ? ENOMEM : errno));
+    if (descriptor >= 0)
+        close(descriptor);
+    text_free(&t);
+}
+
+void plan_finish(MPI_Comm comm)
+{
+    if (path == NULL)
+        return;
+    collect_text(&plan, ",\n", comm);
+    if (recorder.rank == 0)
+        write_file();
+    text_free(&plan);
+}

@@ -1,0 +1,388 @@
+/* Probing: who runs for a while, who is left, who takes the place.
+ *
+ *      lap 1: 2 runs each --> half of the field --> lap 2: 3 runs each
+ *                         --> of the best one's block size the half and the double, 3 runs each,
+ *                             while those are better
+ *                         --> where that says nothing sure: a duel of 6 runs
+ *
+ * A candidate takes the library's place only if it is better by more than the noise says: by 95 %,
+ * divided by the candidates that were tried (Bonferroni); what misses that meets the library once
+ * more in a duel of fresh instances, where 95 % is enough, as nothing was picked from those.
+ * (Faraj et al., Section 7, take the mean of ten instances of each algorithm in turn; here the
+ * field halves, and the runs are interleaved, so that what drifts hits all alike.)
+ */
+#include <string.h>
+
+#include "auto/arrival.h"
+#include "auto/budget.h"
+#include "auto/candidates.h"
+#include "auto/noise.h"
+#include "auto/probe.h"
+#include "auto/selection.h"
+
+enum {
+    MOST_FIELD = 7,     /* candidates beside the library's own, in one phase */
+    MOST_CLIMBS = 2,    /* laps of block sizes, in one phase */
+    PATIENT_WINDOWS = 8 /* of a lap, in which the budget has allowed no probe */
+};
+static const int runs_of_lap[] = {0, 2, 3, 6};
+/* In standard deviations: 95 %, one-sided, of the best of so many candidates. */
+static const double sure_of[MOST_FIELD + 1] = {1.645, 1.645, 1.96, 2.13, 2.24, 2.33, 2.39, 2.45};
+static const double likely = 1.645;
+
+static double sure(const struct selection *s)
+{
+    return sure_of[s->field < MOST_FIELD ? s->field : MOST_FIELD];
+}
+
+/* Whether a candidate is predicted to be promising: less strictly where all are predicted to be far
+ * ahead of what runs now, as then the predictions know little of the machine. In a later phase they
+ * have had their say. */
+static bool promises(const struct selection *s, int64_t predicted, int64_t least, int64_t usual)
+{
+    if (predicted == 0) /* not known */
+        return true;
+    if (predicted > usual + usual / 4)
+        return false;
+    return s->phase > 1 || 2 * predicted <= (4 * predicted <= usual ? 5 : 3) * least;
+}
+
+/* The promising ones that are predicted best, as many as may be probed. */
+int probe_field(struct selection *s)
+{
+    const int most = s->limit * 2 / 7 < MOST_FIELD ? s->limit * 2 / 7 : MOST_FIELD;
+    const int64_t usual = noise_median(&s->list[s->current]);
+    int64_t least = INT64_MAX;
+    int chosen = 0;
+
+    s->list[NATIVE].out = false;
+    for (int i = 1; i < s->count; i++) {
+        const int64_t p = s->list[i].predicted_ns;
+
+        s->list[i].out = true;
+        least = p > 0 && p < least ? p : least;
+    }
+    for (; chosen < most; chosen++) {
+        int next = -1;
+
+        for (int i = 1; i < s->count; i++) {
+            const int64_t p = s->list[i].predicted_ns;
+
+            if (s->list[i].out && i != s->current && promises(s, p, least, usual) &&
+                (next < 0 || p < s->list[next].predicted_ns))
+                next = i;
+        }
+        if (next < 0)
+            break;
+        s->list[next].out = false;
+    }
+    return chosen;
+}
+
+static bool takes_part(const struct selection *s, int i)
+{
+    return i == s->current || !s->list[i].out;
+}
+
+/* What a run of a candidate will lose. One that was never measured may take half as long again, or
+ * an eighth if it is predicted to be ahead. */
+static int64_t risk_of(const struct selection *s, const struct candidate *c)
+{
+    const int64_t usual = noise_known(&s->list[s->current]), p = c->predicted_ns;
+    int64_t takes = usual + usual / 2;
+
+    if (noise_known(c) > 0)
+        takes = noise_known(c);
+    else if (p > 0 && p < usual * 3 / 4)
+        takes = usual + usual / 8;
+    else if (p > takes)
+        takes = p;
+    return takes > usual ? takes - usual : 0;
+}
+
+static bool wants_run(const struct selection *s, int i)
+{
+    const struct candidate *const c = &s->list[i];
+    const bool enough = i == NATIVE && s->lap < 3 && c->seen >= 4;
+
+    return i != s->current && takes_part(s, i) && !enough && c->asked < runs_of_lap[s->lap];
+}
+
+/* Whether the first run of a candidate that may be far slower is still on its way: the second waits
+ * for what that says. */
+static bool is_unproven(const struct selection *s, const struct candidate *c)
+{
+    return c->asked > c->got && noise_known(c) == 0 &&
+           risk_of(s, c) * 4 > noise_known(&s->list[s->current]);
+}
+
+/* The candidates, those first that will lose least. */
+static void by_risk(const struct selection *s, int *order)
+{
+    for (int i = 0; i < s->count; i++) {
+        int j = i;
+
+        for (; j > 0 && risk_of(s, &s->list[order[j - 1]]) > risk_of(s, &s->list[i]); j--)
+            order[j] = order[j - 1];
+        order[j] = i;
+    }
+}
+
+/* Whether a candidate was slower than what runs now, by more than a share of that and the noise. Of
+ * the library's own, and in a duel, only the end of a lap decides. */
+static bool is_behind(const struct selection *s, int i, int share)
+{
+    const struct candidate *const c = &s->list[i], *const now = &s->list[s->current];
+    const int64_t usual = noise_median(now);
+
+    return i != NATIVE && s->lap < 3 && c->seen > 0 &&
+           noise_median(c) > usual + usual / share + 4 * noise_spread(now);
+}
+
+/* Plans the next window's probes, in turns, as far as the budget goes; what is known to be no
+ * slower needs none. What was slower gets no second run that the budget does not allow. */
+void probe_plan(struct selection *s)
+{
+    const struct arrivals *const w = s->arrivals;
+    const int room = w->next_length - (w->next_length + 3) / 4;
+    /* The process's budget counts waiting for late ranks as time, of which a key may have much: its
+     * own one does not, so that no key takes 3 % longer for what was tried. */
+    const int64_t each = noise_usual(s);
+    const int64_t own = 2 * each + each * s->instances / LOSS_SHARE - s->lost_ns;
+    const int64_t all = -w->extras[EXTRA_BUDGET];
+    int64_t budget = (own < all ? own : all) - s->in_flight_ns[0] - s->in_flight_ns[1];
+    int64_t risk = 0;
+    int placed = 0, last = -1, order[MOST_LIST];
+
+    s->short_of_budget = false;
+    by_risk(s, order);
+    while (placed < room && placed != last) {
+        last = placed;
+        for (int n = 0; n < s->count && placed < room; n++) {
+            const int i = order[n];
+            const int64_t loss = risk_of(s, &s->list[i]);
+
+            if (!wants_run(s, i) || is_unproven(s, &s->list[i]) || s->probes >= s->limit)
+                continue;
+            if (loss > 0 && loss > budget) {
+                s->list[i].out = is_behind(s, i, 20);
+                s->short_of_budget = true;
+                continue;
+            }
+            s->next[placed * w->next_length / room] = (uint8_t)i;
+            placed++;
+            s->probes++;
+            s->later_probes += s->phase > 1;
+            s->list[i].asked++;
+            risk += loss;
+            budget -= loss;
+        }
+    }
+    s->in_flight_ns[1] = s->in_flight_ns[0];
+    s->in_flight_ns[0] = risk;
+    s->stalled += placed == 0;
+}
+
+/* From position `first` of its window on, the next one's plan holds. */
+void probe_take(struct selection *s, int first)
+{
+    memcpy(s->plan + first, s->next, (size_t)(LONGEST_WINDOW - first));
+    memset(s->next, NOBODY, sizeof s->next);
+}
+
+/* Whether the window that has just ended has nothing to tell, and the next one nothing to add to
+ * what is planned: it only waited for the numbers of the one before. Both are reduced as one. */
+bool probe_waits(const struct selection *s)
+{
+    if (s->state != STATE_PROBE)
+        return false;
+    for (int i = 0; i < LONGEST_WINDOW; i++)
+        if (s->plan[i] != NOBODY)
+            return false;
+    for (int i = 0; i < s->count; i++)
+        if (wants_run(s, i) && s->probes < s->limit)
+            return false;
+    return true;
+}
+
+/* What is far behind needs no second look, what was behind twice no third one; nor does what the
+ * budget has not allowed for long. */
+static void drop_hopeless(struct selection *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        struct candidate *const c = &s->list[i];
+
+        if (i == s->current || c->out)
+            continue;
+        if (c->got == c->asked)
+            c->out = is_behind(s, i, c->seen < 2 ? 3 : 20);
+        if (s->stalled > PATIENT_WINDOWS && wants_run(s, i))
+            c->out = true;
+    }
+}
+
+static bool lap_is_over(const struct selection *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        const struct candidate *const c = &s->list[i];
+
+        if (c->got < c->asked || (wants_run(s, i) && s->probes < s->limit))
+            return false;
+    }
+    return s->list[s->current].seen >= 4;
+}
+
+void probe_lap(struct selection *s)
+{
+    s->lap++;
+    s->stalled = 0;
+    for (int i = 0; i < s->count; i++)
+        s->list[i].asked = s->list[i].got = 0;
+}
+
+/* For those who write it down. */
+void probe_tell(struct selection *s, enum news what)
+{
+    const int most = sizeof s->events / sizeof *s->events;
+
+    if (s->event_count < most)
+        s->events[s->event_count++] = (struct event){what, s->current, s->state, s->why};
+}
+
+/* What runs in between from here on; what is new has nothing to be compared with yet. */
+void probe_run_on(struct selection *s, int which)
+{
+    if (which != s->current)
+        s->reference.count = s->moved = 0;
+    s->current = which;
+}
+
+void probe_conclude(struct selection *s, int choice, const char *why)
+{
+    s->state = STATE_HOLD;
+    if (s->phase > 1 && choice == s->before)
+        s->patience *= 2;
+    s->next_phase = s->instances + s->patience;
+    probe_run_on(s, choice);
+    s->why = why;
+    probe_tell(s, NEWS_TRIALS);
+    probe_tell(s, NEWS_CHOICE);
+}
+
+static int best_of(const struct selection *s)
+{
+    int best = s->current;
+
+    for (int i = 0; i < s->count; i++)
+        if (takes_part(s, i) && s->list[i].seen > 0 &&
+            noise_median(&s->list[i]) < noise_median(&s->list[best]))
+            best = i;
+    return best;
+}
+
+/* After the first lap the slower half leaves; what is clearly ahead runs from here on. */
+static void halve(struct selection *s)
+{
+    int field = 0;
+
+    for (int i = 1; i < s->count; i++)
+        field += !s->list[i].out && s->list[i].seen > 0;
+    const int best = best_of(s);
+
+    for (int left = field / 2; left > 0; left--) {
+        int worst = -1;
+
+        for (int i = 1; i < s->count; i++)
+            if (!s->list[i].out && i != s->current && i != best &&
+                (worst < 0 || noise_median(&s->list[i]) > noise_median(&s->list[worst])))
+                worst = i;
+        if (worst >= 0)
+            s->list[worst].out = true;
+    }
+    if (noise_better(&s->list[best], &s->list[s->current], likely, 10))
+        probe_run_on(s, best);
+    probe_lap(s);
+}
+
+/* The other block size, if there is one that this phase has not measured; 0: there is none. */
+static int unmeasured(struct selection *s, int which, int64_t block_size)
+{
+    if (block_size < LEAST_BLOCK || block_size >= s->problem.bytes)
+        return 0;
+    const int found = candidate_resized(s->list, &s->count, which, block_size);
+
+    if (found == 0 || s->list[found].seen > 0)
+        return 0;
+    if (s->list[found].last_ns == 0) /* until it is measured, what its neighbour takes */
+        s->list[found].last_ns = noise_median(&s->list[which]);
+    return found;
+}
+
+/* Begins a lap of the best one's neighbours in block size, where it has any. */
+static bool climb(struct selection *s, int best)
+{
+    const int64_t block_size = s->list[best].block_size;
+
+    if (block_size == 0 || s->climbs == MOST_CLIMBS || s->probes + 3 * runs_of_lap[2] > s->limit)
+        return false;
+    const int half = unmeasured(s, best, block_size / 2);
+    const int twice = unmeasured(s, best, block_size * 2);
+
+    if (half == 0 && twice == 0)
+        return false;
+    for (int i = 1; i < s->count; i++)
+        s->list[i].out = i != best && i != half && i != twice;
+    s->climbs++;
+    s->field += (half > 0) + (twice > 0);
+    s->lap = 1;
+    probe_lap(s);
+    return true;
+}
+
+/* What runs unless something is better: in the first phase the library's own; later what is known
+ * to be the better one of that and what ran before. */
+static int incumbent(const struct selection *s)
+{
+    if (s->phase == 1 || s->list[NATIVE].seen == 0)
+        return s->phase == 1 ? NATIVE : s->before;
+    return s->list[s->before].seen > 0 &&
+                   noise_median(&s->list[s->before]) < noise_median(&s->list[NATIVE])
+               ? s->before
+               : NATIVE;
+}
+
+static void begin_duel(struct selection *s, int best, int other)
+{
+    for (int i = 0; i < s->count; i++)
+        s->list[i].out = i != best && i != other;
+    s->list[best].seen = s->list[other].seen = 0;
+    s->rival = other;
+    if (s->current != best)
+        probe_run_on(s, other);
+    probe_lap(s);
+}
+
+/* After each window: on to the next lap, or to the end. */
+void probe_step(struct selection *s)
+{
+    drop_hopeless(s);
+    const int best = best_of(s), other = s->lap == 3 ? s->rival : incumbent(s);
+
+    if (!lap_is_over(s)) {
+        return;
+    } else if (s->lap == 1) {
+        halve(s);
+    } else if (s->lap == 2 && climb(s, best)) {
+        return;
+    } else if (best == other) {
+        probe_conclude(s, other, "nothing was faster");
+    } else if (s->lap == 3 && !takes_part(s, other)) {
+        probe_conclude(s, best, "so far ahead that the other one was too slow to run again");
+    } else if (noise_better(&s->list[best], &s->list[other], s->lap == 3 ? likely : sure(s), 1)) {
+        probe_conclude(s, best, "faster by more than the noise");
+    } else if (s->lap == 2 && s->probes + runs_of_lap[3] <= s->limit) {
+        begin_duel(s, best, other);
+    } else {
+        probe_conclude(s, other, "nothing was faster by more than the noise");
+    }
+}

@@ -1,0 +1,5 @@
+/* What is kept of call sites in the log: statistics.c. */
+#pragma once
+#include "auto/selection.h"
+
+void statistics_keep(const struct selection *s, const struct communicator *k);

@@ -1,0 +1,56 @@
+/* The arguments of a call, as C or Fortran gave them. */
+#include "base/arguments.h"
+#include "base/fortran.h"
+#include "base/native.h"
+
+bool argument_in_place(const struct arguments *a, const void *buffer)
+{
+#ifdef MPIPROF_ABI_openmpi
+    if (a->fortran) {
+        for (size_t i = 0; i < 4; i++)
+            if (buffer != NULL && buffer == pmpi.fortran_in_place[i])
+                return true;
+        return false;
+    }
+#endif
+    (void)a;
+    return buffer == MPI_IN_PLACE;
+}
+
+MPI_Datatype argument_type(const struct arguments *a, const void *types, size_t i)
+{
+#ifdef MPIPROF_FORTRAN
+    if (a->fortran)
+        return type_f2c(((const MPI_Fint *)types)[i]);
+#endif
+    (void)a;
+    return ((const MPI_Datatype *)types)[i];
+}
+
+int64_t argument_count(const struct arguments *a, const void *counts, size_t i)
+{
+    return a->large ? ((const MPI_Count *)counts)[i] : ((const int *)counts)[i];
+}
+
+int64_t argument_displacement(const struct arguments *a, const void *displs, size_t i)
+{
+    return a->large ? ((const MPI_Aint *)displs)[i] : ((const int *)displs)[i];
+}
+
+MPI_Op argument_op(const struct arguments *a)
+{
+#ifdef MPIPROF_FORTRAN
+    if (a->fortran)
+        return op_f2c(*(const MPI_Fint *)a->op);
+#endif
+    return *(const MPI_Op *)a->op;
+}
+
+/* As C gives it: Open MPI's Fortran has an address of its own for MPI_BOTTOM. */
+const void *argument_buffer(const struct arguments *a, const void *buffer)
+{
+    for (size_t i = 0; a->fortran && buffer != NULL && i < 4; i++)
+        if (buffer == pmpi.fortran_bottom[i])
+            return NULL;
+    return buffer;
+}

@@ -1,0 +1,29 @@
+/* The arguments of a call, as C or Fortran gave them: arguments.c. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/native.h"
+
+struct side {
+    const void *count, *counts, *displs, *type, *types;
+};
+struct arguments {
+    const void *sendbuf, *recvbuf, *op;
+    struct side send, recv;
+    bool large, fortran;
+};
+
+bool argument_in_place(const struct arguments *a, const void *buffer);
+MPI_Datatype argument_type(const struct arguments *a, const void *types, size_t i);
+int64_t argument_count(const struct arguments *a, const void *counts, size_t i);
+int64_t argument_displacement(const struct arguments *a, const void *displs, size_t i);
+MPI_Op argument_op(const struct arguments *a);
+const void *argument_buffer(const struct arguments *a, const void *buffer);
+
+/* Many counts, by rank. */
+static inline bool argument_is_v(const struct side *s)
+{
+    return s->count == NULL;
+}

@@ -1,0 +1,19 @@
+/* Clusters are old: bind these to the versions that every glibc since 2.17 has, although the one
+ * that we are built with gives them newer names (2.33 and 2.34 moved them into libc.so). */
+#pragma once
+
+#if defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
+#if defined(__x86_64__)
+#define OLD(name) __asm__(".symver " #name "," #name "@GLIBC_2.2.5");
+#else
+#define OLD(name) __asm__(".symver " #name "," #name "@GLIBC_2.17");
+#endif
+OLD(dlsym)
+OLD(dlopen)
+OLD(dlclose)
+OLD(dladdr)
+OLD(pthread_key_create)
+OLD(pthread_once)
+OLD(pthread_setspecific)
+#undef OLD
+#endif

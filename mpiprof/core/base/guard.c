@@ -1,0 +1,76 @@
+/* Writes that must not kill the program.
+ *
+ * Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, and for a pipe that no one reads SIGPIPE: to the
+ * writing thread. Both are blocked around a write, and one that the write has raised is taken away
+ * before the thread's own mask comes back; one that was pending before stays. errno is kept.
+ * Standard error is ours to write to only while it is what it was when the program started: its
+ * number may have come to name a file of the program.
+ */
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/guard.h"
+
+static const int deadly[] = {SIGXFSZ, SIGPIPE};
+static struct stat error_at_start;
+
+void guard_begin(struct guard *g)
+{
+    sigset_t block;
+
+    sigemptyset(&block);
+    for (size_t i = 0; i < 2; i++)
+        sigaddset(&block, deadly[i]);
+    sigprocmask(SIG_BLOCK, &block, &g->mask); /* on Linux the mask of this thread */
+    sigpending(&g->pending);
+}
+
+void guard_end(const struct guard *g)
+{
+    const int reason = errno;
+    const struct timespec at_once = {0};
+    sigset_t now, raised;
+
+    sigpending(&now);
+    for (size_t i = 0; i < 2; i++)
+        if (sigismember(&now, deadly[i]) == 1 && sigismember(&g->pending, deadly[i]) != 1) {
+            sigemptyset(&raised);
+            sigaddset(&raised, deadly[i]);
+            sigtimedwait(&raised, NULL, &at_once);
+        }
+    sigprocmask(SIG_SETMASK, &g->mask, NULL);
+    errno = reason;
+}
+
+/* glibc's fstat has a new name since 2.33. */
+bool guard_file_status(int descriptor, struct stat *s)
+{
+    return descriptor >= 0 && syscall(SYS_fstat, descriptor, s) == 0;
+}
+
+__attribute__((constructor)) static void remember_standard_error(void)
+{
+    if (!guard_file_status(STDERR_FILENO, &error_at_start))
+        error_at_start = (struct stat){0};
+}
+
+void guard_say(const char *line, size_t length)
+{
+    struct guard g;
+    struct stat s;
+
+    if (error_at_start.st_mode == 0 || !guard_file_status(STDERR_FILENO, &s) ||
+        s.st_dev != error_at_start.st_dev || s.st_ino != error_at_start.st_ino)
+        return;
+    guard_begin(&g);
+    for (ssize_t written = 0; length > 0; line += written, length -= (size_t)written) {
+        written = write(STDERR_FILENO, line, length);
+        if (written < 0 && errno == EINTR)
+            written = 0;
+        else if (written <= 0)
+            break; /* no one listens */
+    }
+    guard_end(&g);
+}

@@ -1,0 +1,12 @@
+/* A hash table that is read without locks: map.c. */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct map_table;
+struct map {
+    struct map_table *_Atomic table;
+};
+void *map_get(const struct map *m, uint64_t key);
+bool map_put(struct map *m, uint64_t key, void *value); /* under recorder.lock; NULL removes */

@@ -1,0 +1,28 @@
+/* The routines of the MPI library, or of a tool preloaded behind us: native.c. */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "abi.h"
+#include "base/glibc.h"
+#include "natives.h"
+
+#define COMM_NONE MPI_COMM_NULL
+#define WIN_NONE ((MPI_Win)0)
+#define FH_NONE ((MPI_File)0)
+
+enum { ROOT_NONE = -1000 };
+
+typedef void native_function(void);
+extern native_function *_Atomic natives[NATIVE_COUNT];
+native_function *native_find(enum native id);
+
+static inline native_function *native_get(enum native id)
+{
+    native_function *const known = atomic_load_explicit(&natives[id], memory_order_relaxed);
+    return known != NULL ? known : native_find(id);
+}
+
+/* Below, as its types are MPI's. */
+#include "base/pmpi.h"

@@ -1,0 +1,16 @@
+/* Facts about operations, by their number. */
+#pragma once
+#include <stdbool.h>
+
+#include "base/native.h"
+
+extern const char *const operation_names[OP_COUNT];
+
+/* Blocking, nonblocking or persistent, as the table of collectives numbers them. */
+static inline int operation_form(int operation)
+{
+    return operation < OP_COLLECTIVES ? operation % 3 : 0;
+}
+
+bool operation_reduces(int operation);
+bool operation_is_v(int operation); /* by rank counts, which not all members know */

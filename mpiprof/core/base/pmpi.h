@@ -1,0 +1,105 @@
+/* The PMPI routines that the recorder itself calls, as one list: a table of pointers.
+ *
+ * Taken by dlsym from the library that the program has loaded (native.c). Some may be missing in an
+ * old library; those marked optional are tested before use.
+ */
+#pragma once
+
+#define PMPI_REQUIRED(X)                                                                           \
+    X(Comm_rank, (MPI_Comm, int *))                                                                \
+    X(Comm_size, (MPI_Comm, int *))                                                                \
+    X(Comm_remote_size, (MPI_Comm, int *))                                                         \
+    X(Comm_test_inter, (MPI_Comm, int *))                                                          \
+    X(Comm_group, (MPI_Comm, MPI_Group *))                                                         \
+    X(Comm_remote_group, (MPI_Comm, MPI_Group *))                                                  \
+    X(Comm_split, (MPI_Comm, int, int, MPI_Comm *))                                                \
+    X(Comm_free, (MPI_Comm *))                                                                     \
+    X(Comm_get_attr, (MPI_Comm, int, void *, int *))                                               \
+    X(Comm_get_name, (MPI_Comm, char *, int *))                                                    \
+    X(Group_size, (MPI_Group, int *))                                                              \
+    X(Group_translate_ranks, (MPI_Group, int, const int *, MPI_Group, int *))                      \
+    X(Group_free, (MPI_Group *))                                                                   \
+    X(Topo_test, (MPI_Comm, int *))                                                                \
+    X(Cartdim_get, (MPI_Comm, int *))                                                              \
+    X(Cart_shift, (MPI_Comm, int, int, int *, int *))                                              \
+    X(Graph_neighbors_count, (MPI_Comm, int, int *))                                               \
+    X(Graph_neighbors, (MPI_Comm, int, int, int *))                                                \
+    X(Dist_graph_neighbors_count, (MPI_Comm, int *, int *, int *))                                 \
+    X(Dist_graph_neighbors, (MPI_Comm, int, int *, int *, int, int *, int *))                      \
+    X(Type_size, (MPI_Datatype, int *))                                                            \
+    X(Type_size_x, (MPI_Datatype, MPI_Count *))                                                    \
+    X(Error_class, (int, int *))                                                                   \
+    X(Get_library_version, (char *, int *))                                                        \
+    X(Initialized, (int *))                                                                        \
+    X(Finalized, (int *))                                                                          \
+    X(Init, (int *, char ***))                                                                     \
+    X(Finalize, (void))                                                                            \
+    X(Isend, (const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *))                 \
+    X(Irecv, (void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *))                       \
+    X(Send, (const void *, int, MPI_Datatype, int, int, MPI_Comm))                                 \
+    X(Recv, (void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *))                         \
+    X(Sendrecv, (const void *, int, MPI_Datatype, int, int, void *, int, MPI_Datatype, int, int,   \
+                 MPI_Comm, MPI_Status *))                                                          \
+    X(Test, (MPI_Request *, int *, MPI_Status *))                                                  \
+    X(Wait, (MPI_Request *, MPI_Status *))                                                         \
+    X(Cancel, (MPI_Request *))                                                                     \
+    X(Request_free, (MPI_Request *))                                                               \
+    X(Allgather, (const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm))           \
+    X(Bcast, (void *, int, MPI_Datatype, int, MPI_Comm))                                           \
+    X(Reduce_local, (const void *, void *, int, MPI_Datatype, MPI_Op))
+
+#define PMPI_OPTIONAL(X)                                                                           \
+    X(Comm_get_parent, (MPI_Comm *))                                                               \
+    X(Group_from_session_pset, (MPI_Session, const char *, MPI_Group *))                           \
+    X(Group_rank, (MPI_Group, int *))
+
+/* For switching; where one is missing, there is none. */
+#define PMPI_SWITCHING(X)                                                                          \
+    X(Allreduce, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm))                      \
+    X(Alltoall, (const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm))            \
+    X(Barrier, (MPI_Comm))                                                                         \
+    X(Comm_call_errhandler, (MPI_Comm, int))                                                       \
+    X(Comm_create_group, (MPI_Comm, MPI_Group, int, MPI_Comm *))                                   \
+    X(Comm_set_errhandler, (MPI_Comm, MPI_Errhandler))                                             \
+    X(Group_incl, (MPI_Group, int, const int *, MPI_Group *))                                      \
+    X(Group_range_incl, (MPI_Group, int, int[][3], MPI_Group *))                                   \
+    X(Group_union, (MPI_Group, MPI_Group, MPI_Group *))                                            \
+    X(Gather, (const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm))         \
+    X(Get_elements_x, (const MPI_Status *, MPI_Datatype, MPI_Count *))                             \
+    X(Iallreduce, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request *))      \
+    X(Op_create, (void (*)(void *, void *, int *, MPI_Datatype *), int, MPI_Op *))                 \
+    X(Op_free, (MPI_Op *))                                                                         \
+    X(Pack, (const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm))                       \
+    X(Reduce, (const void *, void *, int, MPI_Datatype, MPI_Op, int, MPI_Comm))                    \
+    X(Reduce_scatter_block, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm))           \
+    X(Scatter, (const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm))        \
+    X(Unpack, (const void *, int, int *, void *, int, MPI_Datatype, MPI_Comm))                     \
+    X(Type_commit, (MPI_Datatype *))                                                               \
+    X(Type_contiguous, (int, MPI_Datatype, MPI_Datatype *))                                        \
+    X(Type_create_struct,                                                                          \
+      (int, const int *, const MPI_Aint *, const MPI_Datatype *, MPI_Datatype *))                  \
+    X(Type_free, (MPI_Datatype *))                                                                 \
+    X(Type_get_extent, (MPI_Datatype, MPI_Aint *, MPI_Aint *))                                     \
+    X(Type_get_true_extent, (MPI_Datatype, MPI_Aint *, MPI_Aint *))                                \
+    X(Type_get_envelope, (MPI_Datatype, int *, int *, int *, int *))
+
+struct pmpi {
+#define MEMBER(name, parameters) int(*name) parameters;
+    PMPI_REQUIRED(MEMBER)
+    PMPI_OPTIONAL(MEMBER)
+    PMPI_SWITCHING(MEMBER)
+#undef MEMBER
+    MPI_Comm (*Comm_f2c)(MPI_Fint);
+    MPI_Datatype (*Type_f2c)(MPI_Fint);
+    MPI_Request (*Request_f2c)(MPI_Fint);
+    MPI_Session (*Session_f2c)(MPI_Fint);
+    MPI_Win (*Win_f2c)(MPI_Fint);
+    MPI_File (*File_f2c)(MPI_Fint);
+    MPI_Op (*Op_f2c)(MPI_Fint);
+    bool can_switch;
+    void *fortran_in_place[4], *fortran_bottom[4]; /* Open MPI: by the compiler's spelling */
+};
+extern struct pmpi pmpi;
+bool pmpi_load(void); /* false: this process has no MPI library that fits */
+bool pmpi_op_predefined(MPI_Op op);
+bool pmpi_survives_failures(void);

@@ -1,0 +1,41 @@
+/* The state of this process, its lock, and its voice.
+ *
+ * Filled by what begins and ends recording (lifecycle.c, join.c, options.c); read by everybody.
+ */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/guard.h"
+#include "base/recorder.h"
+
+struct recorder recorder = {.rank = -1};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void recorder_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void recorder_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* One line to the user. */
+void recorder_say(const char *format, ...)
+{
+    char line[1400] = "mpiprof: ";
+    const size_t start = strlen(line);
+    va_list arguments;
+
+    if (recorder.options.quiet)
+        return;
+    va_start(arguments, format);
+    vsnprintf(line + start, sizeof line - start - 1, format, arguments);
+    va_end(arguments);
+    strcat(line, "\n");
+    guard_say(line, strlen(line));
+}

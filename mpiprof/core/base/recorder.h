@@ -1,0 +1,53 @@
+/* The state of this process, its lock, and its voice: recorder.c. */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/common.h"
+#include "base/native.h"
+
+struct options {
+    const char *trace, *base, *program, *command, *machine, *skip_packages, *version;
+    const char *job;   /* its name, which no other job has here */
+    const char *alone; /* the trace folder of a process that can't be told any */
+    unsigned sample;
+    int stack;
+    int64_t limit; /* bytes of a rank's log */
+    int alike;     /* communicators that have rows of their own, of those that are alike */
+    int runs;      /* of members that each of them writes */
+    bool summary, partial, quiet;
+    bool several, together; /* parts of the launch: there are, and all of them record */
+    bool unrecorded;        /* no trace can be made here: this process only takes part */
+    enum { PYTHON_AUTO, PYTHON_ALWAYS, PYTHON_NEVER } python;
+};
+struct recorder {
+    atomic_bool active;     /* calls are recorded */
+    atomic_bool paused;     /* MPI_Pcontrol(0): counted, not recorded */
+    atomic_bool stopped;    /* disk full: counted, dropped */
+    atomic_bool limited;    /* the log is as long as it may be: counted, summed up */
+    bool switching;         /* calls may run on algorithms of ours */
+    bool by_site;           /* some rules name call sites */
+    bool names_sites;       /* sites have names, for messages */
+    bool agreed;            /* all ranks were given the same rules, and run the same recorder */
+    bool sessions;          /* there are Sessions alone, without MPI_COMM_WORLD */
+    bool begun_apart;       /* of these: this process began with others that had before */
+    bool passive;           /* this process never had files to write to */
+    bool speaks;            /* for all that write to this folder */
+    atomic_uint generation; /* changes whenever a handle comes to name another communicator */
+    atomic_int pending;     /* nonblocking and persistent operations not complete or freed */
+    int rank, size;         /* in MPI_COMM_WORLD, or in mpi://WORLD under Sessions */
+    uint64_t job;
+    const char *wrapped; /* level of the entry points that are wrapped */
+    int64_t entered_ns;  /* MPI_Init */
+    MPI_Comm private;    /* a duplicate of the first communicator, or MPI_COMM_NULL */
+    MPI_Group world;
+    char folder[PATH_BYTES];
+    char note[256]; /* for the tables, once they are open */
+    struct options options;
+};
+
+extern struct recorder recorder;
+void recorder_lock(void);
+void recorder_unlock(void);
+void recorder_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

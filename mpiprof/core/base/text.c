@@ -1,0 +1,90 @@
+/* Growing text, and strings as JSON; numbers have a point in all locales. A text that cannot grow
+ * stays as it is: lines are checked by their readers, and a recorder out of memory has other
+ * worries. Used by one thread at a time. */
+#include <locale.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+
+/* In the locale that a program has set, numbers may have a comma, and would make no JSON. */
+static locale_t with_points(void)
+{
+    static _Atomic(locale_t) points;
+
+    if (atomic_load(&points) == (locale_t)0)
+        atomic_store(&points, newlocale(LC_NUMERIC_MASK, "C", (locale_t)0));
+    return atomic_load(&points);
+}
+
+static bool text_reserve(struct text *t, size_t more)
+{
+    if (t->length + more + 1 <= t->room)
+        return true;
+    const size_t room = 2 * (t->length + more + 64);
+    char *const bytes = memory_resize(t->bytes, t->room, room);
+
+    t->cut |= bytes == NULL;
+    if (bytes == NULL)
+        return false;
+    t->bytes = bytes;
+    t->room = room;
+    return true;
+}
+
+void text_add(struct text *t, const char *format, ...)
+{
+    va_list arguments, again;
+
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    const locale_t before = uselocale(with_points());
+    const int length = vsnprintf(NULL, 0, format, arguments);
+    if (length >= 0 && text_reserve(t, (size_t)length)) {
+        vsnprintf(t->bytes + t->length, (size_t)length + 1, format, again);
+        t->length += (size_t)length;
+    }
+    uselocale(before);
+    va_end(again);
+    va_end(arguments);
+}
+
+int text_scan(const char *s, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    const locale_t before = uselocale(with_points());
+    const int found = vsscanf(s, format, arguments);
+
+    uselocale(before);
+    va_end(arguments);
+    return found;
+}
+
+void text_json(struct text *t, const char *string, long length)
+{
+    const size_t bytes = length >= 0 ? (size_t)length : strlen(string);
+
+    text_add(t, "\"");
+    for (size_t i = 0; i < bytes; i++) {
+        const unsigned char c = (unsigned char)string[i];
+
+        if (c == '"' || c == '\\')
+            text_add(t, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            text_add(t, "\\u%04x", c);
+        else if (text_reserve(t, 1)) /* bytes above 0x7f: UTF-8 as it came */
+            t->bytes[t->length++] = (char)c;
+    }
+    text_add(t, "\"");
+}
+
+void text_free(struct text *t)
+{
+    memory_free(t->bytes);
+    *t = (struct text){0};
+}

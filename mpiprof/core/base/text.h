@@ -1,0 +1,14 @@
+/* Growing text, JSON: text.c. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+struct text {
+    char *bytes;
+    size_t length, room;
+    bool cut; /* something did not fit, for want of memory */
+};
+void text_add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int text_scan(const char *s, const char *format, ...) __attribute__((format(scanf, 2, 3)));
+void text_json(struct text *t, const char *string, long length);
+void text_free(struct text *t);

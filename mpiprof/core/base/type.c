@@ -1,0 +1,24 @@
+/* What a datatype says of itself. */
+#include "base/type.h"
+#include "base/native.h"
+#include "record/python_api.h"
+
+struct type_facts type_facts(MPI_Datatype type)
+{
+    struct type_facts f = {0};
+    MPI_Count size = 0;
+    MPI_Aint lower = 0, extent = 0, true_lower = 0, true_extent = 0;
+    int integers, addresses, types, combiner = -1;
+
+    pmpi.Type_size_x(type, &size);
+    pmpi.Type_get_extent(type, &lower, &extent);
+    pmpi.Type_get_true_extent(type, &true_lower, &true_extent);
+    pmpi.Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+    f.size = size;
+    f.lower = lower;
+    f.extent = extent;
+    f.true_lower = true_lower;
+    f.true_extent = true_extent;
+    f.named = combiner == MPI_COMBINER_NAMED;
+    return f;
+}

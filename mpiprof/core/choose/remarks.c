@@ -1,0 +1,240 @@
+/* What is said at the end of a switched run: once, however many ranks and calls there were.
+ *
+ * Which rules did not apply, counted over all communicators; which call sites have one key, and so
+ * switch together. Notes come from any thread of a communicator's rank 0, under recorder.lock; the
+ * end is one thread's, in MPI_Finalize.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/native.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "choose/remarks.h"
+#include "choose/rules.h"
+#include "record/names.h"
+#include "record/site.h"
+#include "run/private.h"
+#include "run/scratch.h"
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/schedule.h"
+#include "trace/file.h"
+
+enum { MOST_NOTES = 16, MOST_SHARING = 4 };
+
+/* Call sites that have one key. Lives as long as the process. */
+struct sharing {
+    const char *operation;
+    const struct site *sites[MOST_SHARING];
+    int wishes[MOST_SHARING], count;
+};
+static struct sharing sharings[MOST_NOTES]; /* under recorder.lock */
+static int sharing_count;
+
+/* Notes that call sites have one key; `s` is the place in the list of those before, or NULL. */
+struct sharing *remarks_share(struct sharing *s, const char *operation, const struct site *first,
+                              int first_wish, const struct site *other, int wish)
+{
+    recorder_lock();
+    for (int i = 0; s == NULL && i < sharing_count; i++)
+        if (sharings[i].operation == operation && sharings[i].sites[0] == first)
+            s = &sharings[i];
+    if (s == NULL && sharing_count < MOST_NOTES) {
+        s = &sharings[sharing_count++];
+        *s = (struct sharing){
+            .operation = operation, .sites = {first}, .wishes = {first_wish}, .count = 1};
+    }
+    bool known = s == NULL || s->count == MOST_SHARING;
+
+    for (int i = 0; !known && i < s->count; i++)
+        known = s->sites[i] == other;
+    if (!known) {
+        s->sites[s->count] = other;
+        s->wishes[s->count++] = wish;
+    }
+    recorder_unlock();
+    return s;
+}
+
+static int winner_of(const struct sharing *s)
+{
+    int best = -1;
+
+    for (int i = 0; i < s->count; i++)
+        if (s->wishes[i] != RULE_NONE && (best < 0 || s->wishes[i] < s->wishes[best]))
+            best = i;
+    return best;
+}
+
+static bool any_sharing(void)
+{
+    for (int i = 0; i < sharing_count; i++)
+        if (winner_of(&sharings[i]) >= 0)
+            return true;
+    return false;
+}
+
+static void say_sharing(const struct sharing *s)
+{
+    const int best = winner_of(s);
+    struct text also = {0};
+
+    if (best < 0)
+        return;
+    const struct rule *const r = rule_at(s->wishes[best]);
+
+    for (int i = 0; i < s->count; i++) {
+        if (i == best)
+            continue;
+        if (s->wishes[i] == RULE_NONE || rule_at(s->wishes[i])->label == r->label)
+            text_add(&also, "%s%s", also.length > 0 ? ", " : "", names_text(s->sites[i]));
+        else if (strcmp(rule_at(s->wishes[i])->label, r->label) != 0)
+            recorder_say("%s=%s gives way to %s=%s, which was named first: as the members of the "
+                         "communicator see it these call sites (%s) are one",
+                         names_text(s->sites[i]), rule_at(s->wishes[i])->label,
+                         names_text(s->sites[best]), r->label, s->operation);
+        else
+            continue; /* the same wish, twice */
+    }
+    if (also.length > 0)
+        recorder_say("%s=%s switched %s as well: as the members of the communicator see it these "
+                     "call sites (%s) are one",
+                     names_text(s->sites[best]), r->label, also.bytes, s->operation);
+    text_free(&also);
+}
+
+static const char *restriction_of(const struct rule *r)
+{
+    const struct algorithm *a = catalogue_find(r->operation, r->algorithm, false);
+
+    if (a == NULL)
+        a = catalogue_find(r->operation, r->algorithm, true);
+    return a != NULL ? a->restrictions : NULL;
+}
+
+static void say_rule(const struct rule *r, uint64_t applied, uint64_t left)
+{
+    const char *const what = r->site != NULL ? r->site : r->operation;
+    const char *const why = restriction_of(r);
+
+    if (left > 0)
+        recorder_say("%s=%s: %llu call%s left to the library, as it does not apply to %s%s%s%s",
+                     what, r->label, (unsigned long long)left, left > 1 ? "s were" : " was",
+                     left > 1 ? "them" : "it", why != NULL ? " (it needs " : "",
+                     why != NULL ? why : "", why != NULL ? ")" : "");
+    else if (applied == 0 && r->site != NULL)
+        recorder_say("%s=%s: rank 0 of no communicator called from there what could run on it",
+                     what, r->label);
+}
+
+/* With what to do, where something can be done. */
+static void say_refused(enum refusal why, double communicators)
+{
+    static const char *const reasons[REFUSALS] = {
+        [REFUSED_FULL] = "others had the private ones that a process may have, 64 at a time",
+        [REFUSED_DEVICE] = "a member uses a device (CUDA, HIP or Level Zero)",
+        [REFUSED_MEMORY] = "a member had no memory left: start fewer processes a node",
+        [REFUSED_BY_MPI] = "MPI had none more for a private one",
+        [REFUSED_UNSURE] = "its members made several at once, in different threads, and cannot "
+                           "tell them apart: give MPI_Intercomm_create different tags"};
+
+    if (communicators > 0)
+        recorder_say("%.0f communicator%s left to the library: %s", communicators,
+                     communicators > 1 ? "s were" : " was", reasons[why]);
+}
+
+/* The power of two that holds so many bytes, as `run` takes it. */
+static const char *size_of(int64_t bytes, char *text)
+{
+    int64_t mb = 1;
+
+    while (mb << 20 < bytes)
+        mb *= 2;
+    sprintf(text, mb < 1024 ? "%lldM" : "%lldG", (long long)(mb < 1024 ? mb : mb / 1024));
+    return text;
+}
+
+/* To the user, and in the trace for the report. */
+static void say_scratch(const struct scratch_note *n)
+{
+    char size[32], line[400];
+    const int length =
+        snprintf(line, sizeof line,
+                 "%s=%s and the like were left out %llu time%s: ", n->algorithm->operation,
+                 n->algorithm->name, (unsigned long long)n->times, n->times > 1 ? "s" : "");
+    const size_t rest = sizeof line - (size_t)length;
+    const double mb = (double)n->bytes / (1 << 20);
+
+    if (n->bytes > n->limit)
+        snprintf(line + length, rest, "it needs %.1f MB a process, --scratch %s allows so much", mb,
+                 size_of(n->bytes, size));
+    else
+        snprintf(line + length, rest,
+                 "some process could not have another %.1f MB, of --scratch %s for all "
+                 "communicators",
+                 mb, size_of(n->limit, size));
+    recorder_say("%s", line);
+    file_note("%s", line);
+}
+
+static void say_short(double ranks)
+{
+    if (ranks > 0)
+        recorder_say("memory is short on %.0f rank%s: from then on the library's own routines ran, "
+                     "where all could be told",
+                     ranks, ranks > 1 ? "s" : "");
+}
+
+struct remark { /* what a rank could say: of call sites, and of memory that was wanted */
+    int64_t sharing, bytes;
+};
+
+/* In MPI_Finalize, by all ranks; `comm` has all of them, or is MPI_COMM_NULL. */
+void remarks_end(MPI_Comm comm)
+{
+    const int rule_count = rules_count();
+    const bool together = comm != MPI_COMM_NULL;
+    /* Applied and left alone by rule, then refused, by reason; short of memory. */
+    const int numbers = 2 * rule_count + REFUSALS + 1;
+    double *const counts = memory_get(2 * (size_t)numbers * sizeof *counts);
+    double *const all = counts != NULL ? counts + numbers : NULL;
+    struct remark *const speaks = memory_get(((size_t)recorder.size + 1) * sizeof *speaks);
+    const struct scratch_note note = scratch_noted();
+    const struct remark mine = {any_sharing(), note.bytes};
+    int first = 0, largest = 0;
+
+    if (counts == NULL || speaks == NULL)
+        return; /* not even the reserve has memory */
+    for (int i = 0; i < rule_count; i++) {
+        counts[2 * i] = (double)atomic_load(&rule_at(i)->applied);
+        counts[2 * i + 1] = (double)atomic_load(&rule_at(i)->left_alone);
+    }
+    for (int i = 0; i < REFUSALS; i++)
+        counts[2 * rule_count + i] = private_refused((enum refusal)i);
+    counts[numbers - 1] = memory_short();
+    if (together) {
+        pmpi.Allreduce(counts, all, numbers, MPI_DOUBLE, MPI_SUM, comm);
+        pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, speaks, sizeof mine, MPI_BYTE, comm);
+    } else {
+        memcpy(all, counts, (size_t)numbers * sizeof *counts);
+    }
+    for (int i = 0; recorder.rank == 0 && i < rule_count; i++)
+        say_rule(rule_at(i), (uint64_t)all[2 * i], (uint64_t)all[2 * i + 1]);
+    for (int i = 0; recorder.rank == 0 && i < REFUSALS; i++)
+        say_refused((enum refusal)i, all[2 * rule_count + i]);
+    if (recorder.rank == 0)
+        say_short(all[numbers - 1]);
+    while (together && first < recorder.size && !speaks[first].sharing)
+        first++;
+    if (mine.sharing)
+        names_resolve();
+    for (int i = 0; together && i < recorder.size; i++)
+        largest = speaks[i].bytes > speaks[largest].bytes ? i : largest;
+    if (note.bytes > 0 && (!together || largest == recorder.rank))
+        say_scratch(&note);
+    for (int i = 0; first == recorder.rank && i < sharing_count; i++)
+        say_sharing(&sharings[i]);
+    memory_free(counts);
+    memory_free(speaks);
+}

@@ -1,0 +1,274 @@
+/* What people wish: rules that name an algorithm for an operation or for a call site.
+ *
+ * The launcher has checked them and hands them over in MPIPROF_SWITCH, the same text on all ranks
+ * (join.c sees to that); here they are read once and then const, but for counters. A rule that
+ * names a call site goes before those that name an operation only; among equals the first wins.
+ *
+ *   OPERATION ALGORITHM FROM TO BLOCK_SIZE ORDER EQUAL [SIZES SITE RANGES];...     or: random SEED
+ *
+ * OPERATION *: whatever the call site calls. FROM and TO: bytes that all members know, TO -1: no
+ * limit. SIZES: communicator sizes, 4-8,16-16 or *. SITE: file:line or *, its bytes behind
+ * percent signs where they would end a word. RANGES: where that line is in the program, offsets
+ * from-to, or *: a line of a Python file.
+ *
+ * Threads: all come here; counters are atomic.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "choose/rules.h"
+#include "record/callsite.h"
+#include "record/names.h"
+#include "record/site.h"
+#include "schedule/algorithms/catalogue.h"
+
+enum { MOST_RULES = 4096, NAME_BYTES = 64 };
+
+static struct rule *rules;
+static int rule_count;
+enum { ANY_RULE = -2 };
+static int only = ANY_RULE; /* a study's: this rule or RULE_NONE, and no other */
+
+/* ---- reading */
+
+static char *decoded(const char *text)
+{
+    char *const copy = memory_text(text);
+    char *to = copy;
+    unsigned byte;
+
+    if (copy == NULL || strcmp(text, "*") == 0) {
+        memory_free(copy);
+        return NULL;
+    }
+    for (const char *s = text; *s != '\0'; s++)
+        if (*s == '%' && sscanf(s + 1, "%2x", &byte) == 1) {
+            *to++ = (char)byte;
+            s += 2;
+        } else {
+            *to++ = *s;
+        }
+    *to = '\0';
+    return copy;
+}
+
+/* As a person would write it, for the log: pipelined_ring:block_size=65536 */
+static char *label_of(const struct rule *r)
+{
+    static const char *const orders[] = {"ranks", "spread", "nodes", "both"};
+    struct text t = {0};
+
+    text_add(&t, "%s", r->algorithm);
+    if (r->block_size > 0)
+        text_add(&t, ":block_size=%lld", (long long)r->block_size);
+    if (r->equal_blocks)
+        text_add(&t, ":blocks=equal");
+    if (r->order > 0 && r->order < 4)
+        text_add(&t, ":order=%s", orders[r->order]);
+    return t.bytes;
+}
+
+static bool rule_read(struct rule *r, const char *line)
+{
+    char operation[NAME_BYTES], algorithm[NAME_BYTES], *rest = NULL;
+    long long from, to, block;
+    int order, equal, length = 0;
+
+    *r = (struct rule){0};
+    if (sscanf(line, " %63s %63s %lld %lld %lld %d %d%n", operation, algorithm, &from, &to, &block,
+               &order, &equal, &length) < 7)
+        return false;
+    char *const words = memory_text(line + length);
+
+    r->operation = memory_text(operation);
+    r->algorithm = memory_text(algorithm);
+    if (words == NULL || r->operation == NULL || r->algorithm == NULL)
+        return false;
+    r->from = from;
+    r->to = to;
+    r->block_size = block;
+    r->order = order;
+    r->equal_blocks = equal != 0;
+    r->native = strcmp(algorithm, "native") == 0;
+    r->label = label_of(r);
+    const char *word = strtok_r(words, " ", &rest);
+
+    r->sizes = word != NULL ? decoded(word) : NULL;
+    word = word != NULL ? strtok_r(NULL, " ", &rest) : NULL;
+    r->site = word != NULL ? decoded(word) : NULL;
+    word = word != NULL ? strtok_r(NULL, " ", &rest) : NULL;
+    r->ranges = word != NULL ? decoded(word) : NULL;
+    memory_free(words);
+    return r->label != NULL;
+}
+
+/* Returns how many there are. */
+int rules_read(const char *text)
+{
+    char *const copy = memory_text(text), *rest = NULL;
+
+    rules = memory_get(MOST_RULES * sizeof *rules);
+    if (copy == NULL || rules == NULL)
+        return 0;
+    for (char *line = strtok_r(copy, ";", &rest); line != NULL && rule_count < MOST_RULES;
+         line = strtok_r(NULL, ";", &rest)) {
+        if (!rule_read(&rules[rule_count], line))
+            break;
+        recorder.by_site |= rules[rule_count++].site != NULL;
+    }
+    memory_free(copy);
+    return rule_count;
+}
+
+/* From here on this one rule alone, "": none. Rules are kept, as records have their labels. */
+bool rules_only(const char *text)
+{
+    only = RULE_NONE;
+    if (*text == '\0')
+        return true;
+    if (rules == NULL && (rules = memory_get(MOST_RULES * sizeof *rules)) == NULL)
+        return false;
+    if (rule_count == MOST_RULES || !rule_read(&rules[rule_count], text))
+        return false;
+    struct rule *const r = &rules[rule_count];
+
+    for (only = 0; only < rule_count; only++)
+        if (strcmp(rules[only].operation, r->operation) == 0 &&
+            strcmp(rules[only].label, r->label) == 0)
+            break;
+    if (only == rule_count) {
+        rule_count++;
+    } else {
+        memory_free((char *)r->operation);
+        memory_free((char *)r->algorithm);
+        memory_free((char *)r->label);
+    }
+    return true;
+}
+
+int rules_count(void)
+{
+    return rule_count;
+}
+
+struct rule *rule_at(int index)
+{
+    return index >= 0 && index < rule_count ? &rules[index] : NULL;
+}
+
+/* ---- which rule fits */
+
+static bool in_ranges(const char *ranges, int64_t value)
+{
+    long long first, last;
+    int length;
+
+    for (; sscanf(ranges, "%lld-%lld%n", &first, &last, &length) == 2; ranges++) {
+        if (first <= value && value <= last)
+            return true;
+        ranges += length;
+        if (*ranges != ',')
+            break;
+    }
+    return false;
+}
+
+static bool fits_call(const struct rule *r, const struct asked *q)
+{
+    if (strcmp(r->operation, "*") != 0 && strcmp(r->operation, q->operation) != 0)
+        return false;
+    if ((r->from > 0 && q->bytes < r->from) || (r->to >= 0 && (q->bytes < 0 || q->bytes > r->to)))
+        return false;
+    return r->sizes == NULL || in_ranges(r->sizes, q->size);
+}
+
+/* An algorithm that is for the other kind of communicators only leaves this one alone. */
+static bool exists(const struct rule *r, const struct asked *q)
+{
+    return r->native || catalogue_find(q->operation, r->algorithm, q->inter) != NULL;
+}
+
+/* The first rule for the operation as such; RULE_NONE: there is none. */
+int rules_general(const struct asked *q)
+{
+    for (int i = 0; i < rule_count; i++)
+        if ((only == ANY_RULE || only == i) && rules[i].site == NULL && fits_call(&rules[i], q) &&
+            exists(&rules[i], q))
+            return i;
+    return RULE_NONE;
+}
+
+/* Which rules may hold for a call, depending on where it comes from: a number that is the same on
+ * all members; 0: none. */
+uint64_t rules_by_site(const struct asked *q)
+{
+    uint64_t h = 0;
+
+    for (int i = 0; recorder.by_site && i < rule_count; i++)
+        if (rules[i].site != NULL && fits_call(&rules[i], q) && exists(&rules[i], q))
+            h = hash_mix(h + 1, (uint64_t)i);
+    return h;
+}
+
+/* The first rule that names a call site; RULE_NONE: there is none. */
+int rules_of_site(const struct asked *q, const struct site *s)
+{
+    for (const int *i = s->wishes; i != NULL && *i != RULE_NONE; i++)
+        if (fits_call(&rules[*i], q) && exists(&rules[*i], q))
+            return *i;
+    return RULE_NONE;
+}
+
+/* ---- call sites; called when one is first seen, under recorder.lock */
+
+/* {"file": "/a/md.py", "line": 88, ... is md.py:88, a/md.py:88 and /a/md.py:88 */
+static bool names_python(const struct rule *r, const char *frame)
+{
+    static const char head[] = "{\"file\": \"", middle[] = "\", \"line\": ";
+    const char *const colon = strrchr(r->site, ':');
+    const char *const end = strstr(frame, middle);
+
+    if (colon == NULL || end == NULL || strncmp(frame, head, sizeof head - 1) != 0 ||
+        atoi(end + sizeof middle - 1) != atoi(colon + 1))
+        return false;
+    const char *const file = frame + sizeof head - 1;
+    const size_t length = (size_t)(colon - r->site);
+
+    if ((size_t)(end - file) < length || strncmp(end - length, r->site, length) != 0)
+        return false;
+    return end - length == file || end[-(ptrdiff_t)length - 1] == '/' || r->site[0] == '/';
+}
+
+/* {"module": "/a/program", "offset": 4711, ... by its offset in the program itself */
+static bool names_native(const struct rule *r, const char *frame)
+{
+    static const char middle[] = "\", \"offset\": ";
+    const char *const end = strstr(frame, middle);
+
+    return r->ranges != NULL && end != NULL && strncmp(frame, "{\"module\"", 9) == 0 &&
+           callsite_of_program(frame) && in_ranges(r->ranges, atoll(end + sizeof middle - 1));
+}
+
+void rules_meet(struct site *s, const char *frame)
+{
+    int *const found = memory_get(((size_t)rule_count + 1) * sizeof *found);
+    const char *known = NULL;
+    int count = 0;
+
+    if (found == NULL)
+        return;
+    for (int i = 0; i < rule_count; i++)
+        if (rules[i].site != NULL &&
+            (names_python(&rules[i], frame) || names_native(&rules[i], frame))) {
+            found[count++] = i;
+            known = rules[i].site;
+        }
+    found[count] = RULE_NONE;
+    s->wishes = found;
+    names_meet(s, frame, known);
+}

@@ -1,0 +1,34 @@
+/* What people wish: rules.c. */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "record/site.h"
+
+enum { RULE_NONE = -1 };
+struct rule {
+    const char *operation, *algorithm;
+    const char *label;         /* the algorithm with its parameters */
+    const char *sizes;         /* of communicators: 4-8,16-16; NULL: any */
+    const char *site, *ranges; /* file:line; where that is in the program; NULL: any call site */
+    int64_t from, to;          /* bytes that all members know; to < 0: no limit */
+    int64_t block_size;
+    int order;
+    bool equal_blocks, native;
+    _Atomic uint64_t applied, left_alone; /* instances, counted by the communicator's rank 0 */
+};
+struct asked { /* what all members know of a call */
+    const char *operation;
+    int64_t bytes; /* < 0: not known */
+    int size;
+    bool inter;
+};
+int rules_read(const char *text);
+bool rules_only(const char *text);
+struct rule *rule_at(int index);
+int rules_general(const struct asked *q);
+uint64_t rules_by_site(const struct asked *q);
+int rules_of_site(const struct asked *q, const struct site *s);
+int rules_count(void);
+void rules_meet(struct site *s, const char *frames);

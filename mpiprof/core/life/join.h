@@ -1,0 +1,10 @@
+/* The processes of a job find each other: join.c. */
+#pragma once
+#include <stdbool.h>
+
+#include "base/native.h"
+
+bool join_start(MPI_Comm comm, int rank, int size, bool with_world);
+bool join_again(MPI_Comm comm);
+void join_say(void);
+void join_end(void);

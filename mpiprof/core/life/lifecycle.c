@@ -1,0 +1,355 @@
+/* From MPI_Init to MPI_Finalize: what happens when, and MPI_Pcontrol.
+ *
+ * Passive until MPI_Init has succeeded, and for ever in a process that has no trace to write to:
+ * then every wrapper is one comparison and the native call. One thread comes here at a time
+ * (MPI allows one Init and one Finalize).
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/common.h"
+#include "base/memory.h"
+#include "base/native.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "choose/rules.h"
+#include "life/join.h"
+#include "life/lifecycle.h"
+#include "life/options.h"
+#include "machine/clock.h"
+#include "machine/machine.h"
+#include "record/callsite.h"
+#include "record/comm.h"
+#include "record/gather.h"
+#include "record/hooks.h"
+#include "record/outside.h"
+#include "record/python.h"
+#include "record/record.h"
+#include "run/private.h"
+#include "switch/select.h"
+#include "trace/file.h"
+#include "trace/meta.h"
+
+static atomic_int sessions;
+static bool ended;
+
+static bool writes_meta(int rank)
+{
+    return rank == 0 || recorder.options.partial;
+}
+
+/* All ranks plan with the same numbers: those of the slowest link. */
+static void share_machine(const struct text *machine)
+{
+    static const char name[] = "{\"alpha_ns\": ";
+    struct link link = {0};
+
+    for (const char *s = machine->bytes; s != NULL && (s = strstr(s, name)) != NULL; s++) {
+        link = (struct link){0};
+        text_scan(
+            s + sizeof name - 1,
+            "%lf, \"beta_ns_per_byte\": %lf, \"pace_ns_per_byte\": %lf, \"buffer_bytes\": %lf",
+            &link.alpha, &link.beta, &link.pace, &link.buffer);
+    }
+    pmpi.Bcast(&link, sizeof link, MPI_BYTE, 0, recorder.private);
+    if (link.alpha > 0 && link.beta > 0)
+        machine_link = link;
+}
+
+/* Clocks and the machine table, where the processes may communicate. The first rank alone reads a
+ * table's file, and says whether to measure: not all may have been given it, or see it. */
+static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *skipped)
+{
+    const char *const file = recorder.options.machine;
+    char known = 0;
+
+    recorder.private = MPI_COMM_NULL;
+    if (file != NULL && writes_meta(rank) && !meta_read(file, machine))
+        recorder_say("cannot read the machine table %s: %s", file, strerror(errno));
+    if (recorder.options.partial || recorder.size < 2 || recorder.begun_apart) {
+        text_add(skipped, recorder.size < 2 ? "\"machine table: one rank\""
+                          : recorder.begun_apart
+                              ? "\"clocks and machine table: others had begun before\""
+                              : "\"clocks and machine table: partial run\"");
+        return;
+    }
+    if (pmpi.Comm_split(comm, 0, rank, &recorder.private) != MPI_SUCCESS) {
+        recorder.private = MPI_COMM_NULL;
+        text_add(skipped, "\"clocks and machine table: no private communicator\"");
+        return;
+    }
+    if (!clock_nodes(recorder.private)) {
+        pmpi.Comm_free(&recorder.private);
+        text_add(skipped, "\"clocks and machine table: no memory\"");
+        return;
+    }
+    clock_synchronise("init");
+    if (clock_node_count() < 2)
+        text_add(skipped, "\"machine table between nodes: one node\"");
+    known = machine->length > 0;
+    pmpi.Bcast(&known, 1, MPI_BYTE, 0, recorder.private);
+    if (!known) {
+        machine_measure(machine, false);
+        if (!machine_reduces())
+            text_add(skipped, "%s\"reductions: this MPI has none outside MPI_COMM_WORLD\"",
+                     skipped->length > 0 ? ", " : "");
+    }
+    share_machine(machine);
+    /* From here on a lost process is the program's affair: in MPI_Finalize no error of ours may
+     * end a job that has outlived one. */
+    if (pmpi.Comm_set_errhandler != NULL)
+        pmpi.Comm_set_errhandler(recorder.private, MPI_ERRORS_RETURN);
+}
+
+/* A forked child is no rank: it shares our windows and files, and must not touch them. */
+static void leave_child(void)
+{
+    atomic_store(&recorder.active, false);
+}
+
+/* ---- the start */
+
+/* Once in a process: what ended with the last session does not begin again with MPI_Init. False:
+ * it has begun before, or this process records nothing. */
+static bool start(MPI_Comm comm, bool sessions_only)
+{
+    static atomic_bool started;
+    char host[256] = "node";
+    struct text machine = {0}, skipped = {0};
+    int rank = 0, size = 1;
+
+    if (atomic_exchange(&started, true))
+        return false;
+    gethostname(host, sizeof host - 1);
+    recorder.sessions = sessions_only;
+    pmpi.Comm_rank(comm, &rank);
+    pmpi.Comm_size(comm, &size);
+    const bool recording = join_start(comm, rank, size, !sessions_only);
+
+    if (sessions_only) /* a program may disconnect its communicator, which waits for receives */
+        join_end();
+    if (!recording)
+        return false;
+    if (recorder.options.unrecorded ||
+        !file_open(recorder.folder, recorder.rank, recorder.size, host)) {
+        /* claimed: a child or a job inside the job stays passive, without a word; and the
+         * launcher has said why there is no trace */
+        const int reason = recorder.options.unrecorded ? EEXIST : errno;
+
+        atomic_store(&recorder.stopped, true);
+        recorder.passive = true;
+        if (reason != EEXIST)
+            recorder_say("rank %d cannot write to %s: %s; it runs unrecorded", recorder.rank,
+                         recorder.folder, strerror(reason));
+    }
+    record_start_up();
+    callsite_start();
+    meta_process(host, clock_node());
+    if (recorder.note[0] != '\0')
+        file_note("%s", recorder.note);
+    measure(comm, rank, &machine, &skipped);
+    if (writes_meta(rank))
+        recorder.speaks =
+            meta_write(!sessions_only, &machine, skipped.bytes != NULL ? skipped.bytes : "") ||
+            !recorder.options.partial;
+    join_say();
+    if (sessions_only && recorder.private != MPI_COMM_NULL)
+        pmpi.Comm_free(&recorder.private);
+    text_free(&machine);
+    text_free(&skipped);
+    comm_start(sessions_only);
+    if (!recorder.options.partial)
+        select_start();
+    pthread_atfork(NULL, NULL, leave_child);
+    atomic_store(&recorder.active, true);
+    return true;
+}
+
+/* Before MPI_Init or MPI_Session_init: in most programs there is one thread only, the library's own
+ * among those that are yet to come. */
+void lifecycle_initialising(const char *wrapped)
+{
+    static atomic_bool begun;
+
+    recorder.entered_ns = now_ns();
+    recorder.wrapped = wrapped;
+    if (atomic_exchange(&begun, true) || !pmpi_load())
+        return;
+    options_read();
+    hooks = (struct hooks){.ended = select_ended,
+                           .freed = private_freed,
+                           .forgotten = select_forgotten,
+                           .inherited = select_inherited,
+                           .site_met = rules_meet,
+                           .group_created = lifecycle_group_created};
+    python_start();
+    options_leave_environment();
+}
+
+void lifecycle_initialised(int error)
+{
+    if (error != MPI_SUCCESS || atomic_load(&recorder.active) || !pmpi_load())
+        return;
+    pmpi.Comm_rank(MPI_COMM_WORLD, &recorder.rank);
+    pmpi.Comm_size(MPI_COMM_WORLD, &recorder.size);
+    memory_start(recorder.size);
+    if (pmpi.Comm_group(MPI_COMM_WORLD, &recorder.world) == MPI_SUCCESS)
+        start(MPI_COMM_WORLD, false);
+}
+
+/* Sessions communicate nothing here: not all processes need join. The members of mpi://WORLD are
+ * known without a message; recording starts with the first communicator from a group. */
+void lifecycle_session(int error, MPI_Session session)
+{
+    if (error != MPI_SUCCESS || !pmpi_load() || pmpi.Group_from_session_pset == NULL ||
+        pmpi.Group_rank == NULL)
+        return;
+    atomic_fetch_add(&sessions, 1);
+    if (recorder.rank >= 0)
+        return;
+    if (pmpi.Group_from_session_pset(session, "mpi://WORLD", &recorder.world) != MPI_SUCCESS)
+        return;
+    pmpi.Group_rank(recorder.world, &recorder.rank);
+    pmpi.Group_size(recorder.world, &recorder.size);
+    memory_start(recorder.size);
+}
+
+/* A communicator from a group: of the first one the members agree on the folder. Returns whether
+ * they have told each other that they switch alike. */
+bool lifecycle_group_created(MPI_Comm comm)
+{
+    if (recorder.rank < 0)
+        return false;
+    if (start(comm, true))
+        return recorder.agreed;
+    return recorder.sessions ? join_again(comm) : recorder.agreed;
+}
+
+/* ---- the end */
+
+/* Without memory from the heap: programs call MPI_Abort in handlers of signals, where its lock may
+ * be held. */
+static void end_write(const char *reason)
+{
+    char line[400];
+    struct text t = {.bytes = line, .room = sizeof line};
+
+    if (ended)
+        return;
+    ended = true;
+    text_add(&t,
+             "{\"rank\": %d, \"end\": {\"at_ns\": %lld, \"reason\": \"%s\", \"dropped\": %llu, ",
+             recorder.rank, (long long)now_ns(), reason, (unsigned long long)record_dropped());
+    text_add(&t, "\"recorder_ns\": %lld}}\n", (long long)record_overhead_ns());
+    file_line(&t);
+}
+
+static void say_goodbye(void)
+{
+    const char *const folder = recorder.folder, *const own = getenv("MPIPROF_INVOCATION");
+    char here[PATH_BYTES];
+    size_t skip = 0;
+
+    if (getcwd(here, sizeof here) != NULL && strncmp(folder, here, strlen(here)) == 0 &&
+        folder[strlen(here)] == '/')
+        skip = strlen(here) + 1;
+    recorder_say("trace of %d ranks in %s", recorder.size, folder + skip);
+
+    /* So that it can be typed as it stands: a shell would split a name with a space. */
+    const char *const quote = strpbrk(folder + skip, " \t'\"$&()*;<>?[\\]`{|}~") ? "'" : "";
+
+    recorder_say("next: %s report %s%s%s", own != NULL ? own : "python -m mpiprof", quote,
+                 folder + skip, quote);
+}
+
+/* MPI_Finalize is a call like others that all make: it is entered before we end, and left after. */
+static void end_recording(void)
+{
+    join_end();
+    if (!atomic_exchange(&recorder.active, false))
+        return;
+    select_end(recorder.sessions ? MPI_COMM_NULL : recorder.private);
+    if (recorder.private != MPI_COMM_NULL && !recorder.sessions) {
+        clock_synchronise("finalize");
+        pmpi.Comm_free(&recorder.private);
+    }
+    end_write("finalize");
+    pmpi.Group_free(&recorder.world);
+    if (record_dropped() > 0 && !recorder.passive)
+        recorder_say("rank %d: %llu calls are missing from the trace", recorder.rank,
+                     (unsigned long long)record_dropped());
+    if (recorder.speaks && !recorder.passive)
+        say_goodbye();
+}
+
+void lifecycle_finalising(struct gathering *g, const void *address)
+{
+    struct communicator *const world =
+        atomic_load(&recorder.active) && !recorder.sessions ? comm_find(MPI_COMM_WORLD) : NULL;
+
+    gathering_begin(g, OP_finalize, gathering_of(world), address);
+    end_recording();
+}
+
+/* The library is gone: only our files are left. A rank may wait long for the others in there, so
+ * its end is written once more. */
+void lifecycle_finalised(struct gathering *g, int error)
+{
+    if (error == MPI_SUCCESS && g->recorded) {
+        gathering_end(g, error, SPENT_NOTHING);
+        ended = false;
+        end_write("finalize");
+    }
+    file_close();
+}
+
+void lifecycle_aborting(void)
+{
+    if (atomic_load(&recorder.active))
+        end_write("abort");
+}
+
+void lifecycle_session_ending(void)
+{
+    if (atomic_fetch_sub(&sessions, 1) == 1 && recorder.sessions) {
+        end_recording();
+        file_close();
+    }
+}
+
+/* MPI_Pcontrol is variadic: what a tool behind us might take beside the level is not passed on. */
+static void control(int level)
+{
+    if (!atomic_load(&recorder.active))
+        return;
+    if (level == 0 || level == 1)
+        atomic_store(&recorder.paused, level == 0);
+    else if (level == 2)
+        record_flush();
+}
+
+PUBLIC int MPI_Pcontrol(const int level, ...)
+{
+    int (*const native)(const int, ...) = (int (*)(const int, ...))native_get(NATIVE_MPI_Pcontrol);
+
+    control(level);
+    return native != NULL ? native(level) : MPI_SUCCESS;
+}
+
+#ifdef MPIPROF_FORTRAN
+PUBLIC void mpi_pcontrol_f08_(const MPI_Fint *level)
+{
+    control(*level);
+}
+#ifdef MPIPROF_ABI_openmpi
+PUBLIC void mpi_pcontrol_(const MPI_Fint *level) __attribute__((alias("mpi_pcontrol_f08_")));
+PUBLIC void mpi_pcontrol__(const MPI_Fint *level) __attribute__((alias("mpi_pcontrol_f08_")));
+PUBLIC void mpi_pcontrol(const MPI_Fint *level) __attribute__((alias("mpi_pcontrol_f08_")));
+PUBLIC void MPI_PCONTROL(const MPI_Fint *level) __attribute__((alias("mpi_pcontrol_f08_")));
+#endif
+#endif

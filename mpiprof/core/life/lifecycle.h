@@ -1,0 +1,14 @@
+/* From MPI_Init to MPI_Finalize: lifecycle.c. */
+#pragma once
+#include <stdbool.h>
+
+#include "record/gather.h"
+
+void lifecycle_initialising(const char *wrapped);
+void lifecycle_initialised(int error);
+void lifecycle_finalising(struct gathering *g, const void *address);
+void lifecycle_finalised(struct gathering *g, int error);
+void lifecycle_aborting(void);
+void lifecycle_session(int error, MPI_Session session);
+void lifecycle_session_ending(void);
+bool lifecycle_group_created(MPI_Comm comm);

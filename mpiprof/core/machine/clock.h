@@ -1,0 +1,19 @@
+/* Clocks of nodes, as one: clock.c. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/native.h"
+
+bool clock_nodes(MPI_Comm comm);
+void clock_synchronise(const char *when);
+const char *clock_node(void);
+uint64_t clock_node_hash(void);
+int clock_node_count(void);
+int clock_leader(int node);
+bool clock_on_node(int rank, int node);
+int clock_neighbour(int size);
+void clock_share(void);
+int64_t clock_common(int64_t ns);
+int64_t clock_bound(void);
+bool clock_is_stale(void);

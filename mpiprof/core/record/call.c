@@ -1,0 +1,290 @@
+/* Calls of collectives: the hot path.
+ *
+ * Nothing of a call's arguments but its communicator is looked at before the native routine has
+ * accepted them: a wrong datatype must reach the program as the library's own error. Until then the
+ * record names the group's base signature (operation, communicator, call site); the bytes follow.
+ *
+ * Threads: any; a call is on its thread's stack.
+ */
+#include "record/call.h"
+#include "base/arguments.h"
+#include "base/common.h"
+#include "base/native.h"
+#include "base/operation.h"
+#include "base/recorder.h"
+#include "record/callsite.h"
+#include "record/comm.h"
+#include "record/handles.h"
+#include "record/hooks.h"
+#include "record/python.h"
+#include "record/record.h"
+#include "record/signature.h"
+#include "record/stack.h"
+#include "record/thread.h"
+#include "record/traffic.h"
+#include "trace/event.h"
+
+enum { OVERHEAD_EVERY = 64 };
+
+static bool wanted(const struct call *c)
+{
+    if (c->comm->unrecorded)
+        return false;
+    if (operation_form(c->operation) == 2) /* an _init: what its starts are said of */
+        return true;
+    return !atomic_load_explicit(&recorder.paused, memory_order_relaxed) &&
+           record_samples(c->comm->identity, c->sequence, 0);
+}
+
+/* Whose rows a call's record refers to. The starts of a persistent operation have a number of their
+ * own, where that of one of many alike would stand. NULL: there are too many. */
+static const struct communicator *rows_of(const struct call *c)
+{
+    if (c->comm->kin == 0 || operation_form(c->operation) != 2 || record_is_summed())
+        return c->comm;
+    return handle_own(c->comm);
+}
+
+static void call_open(struct call *c)
+{
+    if (c->signatures == NULL) {
+        const struct communicator *const rows = rows_of(c);
+
+        c->signatures = rows != NULL ? signatures_find(c->operation, rows, c->site) : NULL;
+    }
+    if (c->signatures == NULL) {
+        record_drop();
+        return;
+    }
+    if (record_is_summed())
+        return;
+    c->kin = c->signatures->comm->kin;
+    c->wide = c->signatures->count >= 63;
+    c->record = record_new((c->wide ? 2u : 0u) + (c->kin > 0 ? 1u : 0u));
+    if (c->record == NULL)
+        return;
+    if (c->kin > 0)
+        record_extend(c->record - (c->wide ? 3 : 1), EXT_START, c->kin);
+    c->record->sequence = c->sequence;
+    c->record->shape = c->shape = c->signatures->base.id;
+    c->record->exit_ns = 0;
+}
+
+/* Where a call comes from, and with it the group, as it was found out for the last call from this
+ * address; a handle may since have come to name another communicator. */
+static void find_place(struct call *c, struct recent *r, bool known)
+{
+    const void *const caller = self.caller;
+
+    c->site = python_site();
+    if (c->site == NULL) {
+        known &= r->native != NULL && r->caller == caller;
+        c->site = known ? r->native : callsite_find(caller != NULL ? caller : c->address);
+        r->native = recorder.options.stack == 1 ? c->site : NULL;
+        r->caller = caller;
+    }
+    if (c->comm == NULL)
+        return;
+    c->signatures =
+        known && r->signatures != NULL && r->signatures->site == c->site ? r->signatures : NULL;
+    call_open(c);
+    r->signatures = c->signatures;
+}
+
+static inline void call_enter(struct call *c, int operation, MPI_Comm handle, int root,
+                              const void *address)
+{
+    struct thread *const t = &self;
+
+    t->call = c;
+    *c = (struct call){.operation = operation, .handle = handle, .root = root, .address = address};
+    if (++t->calls % OVERHEAD_EVERY == 0)
+        c->begin_ns = now_ns();
+}
+
+/* Of a call that is counted: its site and its record, where it is to have one. */
+static inline void call_note(struct call *c, struct recent *r, bool known)
+{
+    if (c->comm != NULL) {
+        if (!wanted(c))
+            return;
+        if (!recorder.options.summary && /* no site is worth finding for what is dropped */
+            atomic_load_explicit(&recorder.stopped, memory_order_relaxed)) {
+            record_drop();
+            return;
+        }
+    }
+    find_place(c, r, known);
+    c->enter_ns = now_ns();
+    if (c->record != NULL) {
+        c->record->enter_ns = c->enter_ns;
+        record_publish(c->record, KIND_call);
+    }
+}
+
+bool call_begin_slow(struct call *c, int operation, MPI_Comm handle, int root, const void *address)
+{
+    struct recent *const r = &self.recent[((uintptr_t)address >> 2) % RECENT];
+    const uint32_t generation = atomic_load_explicit(&recorder.generation, memory_order_relaxed);
+    const bool known = r->address == address && r->handle == handle && r->operation == operation &&
+                       r->generation == generation;
+
+    call_enter(c, operation, handle, root, address);
+    if (!known)
+        *r = (struct recent){.address = address,
+                             .handle = handle,
+                             .operation = operation,
+                             .generation = generation,
+                             .comm = comm_find(handle)};
+    c->comm = r->comm;
+    if (c->comm != NULL) {
+        c->sequence = c->comm->next++;
+        c->comm->history = c->comm->history << 8 | (uint64_t)(operation + 1);
+    }
+    call_note(c, r, known);
+    return true;
+}
+
+/* Whether a call is made within the one that this thread is in: by a callback of it, or a layer of
+ * the library. One that has been left is forgotten. */
+bool call_within(const void *here)
+{
+    struct thread *const t = &self;
+
+    if ((const void *)t->call > here && stack_holds(t->call))
+        return true;
+    t->call = NULL;
+    return false;
+}
+
+/* A call whose place in the order is known already: gather.c. */
+void call_begin_counted(struct call *c, int operation, struct communicator *comm, uint32_t sequence,
+                        const void *address)
+{
+    struct recent none = {.address = address};
+
+    call_enter(c, operation, comm->handle, ROOT_NONE, address);
+    c->comm = comm;
+    c->sequence = sequence;
+    call_note(c, &none, false);
+}
+
+/* A call that failed its local argument check has taken part in nothing. */
+static void call_retract(struct call *c)
+{
+    if (c->comm->next == c->sequence + 1) {
+        c->comm->next = c->sequence;
+        c->comm->history >>= 8;
+    }
+    if (c->record != NULL) {
+        c->record->kind = KIND_empty;
+        if (c->kin > 0)
+            c->record[c->wide ? -3 : -1].kind = KIND_empty;
+        /* What a wide one had is in an extension, which now extends the next record. */
+        if (c->record->outside_ns < UINT32_MAX)
+            self.outside_ns += c->record->outside_ns;
+    }
+    c->record = NULL;
+    c->signatures = NULL;
+}
+
+/* After the native routine; true: it succeeded and its arguments may be read. */
+bool call_end(struct call *c, int error)
+{
+    if (c->settled)
+        return false;
+    if (c->site != NULL || c->key != NULL || c->watched)
+        c->exit_ns = now_ns();
+    if (error != MPI_SUCCESS) {
+        /* Windows and files have no communicator's handle. */
+        const bool makes = c->operation >= OP_COLLECTIVES && c->handle != MPI_COMM_NULL;
+
+        /* On an algorithm of ours it has taken part, whatever came of it. */
+        c->refused = c->comm != NULL && c->algorithm == NULL && comm_error_is_local(error, makes);
+        if (c->comm != NULL && !c->refused)
+            c->comm->failed = true;
+        if (c->refused) {
+            call_retract(c);
+        } else if (c->record != NULL) {
+            const struct signature *const s =
+                signature_find(c->signatures, c->algorithm, c->root, -1, -1, FLAG_ERROR);
+
+            c->record->shape = s != NULL ? s->id : c->shape;
+            c->record->exit_ns = c->exit_ns;
+        }
+        return false;
+    }
+    if (c->comm == NULL && c->handle != MPI_COMM_NULL) {
+        c->comm = comm_adopt(c->handle);
+        if (c->comm == NULL) {
+            record_drop();
+            return false;
+        }
+        c->sequence = c->comm->next++;
+        if (c->comm->unrecorded)
+            return false;
+        call_open(c);
+        if (c->record != NULL) {
+            c->record->enter_ns = c->enter_ns;
+            c->record->exit_ns = c->exit_ns;
+            record_publish(c->record, KIND_call);
+        }
+    }
+    return c->signatures != NULL;
+}
+
+/* The program's error handler will be asked, which may never return: all is done that is to be done
+ * of this call. */
+void call_failed(struct call *c, int error)
+{
+    if (c->settled)
+        return;
+    call_end(c, error);
+    if (c->inside)
+        hooks.ended(c);
+    c->settled = true;
+}
+
+/* Bytes, root and flags of an accepted call. */
+void call_traffic(struct call *c, const struct arguments *a)
+{
+    int64_t sent = 0, received = 0;
+    uint32_t flags = 0;
+
+    traffic(c, a, &sent, &received, &flags);
+    if (c->comm->inter) /* the same numbers under every MPI */
+        c->root = c->root == MPI_ROOT ? -3 : c->root == MPI_PROC_NULL ? -2 : c->root;
+    if (c->record == NULL) {
+        if (record_is_summed())
+            record_summarise(c->signatures, c->algorithm, c->exit_ns - c->enter_ns, sent, received);
+        return;
+    }
+    const struct signature *s =
+        signature_find(c->signatures, c->algorithm, c->root, sent, received, flags);
+
+    if (s == NULL) {
+        s = signature_find(c->signatures, c->algorithm, c->root, -1, -1, flags);
+        if (c->wide) {
+            record_extend(c->record - 2, EXT_SENT, sent);
+            record_extend(c->record - 1, EXT_RECEIVED, received);
+        }
+    }
+    if (s != NULL)
+        c->record->shape = c->shape = s->id;
+    c->record->choice = c->choice;
+    atomic_thread_fence(memory_order_release);
+    c->record->exit_ns = c->exit_ns;
+}
+
+void call_leave(struct call *c)
+{
+    struct thread *const t = &self;
+
+    if (!c->settled && c->inside) {
+        c->settled = true;
+        hooks.ended(c);
+    }
+    t->call = NULL;
+    if (c->begin_ns != 0 && c->exit_ns != 0)
+        t->recorder_ns += OVERHEAD_EVERY * (c->enter_ns - c->begin_ns + now_ns() - c->exit_ns);
+}

@@ -1,0 +1,145 @@
+/* Call sites: where the program calls MPI.
+ *
+ * A native site is the return address (free), or with --stack a hash of several. A site is written
+ * to the tables when it is first seen, as module and offset, so that address space randomisation
+ * does not show; file and line are found later, off the node (trace/sites.py).
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "base/common.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "record/call.h"
+#include "record/callsite.h"
+#include "record/python.h"
+#include "record/site.h"
+#include "record/thread.h"
+
+enum { MOST_FRAMES = 32, OWN_FRAMES = 8 };
+
+static struct map native_sites;
+static char executable[PATH_BYTES];
+static const void *own_base, *program_base;
+
+static void frame_add(struct text *t, const void *address)
+{
+    Dl_info info = {0};
+    /* A return address is behind its call. */
+    const char *const inside = (const char *)address - 1;
+
+    text_add(t, t->length > 0 ? ", {\"module\": " : "{\"module\": ");
+    if (dladdr(inside, &info) == 0 || info.dli_fname == NULL) {
+        text_add(t, "null, \"offset\": 0, \"symbol\": null}");
+        return;
+    }
+    const bool program = info.dli_fbase == program_base && executable[0] != '\0';
+    char path[PATH_BYTES]; /* a library may have been named from the folder of that time */
+    const char *const module = program ? executable : info.dli_fname;
+
+    text_json(t, realpath(module, path) != NULL ? path : module, -1);
+    text_add(t, ", \"offset\": %ld, \"symbol\": ", (long)(inside - (const char *)info.dli_fbase));
+    if (info.dli_sname == NULL) {
+        text_add(t, "null}");
+        return;
+    }
+    char symbol[1000];
+
+    snprintf(symbol, sizeof symbol, "%s+0x%lx", info.dli_sname,
+             (unsigned long)(inside - (const char *)info.dli_saddr));
+    text_json(t, symbol, -1);
+    text_add(t, "}");
+}
+
+static bool is_own(const void *address)
+{
+    Dl_info info;
+
+    return dladdr(address, &info) != 0 && info.dli_fbase == own_base;
+}
+
+/* The frames of the program, innermost first; the first is known. */
+static int stack_walk(const void *address, const void **frames, int wanted)
+{
+    const void *all[MOST_FRAMES + OWN_FRAMES];
+    const int depth = stack_frames(all, wanted + OWN_FRAMES);
+    int count = 0, i = 0;
+
+    while (i < depth && all[i] != address)
+        i++;
+    if (i == depth) /* below a Fortran layer, or without unwind tables */
+        for (i = 0; i < depth && is_own(all[i]); i++)
+            ;
+    for (; i < depth && count < wanted; i++)
+        frames[count++] = all[i];
+    if (count == 0)
+        frames[count++] = address;
+    return count;
+}
+
+struct site *callsite_find(const void *address)
+{
+    const int wanted = recorder.options.stack < MOST_FRAMES ? recorder.options.stack : MOST_FRAMES;
+    const void *frames[MOST_FRAMES] = {address};
+    uint64_t key = (uint64_t)(uintptr_t)address;
+    int count = 1;
+
+    if (wanted > 1) {
+        count = stack_walk(address, frames, wanted);
+        for (int i = 0; i < count; i++)
+            key = hash_mix(key, (uint64_t)(uintptr_t)frames[i]);
+    }
+    struct site *const known = map_get(&native_sites, key);
+
+    if (known != NULL)
+        return known;
+    struct text t = {0};
+
+    for (int i = 0; i < count; i++)
+        frame_add(&t, frames[i]);
+    struct site *const s = site_new(&native_sites, key, &t);
+
+    text_free(&t);
+    return s;
+}
+
+/* Where a call comes from, though it may be paused or left out of the sample. */
+const struct site *callsite_of(const struct call *c)
+{
+    const struct site *const s = c->site != NULL ? c->site : python_site();
+
+    return s != NULL ? s : callsite_find(self.caller != NULL ? self.caller : c->address);
+}
+
+/* Whether a native frame, as text, is in the program and not in one of its libraries. */
+bool callsite_of_program(const char *frame)
+{
+    static const char head[] = "{\"module\": \"";
+    char path[PATH_BYTES], *real;
+
+    snprintf(path, sizeof path, "%s", frame + sizeof head - 1);
+    path[strcspn(path, "\"")] = '\0';
+    real = realpath(path, NULL);
+    const bool same = real != NULL && strcmp(real, executable) == 0;
+
+    free(real);
+    return same;
+}
+
+void callsite_start(void)
+{
+    Dl_info info;
+    const ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
+
+    executable[length > 0 ? length : 0] = '\0';
+    if (dladdr(executable, &info) != 0)
+        own_base = info.dli_fbase;
+    if (dladdr((const void *)getauxval(AT_PHDR), &info) != 0)
+        program_base = info.dli_fbase;
+}

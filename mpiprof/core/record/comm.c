@@ -1,0 +1,437 @@
+/* Communicators: an identity that all members agree on without communicating, and the count of the
+ * collective operations that MPI orders on each.
+ *
+ * An identity hashes the parent's identity, the parent's count at the creating call and the members
+ * (as world ranks). MPI does not order the callers of create_group, and the two sides of an
+ * intercomm_create have parents of their own: there the tag and the number of times that these
+ * members have done this before take the parent's place. A communicator with members outside this
+ * MPI_COMM_WORLD, and a handle that no wrapper has seen made, get an identity of this process's
+ * own: recorded, never matched.
+ *
+ * An entry lives as long as the process, as rows of the tables refer to it; those of many that are
+ * alike are used again (kin_of). The table from handles to entries is
+ * changed under recorder.lock. MPI lets no two threads call collectives on one communicator at
+ * once, so `next` needs no lock.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/memory.h"
+#include "base/native.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "record/comm.h"
+#include "record/hooks.h"
+#include "record/members.h"
+#include "record/thread.h"
+#include "trace/file.h"
+
+/* Some 500 bytes each, and as much in the tables. */
+enum { MOST_COMMUNICATORS = 1 << 17, MOST_KIN = 1 << 30 };
+
+static struct map by_handle, occurrences, spares;
+static uint32_t made_so_far; /* under recorder.lock, as is: */
+static int living;
+
+static uint64_t handle_key(MPI_Comm comm)
+{
+    return (uint64_t)(uintptr_t)comm;
+}
+
+/* Under recorder.lock. */
+static void handle_names(MPI_Comm comm, struct communicator *c)
+{
+    living += (c != NULL) - (comm_find(comm) != NULL);
+    map_put(&by_handle, handle_key(comm), c);
+    atomic_fetch_add(&recorder.generation, 1);
+}
+
+struct communicator *comm_find(MPI_Comm comm)
+{
+    return map_get(&by_handle, handle_key(comm));
+}
+
+/* Errors of a local argument check: the call has taken part in nothing. In making a communicator
+ * Open MPI says MPI_ERR_OTHER of a dimension below 0; where a library says it because there is no
+ * room for one more, all members hear it, and all take the call back alike. */
+bool comm_error_is_local(int error, bool makes)
+{
+    static const int classes[] = {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE,
+                                  MPI_ERR_TAG,    MPI_ERR_COMM,  MPI_ERR_RANK,
+                                  MPI_ERR_ROOT,   MPI_ERR_OP,    MPI_ERR_TOPOLOGY,
+                                  MPI_ERR_ARG,    MPI_ERR_INFO,  MPI_ERR_UNSUPPORTED_OPERATION,
+                                  MPI_ERR_GROUP,  MPI_ERR_DIMS};
+    int class = error;
+
+    pmpi.Error_class(error, &class);
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (class == classes[i])
+            return true;
+    return makes && class == MPI_ERR_OTHER;
+}
+
+/* ---- making entries */
+
+static uint64_t occurrence(uint64_t key)
+{
+    recorder_lock();
+    const uintptr_t before = (uintptr_t)map_get(&occurrences, key);
+
+    map_put(&occurrences, key, (void *)(before + 1)); /* the count itself, not a pointer */
+    recorder_unlock();
+    return before;
+}
+
+static uint64_t identity_of(const struct creation *how, const struct members *mine,
+                            const struct members *others, bool inter)
+{
+    const uint64_t a = members_hash(mine), b = inter ? members_hash(others) : 0;
+    uint64_t h = hash_mix(a < b ? a : b, a < b ? b : a);
+    const bool by_parent = how->counted && strcmp(how->how, "intercomm_create") != 0;
+
+    /* The job comes in by MPI_COMM_WORLD; under Sessions its members have not all agreed on one. */
+    if (by_parent)
+        return hash_mix(hash_mix(h, how->parent->identity), how->sequence);
+    if (strcmp(how->how, "create_group") == 0)
+        h = hash_mix(h, how->parent->identity);
+    h = hash_text(hash_mix(h, (uint64_t)how->tag), how->text != NULL ? how->text : "",
+                  how->text != NULL ? how->text_length : -1);
+    return hash_mix(h, occurrence(h));
+}
+
+static uint64_t local_identity(void)
+{
+    static atomic_uint_fast64_t made;
+
+    return hash_mix(hash_mix(recorder.job ^ 0x10ca1, (uint64_t)recorder.rank),
+                    atomic_fetch_add(&made, 1));
+}
+
+static void comm_write(const struct creation *how, MPI_Comm comm, struct communicator *c,
+                       const struct members *mine, const struct members *others)
+{
+    struct text t = {0};
+
+    text_add(&t, "{\"rank\": %d, \"communicator\": %u, \"identity\": \"%016llx\", \"parent\": ",
+             recorder.rank, c->id, (unsigned long long)(c->kin > 0 ? c->kind : c->identity));
+    if (how->parent != NULL)
+        text_add(&t, "\"%016llx\"", (unsigned long long)how->parent->identity);
+    else
+        text_add(&t, "null");
+    text_add(&t, ", \"how\": \"%s\", \"local\": %s, \"inter\": %s, \"size\": %d, \"members\": ",
+             how->how, c->local ? "true" : "false", c->inter ? "true" : "false",
+             c->size + c->remote_size);
+    members_add(&t, mine);
+    if (c->inter) {
+        text_add(&t, ", \"remote\": ");
+        members_add(&t, others);
+    } else {
+        members_add_neighbours(&t, comm, c);
+    }
+    text_add(&t, "}\n");
+    file_line(&t);
+    text_free(&t);
+}
+
+/* The two sides of an accept and a connect know nothing of each other's parents. */
+static bool is_met(const struct creation *how)
+{
+    return strcmp(how->how, "accept") == 0 || strcmp(how->how, "connect") == 0;
+}
+
+/* MPI_COMM_WORLD and its duplicates. */
+static bool knows_all(const struct creation *how, const struct communicator *c)
+{
+    static const char *const same[] = {"dup", "dup_with_info", "idup", "idup_with_info"};
+    bool known = strcmp(how->how, "world") == 0;
+
+    for (size_t i = 0; how->parent != NULL && how->parent->everyone && i < 4; i++)
+        known |= strcmp(how->how, same[i]) == 0;
+    return known && !c->inter && c->size == recorder.size;
+}
+
+static bool is_room_for_one(void)
+{
+    static atomic_bool said;
+
+    recorder_lock();
+    const bool room = made_so_far < MOST_COMMUNICATORS;
+
+    recorder_unlock();
+    if (!room && !atomic_exchange(&said, true) && recorder.rank == 0)
+        recorder_say("more than %d communicators: calls on later ones are not recorded",
+                     MOST_COMMUNICATORS);
+    return room;
+}
+
+/* Whether all members are known to take part in what is agreed on it. All of MPI_COMM_WORLD have
+ * told each other in MPI_Init, or none switches. Under Sessions those tell each other that make a
+ * communicator from a group, and of inter-communicators no side knows what the other was told. */
+static bool takes_part(const struct creation *how, const struct communicator *c)
+{
+    if (!recorder.sessions)
+        return recorder.agreed;
+    if (how->agreed)
+        return true;
+    return !c->inter && how->parent != NULL && !how->parent->inter && how->parent->agreed;
+}
+
+/* ---- many that are alike
+ *
+ * A program that makes a communicator, uses it and frees it, again and again, would leave rows and
+ * memory behind for each. Beyond the first `alike` of a kind (made in the same way, of the same
+ * members, from one parent) they share an entry, one at a time, and with it the rows of
+ * signatures; each of their records says which of its kind it was on. The number is the same on all
+ * members, as all make them in the order of their parent. The children of such a parent have no
+ * common order: their number is of their identity. */
+
+static uint32_t kin_of(const struct creation *how, struct communicator *c, MPI_Comm comm,
+                       const struct members *mine)
+{
+    const struct communicator *const parent = how->parent;
+    int topology = MPI_UNDEFINED;
+
+    if (c->local || c->inter || !how->counted || parent->size < 1 || parent->id == 0 ||
+        pmpi.Topo_test(comm, &topology) != MPI_SUCCESS || topology != MPI_UNDEFINED)
+        return 0;
+    c->kind = hash_mix(hash_text(members_hash(mine), how->how, -1),
+                       parent->kin > 0 ? parent->kind : parent->identity);
+    if (parent->kin > 0)
+        return MOST_KIN + (uint32_t)(c->identity % MOST_KIN);
+    const uint64_t earlier = occurrence(hash_mix(c->kind, 1));
+
+    return earlier >= (uint64_t)recorder.options.alike && earlier < MOST_KIN ? (uint32_t)earlier
+                                                                             : 0;
+}
+
+/* An entry of the same kind that is free, with its number in the tables; NULL: none. */
+static struct communicator *spare_take(uint64_t kind)
+{
+    recorder_lock();
+    struct communicator *const found = map_get(&spares, kind);
+
+    if (found != NULL)
+        map_put(&spares, kind, found->spare);
+    recorder_unlock();
+    return found;
+}
+
+static void spare_give(struct communicator *c)
+{
+    recorder_lock();
+    c->spare = map_get(&spares, c->kind);
+    map_put(&spares, c->kind, c);
+    recorder_unlock();
+}
+
+/* Makes the entry of a communicator; `how->parent` may be NULL. NULL: none to be had. */
+static struct communicator *entry_make(const struct creation *how, MPI_Comm comm, bool local)
+{
+    struct communicator *c = memory_get(sizeof *c);
+    struct members mine, others = {0};
+    int inter = 0;
+
+    if (c == NULL || pmpi.Comm_test_inter(comm, &inter) != MPI_SUCCESS) {
+        memory_free(c);
+        return NULL;
+    }
+    c->inter = inter != 0;
+    c->handle = comm;
+    c->private = MPI_COMM_NULL;
+    pmpi.Comm_rank(comm, &c->rank);
+    pmpi.Comm_size(comm, &c->size);
+    mine = knows_all(how, c) ? members_all(c->size) : members_of(comm, false, c->size);
+    c->everyone = members_are_all(&mine);
+    if (c->inter) {
+        pmpi.Comm_remote_size(comm, &c->remote_size);
+        others = members_of(comm, true, c->remote_size);
+    }
+    c->first_group = c->inter && !mine.foreign && !others.foreign &&
+                     members_lowest(&mine) < members_lowest(&others);
+    c->local = local || mine.foreign || others.foreign ||
+               (how->parent == NULL && how->text == NULL) || is_met(how) ||
+               (how->parent != NULL && how->parent->local);
+    c->identity = c->local ? local_identity() : identity_of(how, &mine, &others, c->inter);
+    c->kin = kin_of(how, c, comm, &mine);
+    struct communicator *const again = c->kin > 0 ? spare_take(c->kind) : NULL;
+
+    if (again != NULL) {
+        const uint32_t id = again->id;
+
+        *again = *c;
+        again->id = id;
+        memory_free(c);
+        c = again;
+    } else if (is_room_for_one()) {
+        recorder_lock();
+        c->id = ++made_so_far;
+        recorder_unlock();
+        comm_write(how, comm, c, &mine, &others);
+    } else {
+        c->unrecorded = true;
+    }
+    memory_free(mine.ranks);
+    memory_free(others.ranks);
+    c->agreed = !c->local && takes_part(how, c);
+    recorder_lock();
+    handle_names(comm, c);
+    recorder_unlock();
+    if (how->parent != NULL && strncmp(how->how, "dup", 3) == 0)
+        hooks.inherited(c, how->parent);
+    return c;
+}
+
+/* An entry for what its members share beside it: a window, a file. `number` tells it from others.
+ */
+struct communicator *comm_derive(const struct communicator *like, const char *how, uint32_t number)
+{
+    struct communicator *const c = calloc(1, sizeof *c);
+    struct text t = {0};
+
+    if (c == NULL)
+        return NULL;
+    c->identity = hash_mix(hash_text(like->identity, how, -1), number);
+    c->handle = MPI_COMM_NULL;
+    c->rank = like->rank;
+    c->size = like->size;
+    c->remote_size = like->remote_size;
+    c->inter = like->inter;
+    c->local = like->local;
+    recorder_lock();
+    c->id = ++made_so_far;
+    recorder_unlock();
+    text_add(&t, "{\"rank\": %d, \"communicator\": %u, \"identity\": \"%016llx\", \"parent\": ",
+             recorder.rank, c->id, (unsigned long long)c->identity);
+    text_add(&t, "\"%016llx\", \"how\": \"%s\", \"like\": %u, \"size\": %d}\n",
+             (unsigned long long)like->identity, how, like->id, c->size + c->remote_size);
+    file_line(&t);
+    text_free(&t);
+    return c;
+}
+
+struct communicator *comm_adopt(MPI_Comm comm)
+{
+    const struct creation how = {.how = "unknown"};
+
+    return entry_make(&how, comm, true);
+}
+
+/* MPI_COMM_WORLD and MPI_COMM_SELF; under Sessions there are none. */
+void comm_start(bool sessions)
+{
+    struct communicator job = {.identity = recorder.job};
+    const struct creation world = {.how = "world", .parent = &job, .counted = true};
+    const struct creation own = {.how = "self", .parent = &job, .counted = true, .sequence = 1};
+
+    if (sessions)
+        return;
+    entry_make(&world, MPI_COMM_WORLD, false);
+    entry_make(&own, MPI_COMM_SELF, false);
+}
+
+/* ---- what the wrappers call */
+
+void comm_making(struct creation *c, MPI_Comm parent, bool counted)
+{
+    if (!atomic_load(&recorder.active) || parent == MPI_COMM_NULL)
+        return;
+    c->parent_handle = parent;
+    c->parent = comm_find(parent);
+    c->counted = counted && c->parent != NULL;
+    if (c->counted) {
+        c->sequence = c->parent->next++;
+        c->parent->history = c->parent->history << 8 | HISTORY_CREATION;
+    }
+    c->outer = self.creation;
+    self.creation = c;
+}
+
+/* Also before an error handler is asked that may never return. */
+bool comm_made(struct creation *c, int error)
+{
+    if (self.creation == c)
+        self.creation = c->outer;
+    if (error == MPI_SUCCESS) /* or what is said of it when a handler was asked */
+        return !c->failed;
+    c->failed = true;
+    if (c->counted && comm_error_is_local(error, true) && c->parent->next == c->sequence + 1) {
+        c->parent->next = c->sequence;
+        c->parent->history >>= 8;
+        c->counted = false;
+    }
+    return false;
+}
+
+void comm_register(struct creation *c, MPI_Comm made)
+{
+    if (strcmp(c->how, "create_from_group") == 0 && made != MPI_COMM_NULL)
+        c->agreed = hooks.group_created(made);
+    if (atomic_load(&recorder.active) && made != MPI_COMM_NULL)
+        entry_make(c, made, false);
+}
+
+/* Takes an entry out of the table before the library may give its handle to another thread. */
+void comm_freeing(struct freeing *f, MPI_Comm comm)
+{
+    *f = (struct freeing){.outer = self.freeing};
+    f->comm = atomic_load(&recorder.active) ? comm_find(comm) : NULL;
+    if (f->comm == NULL)
+        return;
+    self.freeing = f;
+    recorder_lock();
+    handle_names(comm, NULL);
+    recorder_unlock();
+}
+
+/* Also before an error handler is asked that may never return. */
+void comm_freed(struct freeing *f, int error)
+{
+    struct communicator *const c = f->comm;
+
+    if (c == NULL)
+        return;
+    f->comm = NULL;
+    self.freeing = f->outer;
+    if (error == MPI_SUCCESS) {
+        hooks.freed(c);
+        if (c->unrecorded) /* no row refers to it */
+            memory_free(c);
+        else if (c->kin > 0)
+            spare_give(c);
+        return;
+    }
+    recorder_lock();
+    handle_names(c->handle, c);
+    recorder_unlock();
+}
+
+/* How many communicators of the program's there are that it has not freed. */
+int comm_living(void)
+{
+    recorder_lock();
+    const int now = living;
+
+    recorder_unlock();
+    return now;
+}
+
+void comm_named(MPI_Comm comm, int error)
+{
+    char name[1024] = "";
+    int length = 0;
+    struct text t = {0};
+    const struct communicator *const c =
+        error == MPI_SUCCESS && atomic_load(&recorder.active) ? comm_find(comm) : NULL;
+
+    if (c == NULL || c->unrecorded || c->kin > 0 ||
+        pmpi.Comm_get_name(comm, name, &length) != MPI_SUCCESS)
+        return;
+    text_add(&t, "{\"rank\": %d, \"communicator\": %u, \"name\": ", recorder.rank, c->id);
+    text_json(&t, name, length);
+    text_add(&t, "}\n");
+    file_line(&t);
+    text_free(&t);
+}

@@ -1,0 +1,18 @@
+/* Calls that all members make, and that are recorded only: gather.c. */
+#pragma once
+#include "record/call.h"
+#include "record/outside.h"
+
+struct turn { /* whose call it is, and its number there; NULL: nobody's that is known */
+    struct communicator *comm;
+    uint32_t sequence;
+};
+struct gathering {
+    struct call call;
+    int64_t since;
+    bool recorded;
+};
+struct turn gathering_of(struct communicator *comm);
+struct turn gathering_making(const struct creation *c);
+void gathering_begin(struct gathering *g, int operation, struct turn at, const void *address);
+void gathering_end(struct gathering *g, int error, enum spent what);

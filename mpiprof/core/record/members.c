@@ -1,0 +1,178 @@
+/* Who is in a communicator: world ranks, as the tables have them, and neighbours in its topology.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/native.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "record/comm.h"
+#include "record/members.h"
+
+/* Open MPI looks for each rank by turns, O(p^2): where all are known to be there, it isn't asked.
+ */
+struct members members_all(int size)
+{
+    struct members m = {.count = size, .ranks = memory_get(sizeof *m.ranks * (size_t)size)};
+
+    m.foreign = m.ranks == NULL;
+    for (int i = 0; !m.foreign && i < size; i++)
+        m.ranks[i] = i;
+    return m;
+}
+
+bool members_are_all(const struct members *m)
+{
+    bool all = !m->foreign && m->count == recorder.size;
+
+    for (int i = 0; all && i < m->count; i++)
+        all = m->ranks[i] == i;
+    return all;
+}
+
+struct members members_of(MPI_Comm comm, bool remote, int size)
+{
+    struct members m = {0};
+    MPI_Group group;
+    int *own;
+
+    if ((remote ? pmpi.Comm_remote_group : pmpi.Comm_group)(comm, &group) != MPI_SUCCESS)
+        return (struct members){.foreign = true};
+    pmpi.Group_size(group, &m.count);
+    if (m.count > size) /* MPICH 5.0: a smaller Cartesian communicator has its parent's group */
+        m.count = size;
+    own = memory_get(sizeof *own * (size_t)(m.count + 1));
+    m.ranks = memory_get(sizeof *own * (size_t)(m.count + 1));
+    m.foreign = own == NULL || m.ranks == NULL || recorder.world == MPI_GROUP_NULL;
+    for (int i = 0; !m.foreign && i < m.count; i++)
+        own[i] = i;
+    if (!m.foreign && m.count > 0)
+        m.foreign =
+            pmpi.Group_translate_ranks(group, m.count, own, recorder.world, m.ranks) != MPI_SUCCESS;
+    for (int i = 0; !m.foreign && i < m.count; i++)
+        m.foreign = m.ranks[i] == MPI_UNDEFINED;
+    memory_free(own);
+    pmpi.Group_free(&group);
+    return m;
+}
+
+uint64_t members_hash(const struct members *m)
+{
+    uint64_t h = (uint64_t)m->count;
+
+    for (int i = 0; i < m->count; i++)
+        h = hash_mix(h, (uint64_t)m->ranks[i]);
+    return h;
+}
+
+int members_lowest(const struct members *m)
+{
+    int rank = INT_MAX;
+
+    for (int i = 0; i < m->count; i++)
+        rank = m->ranks[i] < rank ? m->ranks[i] : rank;
+    return rank;
+}
+
+static int run_end(const struct members *m, int from, int *step)
+{
+    int last = from;
+
+    *step = from + 1 < m->count ? m->ranks[from + 1] - m->ranks[from] : 1;
+    while (last + 1 < m->count && m->ranks[last + 1] - m->ranks[last] == *step)
+        last++;
+    return last;
+}
+
+static bool are_few_runs(const struct members *m)
+{
+    int runs = 0, step = 0;
+
+    for (int i = 0; i < m->count && runs <= recorder.options.runs; runs++)
+        i = run_end(m, i, &step) + 1;
+    return runs <= recorder.options.runs;
+}
+
+/* Runs of equal steps: [[first, last, step], ...]. Of the many runs of irregular members only the
+ * first member writes all; the others name it: "as rank 5 has it". */
+void members_add(struct text *t, const struct members *m)
+{
+    if (m->foreign) {
+        text_add(t, "null");
+        return;
+    }
+    if (m->ranks[0] != recorder.rank && !are_few_runs(m)) {
+        text_add(t, "%d", m->ranks[0]);
+        return;
+    }
+    text_add(t, "[");
+    for (int i = 0; i < m->count;) {
+        int step = 1;
+        const int last = run_end(m, i, &step);
+
+        text_add(t, "%s[%d, %d, %d]", i > 0 ? ", " : "", m->ranks[i], m->ranks[last], step);
+        i = last + 1;
+    }
+    text_add(t, "]");
+}
+
+/* ---- process topologies */
+
+static void ranks_add(struct text *t, const char *name, const int *ranks, int count)
+{
+    const char *comma = "";
+
+    text_add(t, ", \"%s\": [", name);
+    for (int i = 0; i < count; i++)
+        if (ranks[i] != MPI_PROC_NULL) {
+            text_add(t, "%s%d", comma, ranks[i]);
+            comma = ", ";
+        }
+    text_add(t, "]");
+}
+
+static void cart_neighbours(MPI_Comm comm, int degree, int *in, int *out)
+{
+    for (int i = 0; i < degree / 2; i++) {
+        int lower = MPI_PROC_NULL, upper = MPI_PROC_NULL;
+
+        pmpi.Cart_shift(comm, i, 1, &lower, &upper);
+        in[2 * i] = out[2 * i] = lower;
+        in[2 * i + 1] = out[2 * i + 1] = upper;
+    }
+}
+
+void members_add_neighbours(struct text *t, MPI_Comm comm, struct communicator *c)
+{
+    int kind = MPI_UNDEFINED, weighted = 0;
+
+    if (pmpi.Topo_test(comm, &kind) != MPI_SUCCESS || kind == MPI_UNDEFINED)
+        return;
+    if (kind == MPI_CART && pmpi.Cartdim_get(comm, &c->indegree) == MPI_SUCCESS)
+        c->indegree = c->outdegree = 2 * c->indegree;
+    else if (kind == MPI_GRAPH)
+        pmpi.Graph_neighbors_count(comm, c->rank, &c->indegree);
+    else if (kind == MPI_DIST_GRAPH)
+        pmpi.Dist_graph_neighbors_count(comm, &c->indegree, &c->outdegree, &weighted);
+    if (kind == MPI_GRAPH)
+        c->outdegree = c->indegree;
+    const size_t degrees = (size_t)(c->indegree + c->outdegree) + 2;
+    int *const ranks = calloc(2 * degrees, sizeof *ranks);
+
+    if (ranks == NULL)
+        return;
+    int *const out = ranks + c->indegree + 1, *const weights = ranks + degrees;
+    if (kind == MPI_CART)
+        cart_neighbours(comm, c->indegree, ranks, out);
+    else if (kind == MPI_GRAPH && pmpi.Graph_neighbors(comm, c->rank, c->indegree, ranks) == 0)
+        memcpy(out, ranks, sizeof *ranks * (size_t)c->indegree);
+    else if (kind == MPI_DIST_GRAPH)
+        pmpi.Dist_graph_neighbors(comm, c->indegree, ranks, weights, c->outdegree, out,
+                                  weights + c->indegree + 1);
+    ranks_add(t, "sources", ranks, c->indegree);
+    ranks_add(t, "destinations", out, c->outdegree);
+    free(ranks);
+}

@@ -1,0 +1,39 @@
+/* Time in calls that have no record: the wrappers of these, and gather.c. */
+#pragma once
+#include "record/call.h"
+#include "record/record.h"
+
+enum spent { SPENT_POINT_TO_POINT, SPENT_COMPLETION, SPENT_ONE_SIDED, SPENT_FILES, SPENT_NOTHING };
+
+static inline int64_t outside_begin(void)
+{
+    if (!atomic_load_explicit(&recorder.active, memory_order_relaxed) ||
+        (self.call != NULL && call_within(__builtin_frame_address(0))))
+        return 0;
+    return now_ns();
+}
+
+/* Adds to what this thread has spent in calls without a record; what is said of the arrivals at a
+ * collective knows of messages only, so only those go into the next record. */
+static inline void spent_add(enum spent what, int64_t ns)
+{
+    if (what <= SPENT_COMPLETION)
+        self.outside_ns += ns;
+    if (self.window == NULL && !record_window())
+        return;
+    struct chunk_head *const head = &self.window->head;
+
+    switch (what) {
+    case SPENT_POINT_TO_POINT: head->point_to_point_ns += ns; break;
+    case SPENT_COMPLETION: head->completion_ns += ns; break;
+    case SPENT_ONE_SIDED: head->one_sided_ns += ns; break;
+    case SPENT_FILES: head->files_ns += ns; break;
+    case SPENT_NOTHING: break;
+    }
+}
+
+static inline void outside_end(int64_t since, enum spent what)
+{
+    if (since != 0)
+        spent_add(what, now_ns() - since);
+}

@@ -1,0 +1,279 @@
+/* Call sites of Python programs: file, line and function of the innermost frame of the user's own.
+ *
+ * Frames are read where they stand (python_frame.c), whatever other Python threads do. Where this
+ * Python's are of a kind that nobody has tried, the C API is asked, under the lock. Taking that
+ * beside other Python threads costs up to milliseconds and can deadlock, so it is taken only when
+ * this thread's is the one thread state and Python is neither starting nor finalising (mpi4py
+ * finalises MPI at exit), unless --python-sites always.
+ * A site is what its frames say of themselves, never their addresses: code that is made, run and
+ * thrown away again and again is one site, and nothing is kept alive.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/common.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "record/python.h"
+#include "record/python_api.h"
+#include "record/python_frame.h"
+#include "record/site.h"
+
+enum { MOST_FRAMES = 32, LONGEST_NAME = 4096 };
+
+static bool loaded;
+static struct map python_sites, file_kinds;
+static char folder_at_start[PATH_BYTES];
+static struct site skipped = {.skip = true}, kept;
+
+/* Python may be asked for what needs no lock. */
+static bool is_up(void)
+{
+    return loaded && recorder.options.python != PYTHON_NEVER && py.Py_IsInitialized() &&
+           (py.finalising == NULL || !py.finalising());
+}
+
+static bool may_lock(void)
+{
+    if (recorder.options.python == PYTHON_ALWAYS)
+        return true;
+    object *const mine = py.PyGILState_GetThisThreadState();
+
+    return mine != NULL && py.PyInterpreterState_ThreadHead(py.PyInterpreterState_Main()) == mine &&
+           py.PyThreadState_Next(mine) == NULL;
+}
+
+/* ---- names */
+
+/* A str as UTF-8; what can't be, as file names of unknown encodings, has question marks. */
+static void text_of(struct text *t, const object *text)
+{
+    const ptrdiff_t length = text != NULL ? py.PyUnicode_GetLength(text) : 0;
+    char utf8[LONGEST_NAME + 4];
+    size_t used = 0;
+
+    for (ptrdiff_t i = 0; i < length && used < LONGEST_NAME; i++) {
+        const uint32_t c = py.PyUnicode_ReadChar(text, i);
+
+        if (c < 0x80) {
+            utf8[used++] = (char)c;
+        } else if (c < 0x800) {
+            utf8[used++] = (char)(0xc0 | c >> 6);
+            utf8[used++] = (char)(0x80 | (c & 0x3f));
+        } else if (c >= 0xd800 && c < 0xe000) {
+            utf8[used++] = '?';
+        } else if (c < 0x10000) {
+            utf8[used++] = (char)(0xe0 | c >> 12);
+            utf8[used++] = (char)(0x80 | (c >> 6 & 0x3f));
+            utf8[used++] = (char)(0x80 | (c & 0x3f));
+        } else {
+            utf8[used++] = (char)(0xf0 | c >> 18);
+            utf8[used++] = (char)(0x80 | (c >> 12 & 0x3f));
+            utf8[used++] = (char)(0x80 | (c >> 6 & 0x3f));
+            utf8[used++] = (char)(0x80 | (c & 0x3f));
+        }
+    }
+    text_add(t, "%.*s", (int)used, utf8);
+}
+
+static bool names_package(const char *file, const char *package, size_t length)
+{
+    char part[256];
+
+    if (length == 0 || length > 200)
+        return false;
+    snprintf(part, sizeof part, "/%.*s/", (int)length, package);
+    if (strstr(file, part) != NULL)
+        return true;
+    snprintf(part, sizeof part, "/%.*s.py", (int)length, package);
+    const char *const end = strstr(file, part);
+
+    return end != NULL && end[strlen(part)] == '\0';
+}
+
+static bool file_skipped(const char *file)
+{
+    const char *list = recorder.options.skip_packages;
+
+    if (names_package(file, "mpi4py", 6))
+        return true;
+    while (list != NULL && *list != '\0') {
+        const size_t length = strcspn(list, ":");
+
+        if (names_package(file, list, length))
+            return true;
+        list += length + (list[length] == ':');
+    }
+    return false;
+}
+
+/* Whether frames of a file are passed over. */
+static bool place_skipped(const struct frame_place *p)
+{
+    struct site *kind = map_get(&file_kinds, p->file_key);
+
+    if (kind == NULL) {
+        struct text file = {0};
+
+        text_of(&file, p->file);
+        kind = file.bytes != NULL && file_skipped(file.bytes) ? &skipped : &kept;
+        text_free(&file);
+        recorder_lock();
+        map_put(&file_kinds, p->file_key, kind);
+        recorder_unlock();
+    }
+    return kind->skip;
+}
+
+static void place_add(struct text *t, const struct frame_place *p)
+{
+    struct text file = {0}, name = {0};
+    const int line = p->line >= 0 ? p->line : py.PyCode_Addr2Line(p->code, p->at);
+
+    text_of(&file, p->file);
+    text_of(&name, p->name);
+    const char *const path = file.length > 0 ? file.bytes : "?";
+    const bool relative = path[0] != '/' && path[0] != '<' && folder_at_start[0] != '\0';
+    struct text whole = {0};
+
+    text_add(&whole, "%s%s%s", relative ? folder_at_start : "", relative ? "/" : "", path);
+    text_add(t, t->length > 0 ? ", {\"file\": " : "{\"file\": ");
+    text_json(t, whole.bytes != NULL ? whole.bytes : "?", -1);
+    text_add(t, ", \"line\": %d, \"function\": ", line > 0 ? line : 0);
+    text_json(t, name.length > 0 ? name.bytes : "?", -1);
+    text_add(t, "}");
+    text_free(&file);
+    text_free(&name);
+    text_free(&whole);
+}
+
+/* ---- sites */
+
+/* Where the next frame is, outwards; false: there is none. */
+typedef bool next_place(object **frame, struct frame_place *p);
+
+/* The frames that are the user's, innermost first; the innermost of all if none is, as in a program
+ * that is itself one of the packages. */
+static struct site *site_of_frames(next_place *next, object *frame)
+{
+    struct frame_place places[MOST_FRAMES], first, p;
+    const int most = recorder.options.stack < MOST_FRAMES ? recorder.options.stack : MOST_FRAMES;
+    uint64_t key = 0;
+    int count = 0;
+    bool any = false;
+
+    while (count < most && next(&frame, &p)) {
+        if (!any)
+            first = p;
+        any = true;
+        if (place_skipped(&p))
+            continue;
+        key = hash_mix(key, p.key);
+        places[count++] = p;
+    }
+    if (!any)
+        return NULL;
+    if (count == 0) {
+        key = first.key;
+        places[count++] = first;
+    }
+    struct site *const known = map_get(&python_sites, key);
+
+    if (known != NULL)
+        return known;
+    struct text t = {0};
+
+    for (int i = 0; i < count; i++)
+        place_add(&t, &places[i]);
+    struct site *const s = site_new(&python_sites, key, &t);
+
+    text_free(&t);
+    return s;
+}
+
+/* What the code object holds anyway need not be held by us. */
+static const object *attribute(object *code, const char *name)
+{
+    object *const found = py.PyObject_GetAttrString(code, name);
+
+    if (found == NULL)
+        py.PyErr_Clear();
+    else
+        py.Py_DecRef(found);
+    return found;
+}
+
+/* As python_frame_next, by the C API. */
+static bool api_next(object **frame, struct frame_place *p)
+{
+    if (*frame == NULL)
+        return false;
+    object *const code = py.PyFrame_GetCode(*frame), *const back = py.PyFrame_GetBack(*frame);
+
+    *p = (struct frame_place){.code = code, .line = py.PyFrame_GetLineNumber(*frame)};
+    p->file = attribute(code, "co_filename");
+    p->name = attribute(code, "co_name");
+    p->file_key = p->file != NULL ? (uint64_t)py.PyObject_Hash((object *)p->file) : 1;
+    p->key = p->name != NULL ? (uint64_t)py.PyObject_Hash((object *)p->name) : 1;
+    p->key = hash_mix(hash_mix(p->file_key, p->key), (uint64_t)p->line);
+    py.Py_DecRef(code);
+    if (back != NULL)
+        py.Py_DecRef(back);
+    *frame = back;
+    return true;
+}
+
+struct site *python_site(void)
+{
+    if (!is_up())
+        return NULL;
+    object *const thread = py.PyGILState_GetThisThreadState();
+
+    if (thread == NULL)
+        return NULL;
+    if (python_frame_readable(thread))
+        return site_of_frames(python_frame_next, python_frame_first(thread));
+    if (!may_lock())
+        return NULL;
+    const int lock = py.PyGILState_Ensure();
+    struct site *const s =
+        py.PyErr_Occurred() == NULL ? site_of_frames(api_next, py.PyEval_GetFrame()) : NULL;
+
+    py.PyGILState_Release(lock);
+    return s;
+}
+
+/* Python copied the environment when it started: take the library out of os.environ too. */
+void python_forget_preload(const char *value)
+{
+    struct text t = {0};
+
+    if (!is_up() || !may_lock())
+        return;
+    if (value == NULL) {
+        text_add(&t, "__import__('os').environ.pop('LD_PRELOAD', None)");
+    } else {
+        text_add(&t, "__import__('os').environ['LD_PRELOAD'] = ");
+        text_json(&t, value, -1);
+    }
+    const int gil = py.PyGILState_Ensure();
+
+    if (t.bytes != NULL && py.PyErr_Occurred() == NULL)
+        py.PyRun_SimpleString(t.bytes);
+    py.PyGILState_Release(gil);
+    text_free(&t);
+}
+
+void python_start(void)
+{
+    loaded = python_api_find();
+    if (getcwd(folder_at_start, sizeof folder_at_start) == NULL)
+        folder_at_start[0] = '\0';
+    object *const thread = is_up() ? py.PyGILState_GetThisThreadState() : NULL;
+
+    if (thread != NULL) /* MPI_Init is often called under the lock: the check may ask for more */
+        python_frame_readable(thread);
+}

@@ -1,0 +1,251 @@
+/* Records, and the windows that they are written to.
+ *
+ * Each thread fills a window of its own (file.c), so that no thread waits for another.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/native.h"
+#include "base/recorder.h"
+#include "record/record.h"
+#include "record/signature.h"
+#include "record/thread.h"
+#include "trace/event.h"
+#include "trace/file.h"
+
+static pthread_key_t thread_key;
+static bool thread_key_made; /* else key 0, which would be another's */
+struct spare {               /* the window of a thread that has ended */
+    struct spare *next;
+    struct chunk *window;
+    uint32_t used;
+};
+static struct spare *spares; /* under recorder.lock */
+static atomic_uint threads;
+static _Atomic uint64_t dropped;
+static _Atomic int64_t overhead_ns;
+
+/* ---- windows */
+
+static void thread_end(void *unused)
+{
+    struct thread *const t = &self;
+    struct spare *const s = malloc(sizeof *s);
+
+    (void)unused;
+    atomic_fetch_add(&overhead_ns, t->recorder_ns);
+    /* In a forked child the lock may be held by a thread that is not there. */
+    if (s != NULL && atomic_load(&recorder.active)) {
+        *s = (struct spare){.window = t->window, .used = t->used};
+        recorder_lock();
+        s->next = spares;
+        spares = s;
+        recorder_unlock();
+    } else {
+        free(s);
+    }
+    *t = (struct thread){.refused = true};
+}
+
+static void thread_begin(struct thread *t)
+{
+    recorder_lock();
+    struct spare *const s = spares;
+
+    if (s != NULL) {
+        spares = s->next;
+        t->window = s->window;
+        t->used = s->used;
+        t->number = t->window->head.thread;
+    }
+    recorder_unlock();
+    free(s);
+    if (t->window == NULL) {
+        t->number = atomic_fetch_add(&threads, 1);
+        t->window = t->number <= UINT16_MAX ? file_window(t->number) : NULL;
+    }
+    if (t->window == NULL)
+        t->refused = true;
+    else if (thread_key_made)
+        pthread_setspecific(thread_key, t);
+}
+
+static bool window_turn(struct thread *t)
+{
+    struct chunk *const w = t->window;
+
+    if (!file_append(w))
+        return false;
+    /* While the serial is that of the appended chunk, a reader ignores the window. */
+    memset(w->records, 0, sizeof w->records);
+    atomic_thread_fence(memory_order_release);
+    w->head.serial++;
+    atomic_thread_fence(memory_order_release);
+    t->used = 0;
+    return true;
+}
+
+/* Whether this thread has a window now. */
+bool record_window(void)
+{
+    struct thread *const t = &self;
+
+    if (t->window == NULL && !t->refused &&
+        !atomic_load_explicit(&recorder.stopped, memory_order_relaxed))
+        thread_begin(t);
+    return t->window != NULL;
+}
+
+void record_drop(void)
+{
+    struct thread *const t = &self;
+
+    atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+    if (t->window != NULL)
+        t->window->head.dropped++;
+}
+
+/* Room for `count` records in a row, or NULL: counted as dropped. */
+static struct record *slots(struct thread *t, uint32_t count)
+{
+    if (t->window == NULL && !t->refused)
+        thread_begin(t);
+    if (t->refused || atomic_load_explicit(&recorder.stopped, memory_order_relaxed)) {
+        record_drop();
+        return NULL;
+    }
+    if (t->used + count > CHUNK_RECORDS) {
+        if (file_full()) /* no loss: a call is summed up instead */
+            return NULL;
+        if (!window_turn(t)) {
+            record_drop();
+            return NULL;
+        }
+    }
+    struct record *const r = &t->window->records[t->used];
+
+    t->used += count;
+    return r;
+}
+
+/* Moves the time outside collectives into a record, with an extension where 32 bits are few. */
+struct record *record_new(uint32_t extensions)
+{
+    struct thread *const t = &self;
+    const int64_t outside = t->outside_ns;
+    const bool wide = outside > (int64_t)UINT32_MAX;
+    struct record *r = slots(t, 1 + extensions + wide);
+
+    if (r == NULL)
+        return NULL;
+    if (wide)
+        record_extend(r++, EXT_OUTSIDE, outside);
+    r += extensions;
+    r->outside_ns = wide ? UINT32_MAX : (uint32_t)outside;
+    r->thread = (uint16_t)t->number;
+    r->choice = 0;
+    t->outside_ns = 0;
+    return r;
+}
+
+/* ---- the summary: totals in place of a log, four records a group and algorithm */
+
+static struct record *summary_slots(uint32_t count)
+{
+    static struct thread common; /* under recorder.lock: one series of windows for all threads */
+
+    if (common.window == NULL || common.used + count > CHUNK_RECORDS) {
+        common.window = file_window(atomic_fetch_add(&threads, 1));
+        common.used = 0;
+    }
+    if (common.window == NULL)
+        return NULL;
+    struct record *const r = &common.window->records[common.used];
+
+    common.used += count;
+    return r;
+}
+
+static struct record *summary_of(struct signature *f)
+{
+    recorder_lock();
+    if (f->summary == NULL) {
+        struct record *const r = summary_slots(4);
+
+        if (r != NULL) {
+            r->shape = f->id;
+            record_extend(r + 1, EXT_SENT, 0);
+            record_extend(r + 2, EXT_RECEIVED, 0);
+            record_extend(r + 3, EXT_LONGEST, 0);
+            record_publish(r, KIND_summary);
+            f->summary = r;
+        }
+    }
+    recorder_unlock();
+    return f->summary;
+}
+
+/* Room for the statistics of a call site (statistics.c); NULL: there is none. Under recorder.lock.
+ */
+struct record *record_statistics(uint32_t shape)
+{
+    enum { GROUP = EXT_END - EXT_AVERAGE + 1 };
+    struct record *const r = summary_slots(GROUP);
+
+    for (int i = 1; r != NULL && i < GROUP; i++)
+        record_extend(r + i, (enum extension)(EXT_AVERAGE + i - 1), 0);
+    if (r != NULL) {
+        r->shape = shape;
+        record_publish(r, KIND_statistics);
+    }
+    return r;
+}
+
+void record_summarise(struct signatures *f, const char *algorithm, int64_t elapsed, int64_t sent,
+                      int64_t received)
+{
+    struct signature *const other =
+        algorithm != NULL ? signature_find(f, algorithm, ROOT_NONE, -1, -1, 0) : NULL;
+    struct signature *const s = other != NULL ? other : &f->base;
+    struct record *const r = s->summary != NULL ? s->summary : summary_of(s);
+
+    if (r == NULL) {
+        record_drop();
+        return;
+    }
+    __atomic_fetch_add(&r[0].enter_ns, elapsed, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&r[0].exit_ns, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&r[1].exit_ns, sent, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&r[2].exit_ns, received, __ATOMIC_RELAXED);
+    if (elapsed > r[3].exit_ns) /* two threads may race for the maximum: either is a long call */
+        r[3].exit_ns = elapsed;
+}
+
+/* ---- start and end */
+
+void record_start_up(void)
+{
+    thread_key_made = pthread_key_create(&thread_key, thread_end) == 0;
+}
+
+/* MPI_Pcontrol(2): what this thread has recorded goes to the log. The window is in the page cache
+ * already; this makes it part of the log proper. */
+void record_flush(void)
+{
+    struct thread *const t = &self;
+
+    /* Not from a callback within a call: that call's record is open in this window. */
+    if (t->call == NULL && t->window != NULL && t->used > 0 && !atomic_load(&recorder.stopped))
+        window_turn(t);
+}
+
+int64_t record_overhead_ns(void)
+{
+    return atomic_load(&overhead_ns) + self.recorder_ns;
+}
+
+uint64_t record_dropped(void)
+{
+    return atomic_load(&dropped);
+}

@@ -1,0 +1,81 @@
+/* Nonblocking and persistent collectives on their way.
+ *
+ * Requests of recorded operations only. An MPI library may hand out one request for many operations
+ * that are complete already, so a handle leads to a list, oldest first. Everything here is under
+ * recorder.lock; entries are given to one Wait at a time (MPI lets no two threads complete the same
+ * request).
+ */
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "base/native.h"
+#include "base/operation.h"
+#include "base/recorder.h"
+#include "record/call.h"
+#include "record/request.h"
+
+static struct map by_handle; /* handle -> struct request * */
+
+static uint64_t key_of(MPI_Request request)
+{
+    return (uint64_t)(uintptr_t)request;
+}
+
+void request_add(const struct call *c, MPI_Request handle)
+{
+    if (c->record == NULL || handle == MPI_REQUEST_NULL)
+        return;
+    struct request *const r = calloc(1, sizeof *r);
+
+    if (r == NULL)
+        return;
+    r->handle = key_of(handle);
+    r->identity = c->comm->identity;
+    r->sequence = c->sequence;
+    r->shape = c->shape;
+    r->persistent = operation_form(c->operation) == 2;
+    r->starts = c->kin;
+    r->active = !r->persistent;
+    recorder_lock();
+    struct request *last = map_get(&by_handle, r->handle);
+
+    if (last == NULL) {
+        map_put(&by_handle, r->handle, r);
+    } else {
+        while (last->next != NULL)
+            last = last->next;
+        last->next = r;
+    }
+    recorder_unlock();
+    atomic_fetch_add(&recorder.pending, 1);
+}
+
+void request_remove(struct request *r)
+{
+    recorder_lock();
+    struct request *before = map_get(&by_handle, r->handle);
+
+    if (before == r) {
+        map_put(&by_handle, r->handle, r->next);
+    } else {
+        while (before != NULL && before->next != r)
+            before = before->next;
+        if (before != NULL)
+            before->next = r->next;
+    }
+    recorder_unlock();
+    free(r);
+    atomic_fetch_sub(&recorder.pending, 1);
+}
+
+/* The oldest entry of a handle that no other place of this call has. */
+struct request *request_take(MPI_Request handle)
+{
+    struct request *r = map_get(&by_handle, key_of(handle));
+
+    while (r != NULL && r->held)
+        r = r->next;
+    if (r != NULL)
+        r->held = true;
+    return r;
+}

@@ -1,0 +1,143 @@
+/* Signatures: interned rows of a table that say what a call was, so that a record is 32 bytes.
+ *
+ * Operation, communicator and call site are known when a call begins: they lead to a group of
+ * signatures, which add root, bytes and flags. A program whose sizes wander would make a signature
+ * a call: behind the first MANY of a group, the bytes of a call stand in extension records.
+ * Both live as long as the process; they are made under recorder.lock and read without it. In the
+ * trace's tables a signature is called a shape.
+ */
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "base/native.h"
+#include "base/operation.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "record/comm.h"
+#include "record/signature.h"
+#include "record/site.h"
+#include "trace/file.h"
+
+enum { MANY = 64, MOST_SIGNATURES = 1 << 21 };
+
+static struct map groups;
+static uint32_t signatures_made;
+
+static bool signature_write(struct signature *s, const struct signatures *f)
+{
+    static const char *const flag_names[] = {"in_place", "inter", "nonblocking", "persistent",
+                                             "error"};
+    struct text t = {0};
+    const char *comma = "";
+
+    s->id = ++signatures_made;
+    text_add(&t, "{\"rank\": %d, \"shape\": %u, \"operation\": \"%s\", \"communicator\": %u, ",
+             recorder.rank, s->id, operation_names[f->operation], f->comm->id);
+    text_add(&t, "\"site\": %u, \"root\": ", f->site->id);
+    text_add(&t, s->root == ROOT_NONE ? "null" : "%d", s->root);
+    text_add(&t, s->sent < 0 ? ", \"sent\": null" : ", \"sent\": %lld", (long long)s->sent);
+    text_add(&t, s->received < 0 ? ", \"received\": null" : ", \"received\": %lld",
+             (long long)s->received);
+    text_add(&t, ", \"algorithm\": \"%s\", \"flags\": [",
+             s->algorithm != NULL ? s->algorithm : "native");
+    for (unsigned i = 0; i < 5; i++)
+        if (s->flags & 1u << i) {
+            text_add(&t, "%s\"%s\"", comma, flag_names[i]);
+            comma = ", ";
+        }
+    text_add(&t, "]}\n");
+    const bool written = file_line(&t);
+
+    text_free(&t);
+    return written;
+}
+
+static uint32_t form_flags(int operation, const struct communicator *comm)
+{
+    static const uint32_t forms[] = {0, FLAG_NONBLOCKING, FLAG_PERSISTENT};
+
+    return forms[operation_form(operation)] | (comm->inter ? FLAG_INTER : 0u);
+}
+
+/* The group of calls of an operation on a communicator from a site; NULL: no room. */
+struct signatures *signatures_find(int operation, const struct communicator *comm,
+                                   const struct site *site)
+{
+    const uint64_t key = (uint64_t)comm->id << 40 ^ (uint64_t)operation << 32 ^ site->id;
+    struct signatures *f = map_get(&groups, key);
+
+    if (f != NULL)
+        return f;
+    recorder_lock();
+    f = map_get(&groups, key);
+    if (f == NULL && signatures_made < MOST_SIGNATURES && !atomic_load(&recorder.stopped)) {
+        f = calloc(1, sizeof *f);
+        if (f != NULL) {
+            f->operation = operation;
+            f->comm = comm;
+            f->site = site;
+            const bool known = operation >= OP_COLLECTIVES; /* they move no bytes */
+            const int64_t bytes = known ? 0 : -1;
+
+            f->base = (struct signature){.root = ROOT_NONE,
+                                         .sent = bytes,
+                                         .received = bytes,
+                                         .flags = form_flags(operation, comm)};
+            f->list = known ? &f->base : NULL;
+            if (!signature_write(&f->base, f) || !map_put(&groups, key, f)) {
+                free(f);
+                f = NULL;
+            }
+        }
+    }
+    recorder_unlock();
+    return f;
+}
+
+static struct signature *signature_search(const struct signatures *f,
+                                          const struct signature *wanted)
+{
+    struct signature *s = atomic_load_explicit(&f->list, memory_order_acquire);
+
+    for (; s != NULL; s = s->next)
+        if (s->sent == wanted->sent && s->received == wanted->received && s->root == wanted->root &&
+            s->flags == wanted->flags && s->algorithm == wanted->algorithm)
+            return s;
+    return NULL;
+}
+
+/* The signature of a call; NULL: the group has too many, or there is no room: use extensions. */
+struct signature *signature_find(struct signatures *f, const char *algorithm, int root,
+                                 int64_t sent, int64_t received, uint32_t flags)
+{
+    const struct signature wanted = {.algorithm = algorithm,
+                                     .root = root,
+                                     .sent = sent,
+                                     .received = received,
+                                     .flags = flags | f->base.flags};
+    struct signature *s = signature_search(f, &wanted);
+
+    if (s != NULL)
+        return s;
+    recorder_lock();
+    s = signature_search(f, &wanted);
+    /* The last places are kept for signatures without bytes: root and flags must stay exact. */
+    if (s == NULL && f->count < (sent >= 0 ? MANY : 64 * MANY) &&
+        signatures_made < MOST_SIGNATURES) {
+        struct signature *const made = malloc(sizeof *made);
+
+        if (made != NULL) {
+            *made = wanted;
+            if (signature_write(made, f)) {
+                made->next = atomic_load(&f->list);
+                atomic_store_explicit(&f->list, made, memory_order_release);
+                f->count++;
+                s = made;
+            } else {
+                free(made);
+            }
+        }
+    }
+    recorder_unlock();
+    return s;
+}

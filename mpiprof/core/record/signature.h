@@ -1,0 +1,35 @@
+/* Interned rows of a table, what a call was: signature.c. */
+#pragma once
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "record/comm.h"
+#include "record/site.h"
+#include "trace/event.h"
+
+struct signature {
+    struct signature *next;
+    struct record *summary;
+    int64_t sent, received;
+    const char *algorithm;
+    int root;
+    uint32_t id, flags;
+};
+struct signatures { /* operation, communicator and call site: what is known when a call begins */
+    struct signature base;
+    struct signature *_Atomic list;
+    const struct communicator *comm;
+    const struct site *site;
+    int operation, count;
+};
+enum {
+    FLAG_IN_PLACE = 1,
+    FLAG_INTER = 2,
+    FLAG_NONBLOCKING = 4,
+    FLAG_PERSISTENT = 8,
+    FLAG_ERROR = 16
+};
+struct signatures *signatures_find(int operation, const struct communicator *comm,
+                                   const struct site *site);
+struct signature *signature_find(struct signatures *f, const char *algorithm, int root,
+                                 int64_t sent, int64_t received, uint32_t flags);

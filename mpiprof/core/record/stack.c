@@ -1,0 +1,165 @@
+/* Whether a call that this thread has entered is still there, though it has not come back.
+ *
+ * Callbacks of a call may leave it for good, by longjmp or a C++ exception, and a user-level thread
+ * library may leave it for another stack, from which MPI is called again. Addresses alone don't
+ * tell: a later call may lie deeper than the one that was left, and stacks lie in any order. So the
+ * frames are walked, by the unwinder of exceptions: what stands in a frame of our own is there,
+ * what another function's frame covers by now has gone, what no frame of this stack covers is on
+ * another stack, or was there.
+ *
+ * Only asked where a call has been entered and not left, or an error handler is entered: some
+ * microseconds. Where code without unwind tables ends the walk, all further up counts as there. Any
+ * thread.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <unwind.h>
+
+#include "base/common.h"
+#include "record/stack.h"
+
+struct walk {
+    uintptr_t wanted, reached; /* an address; how far up the frames have come */
+    uintptr_t code;            /* of the frame that begins at or below it */
+};
+
+static _Unwind_Reason_Code (*backtrace_with)(_Unwind_Trace_Fn, void *);
+static _Unwind_Word (*frame_start)(struct _Unwind_Context *);
+static _Unwind_Ptr (*frame_code)(struct _Unwind_Context *);
+/* Their versions differ by glibc: */
+static int (*attributes_of)(pthread_t, pthread_attr_t *);
+static int (*stack_of)(const pthread_attr_t *, void **, size_t *);
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The library needs libc alone: the unwinder is loaded when it is needed, as glibc does itself. */
+static void find_unwinder(void)
+{
+    void *const library = dlopen("libgcc_s.so.1", RTLD_LAZY);
+
+    *(void **)&attributes_of = dlsym(RTLD_DEFAULT, "pthread_getattr_np");
+    *(void **)&stack_of = dlsym(RTLD_DEFAULT, "pthread_attr_getstack");
+    if (library == NULL)
+        return;
+    *(void **)&frame_start = dlsym(library, "_Unwind_GetCFA");
+    *(void **)&frame_code = dlsym(library, "_Unwind_GetIP");
+    if (frame_start != NULL && frame_code != NULL)
+        *(void **)&backtrace_with = dlsym(library, "_Unwind_Backtrace");
+}
+
+static bool is_own(uintptr_t code)
+{
+    Dl_info here, there;
+
+    return dladdr((const void *)(code - 1), &there) != 0 &&
+           dladdr((const void *)&once, &here) != 0 && here.dli_fbase == there.dli_fbase;
+}
+
+static _Unwind_Reason_Code step(struct _Unwind_Context *frame, void *walk)
+{
+    struct walk *const w = walk;
+
+    w->reached = (uintptr_t)frame_start(frame);
+    if (w->reached > w->wanted)
+        return _URC_NORMAL_STOP;
+    w->code = (uintptr_t)frame_code(frame);
+    return _URC_NO_REASON;
+}
+
+/* The thread's own stack, the one that the system gave it, has both addresses. */
+static bool on_own_stack(uintptr_t a, uintptr_t b)
+{
+    static _Thread_local uintptr_t low, high;
+    pthread_attr_t attributes;
+    void *address = NULL;
+    size_t size = 0;
+
+    if (high == 0 && attributes_of != NULL && attributes_of(pthread_self(), &attributes) == 0) {
+        if (stack_of != NULL)
+            stack_of(&attributes, &address, &size);
+        pthread_attr_destroy(&attributes);
+        low = (uintptr_t)address;
+        high = low + size;
+    }
+    return a >= low && a < high && b >= low && b < high;
+}
+
+/* Whether the frame that an address of this thread's stacks is in has not been left: it is a frame
+ * of ours, outside the caller's. */
+bool stack_holds(const void *address)
+{
+    const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    struct walk w = {.wanted = (uintptr_t)address};
+
+    if (w.wanted < here) /* stacks grow down: left, or on another stack */
+        return false;
+    pthread_once(&once, find_unwinder);
+    if (backtrace_with != NULL)
+        backtrace_with(step, &w);
+    if (w.reached > w.wanted)
+        return is_own(w.code);
+    return on_own_stack(w.wanted, here);
+}
+
+struct frames {
+    const void **found;
+    int count, most;
+};
+
+static _Unwind_Reason_Code collect(struct _Unwind_Context *frame, void *frames)
+{
+    struct frames *const f = frames;
+
+    if (f->count == f->most)
+        return _URC_NORMAL_STOP;
+    if (f->count >= 0) /* the first frame is that of stack_frames */
+        f->found[f->count] = (const void *)(uintptr_t)frame_code(frame);
+    f->count++;
+    return _URC_NO_REASON;
+}
+
+/* The return addresses of this thread's frames, the caller's first; returns how many. As glibc's
+ * backtrace(), which other C libraries lack. */
+int stack_frames(const void **found, int most)
+{
+    struct frames f = {found, -1, most};
+
+    pthread_once(&once, find_unwinder);
+    if (backtrace_with != NULL)
+        backtrace_with(collect, &f);
+    return f.count > 0 ? f.count : 0;
+}
+
+struct search {
+    struct span found;
+    enum { INSIDE, LIBRARY, CALLER } at;
+};
+
+static _Unwind_Reason_Code look(struct _Unwind_Context *frame, void *search)
+{
+    struct search *const s = search;
+    const uintptr_t start = (uintptr_t)frame_start(frame);
+    const bool own = is_own((uintptr_t)frame_code(frame));
+
+    if (s->at == CALLER && !own) {
+        s->found.high = start;
+        return _URC_NORMAL_STOP;
+    }
+    if (s->at == LIBRARY && own) {
+        s->found.low = start;
+        s->at = CALLER;
+    } else if (s->at == INSIDE && !own) {
+        s->at = LIBRARY;
+    }
+    return _URC_NO_REASON;
+}
+
+/* In a callback: the frames of ours that have called the library that makes it. */
+struct span stack_caller(void)
+{
+    struct search s = {.found = {(uintptr_t)__builtin_frame_address(0), UINTPTR_MAX}};
+
+    pthread_once(&once, find_unwinder);
+    if (backtrace_with != NULL)
+        backtrace_with(look, &s);
+    return s.found;
+}

@@ -1,0 +1,33 @@
+/* What the recorder keeps of each thread: thread.c. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "record/comm.h"
+#include "record/signature.h"
+#include "trace/event.h"
+
+enum { RECENT = 8 };
+struct recent { /* what was found for a call of this thread, by where it came from */
+    const void *address, *caller;
+    MPI_Comm handle;
+    int operation;
+    uint32_t generation;
+    struct communicator *comm;
+    struct site *native; /* NULL: not known by the address alone */
+    struct signatures *signatures;
+};
+struct thread {
+    struct recent recent[RECENT];
+    struct chunk *window;
+    int64_t outside_ns, recorder_ns;
+    const void *caller;
+    /* What this thread is in; no more to be looked at than stack_holds() says: it may have left. */
+    struct call *call;
+    struct creation *creation;
+    struct freeing *freeing;
+    struct watch *watch;
+    uint32_t used, number, calls;
+    bool refused;
+};
+extern _Thread_local struct thread self;

@@ -1,0 +1,239 @@
+/* Waits and Tests: which of their requests are ours, and what they complete.
+ *
+ * While there are none, a Wait costs one comparison more. A watch is on its thread's stack.
+ */
+#include <stdlib.h>
+
+#include "base/common.h"
+#include "base/fortran.h"
+#include "base/native.h"
+#include "base/recorder.h"
+#include "record/call.h"
+#include "record/outside.h"
+#include "record/record.h"
+#include "record/request.h"
+#include "record/thread.h"
+#include "record/watch.h"
+#include "trace/event.h"
+
+static MPI_Request handle_at(const struct watch *w, int i)
+{
+#ifdef MPIPROF_FORTRAN
+    if (w->fortran)
+        return request_f2c(((const MPI_Fint *)w->handles)[i]);
+#endif
+    return ((const MPI_Request *)w->handles)[i];
+}
+
+/* ---- records of starts and completions */
+
+static void record_of_request(const struct request *r, enum kind kind, int64_t enter_ns,
+                              int64_t exit_ns)
+{
+    struct record *const made = record_new(r->starts > 0 ? 1 : 0);
+
+    if (made == NULL)
+        return;
+    if (r->starts > 0)
+        record_extend(made - 1, EXT_START, r->starts);
+    made->sequence = r->sequence;
+    made->shape = r->shape;
+    made->enter_ns = enter_ns;
+    made->exit_ns = exit_ns;
+    record_publish(made, kind);
+}
+
+static bool request_wanted(const struct request *r)
+{
+    return !record_is_summed() &&
+           record_samples(r->identity, r->sequence, r->persistent ? r->starts : 0);
+}
+
+static void record_start(const struct request *r, int64_t enter_ns, int64_t exit_ns)
+{
+    if (!atomic_load(&recorder.paused) && request_wanted(r))
+        record_of_request(r, KIND_start, enter_ns, exit_ns);
+}
+
+static void record_completion(const struct request *r, int64_t enter_ns, int64_t exit_ns)
+{
+    if (request_wanted(r))
+        record_of_request(r, KIND_completion, enter_ns, exit_ns);
+}
+
+/* ---- Waits and Tests */
+
+/* Before a Wait or Test: which of its requests are ours. */
+void watch_begin(struct watch *w, int count, const void *handles, bool fortran)
+{
+    *w = (struct watch){.handles = handles, .fortran = fortran};
+    w->outside = atomic_load_explicit(&recorder.active, memory_order_relaxed) &&
+                 (self.call == NULL || !call_within(w));
+    if (!w->outside)
+        return;
+    if (atomic_load_explicit(&recorder.pending, memory_order_relaxed) > 0 && count > 0 &&
+        handles != NULL) {
+        w->entries = count <= 8 ? w->few : calloc((size_t)count, sizeof *w->entries);
+        w->count = w->entries != NULL ? count : 0;
+        recorder_lock();
+        for (int i = 0; i < w->count; i++)
+            w->entries[i] = request_take(handle_at(w, i));
+        recorder_unlock();
+        w->outer = self.watch;
+        if (w->count > 0)
+            self.watch = w;
+    }
+    w->since = now_ns();
+}
+
+static void complete(struct request *r, int64_t since, int64_t now, bool freed)
+{
+    if (r->active)
+        record_completion(r, since, now);
+    r->active = false;
+    if (freed && !r->persistent)
+        request_remove(r);
+}
+
+static int64_t watch_time(struct watch *w)
+{
+    const int64_t now = w->outside ? now_ns() : 0;
+
+    if (w->outside)
+        spent_add(SPENT_COMPLETION, now - w->since);
+    return now;
+}
+
+static void watch_end(struct watch *w)
+{
+    self.watch = w->outer;
+    recorder_lock();
+    for (int i = 0; i < w->count; i++)
+        if (w->entries[i] != NULL)
+            w->entries[i]->held = false;
+    recorder_unlock();
+    if (w->entries != w->few)
+        free(w->entries);
+}
+
+/* An entry stays held until it is gone, as another thread may have a request of the same handle. */
+static void finish(struct watch *w, int i, int64_t now)
+{
+    struct request *const r = w->entries[i];
+
+    if (r == NULL)
+        return;
+    w->entries[i] = NULL;
+    if (r->persistent)
+        r->held = false;
+    complete(r, w->since, now, true);
+}
+
+/* Those whose handle is gone are complete; how many. MPICH 4.0's f08 layer counts indices from 0,
+ * so they are asked only where a handle stays: for persistent operations. */
+static int finish_gone(struct watch *w, int64_t now)
+{
+    int gone = 0;
+
+    for (int i = 0; i < w->count; i++)
+        if (w->entries[i] != NULL && handle_at(w, i) == MPI_REQUEST_NULL) {
+            finish(w, i, now);
+            gone++;
+        }
+    return gone;
+}
+
+static void finish_persistent(struct watch *w, int i, int64_t now)
+{
+    if (i >= 0 && i < w->count && w->entries[i] != NULL && w->entries[i]->persistent)
+        finish(w, i, now);
+}
+
+/* Wait, Waitall, Test, Testall. After an error: those whose handle is gone. */
+void watch_all(struct watch *w, int error, bool done)
+{
+    const int64_t now = watch_time(w);
+
+    for (int i = 0; i < w->count; i++)
+        if (error == MPI_SUCCESS ? done : handle_at(w, i) == MPI_REQUEST_NULL)
+            finish(w, i, now);
+    if (w->count > 0)
+        watch_end(w);
+}
+
+/* An error handler will be asked, which may never return: no entry may stay held. */
+void watch_failed(struct watch *w)
+{
+    watch_all(w, !MPI_SUCCESS, false);
+    w->count = 0;
+    w->outside = false;
+}
+
+/* Waitany, Testany: `base` is 1 in Fortran. */
+void watch_one(struct watch *w, int error, bool done, const int *index, int base)
+{
+    const int64_t now = watch_time(w);
+
+    if (w->count == 0)
+        return;
+    const int i = error == MPI_SUCCESS && done && *index != MPI_UNDEFINED ? *index - base : -1;
+
+    if (!finish_gone(w, now))
+        finish_persistent(w, i, now);
+    watch_end(w);
+}
+
+/* Waitsome, Testsome. */
+void watch_some(struct watch *w, int error, const int *count, const int *indices, int base)
+{
+    const int64_t now = watch_time(w);
+
+    if (w->count == 0)
+        return;
+    const int some = error == MPI_SUCCESS && *count != MPI_UNDEFINED ? *count : 0;
+
+    finish_gone(w, now);
+    for (int i = 0; i < some; i++)
+        finish_persistent(w, indices[i] - base, now);
+    watch_end(w);
+}
+
+/* Request_get_status: complete, but the request is still there. */
+void watch_seen(struct watch *w, int error, bool done)
+{
+    const int64_t now = watch_time(w);
+
+    if (w->count > 0 && w->entries[0] != NULL && error == MPI_SUCCESS && done)
+        complete(w->entries[0], w->since, now, false);
+    if (w->count > 0)
+        watch_end(w);
+}
+
+/* Start, Startall: a start is an instance of its own, numbered from 1. */
+void watch_start(struct watch *w, int error)
+{
+    const int64_t now = w->count > 0 ? now_ns() : 0;
+
+    for (int i = 0; i < w->count; i++) {
+        struct request *const r = w->entries[i];
+
+        if (r == NULL || !r->persistent || error != MPI_SUCCESS)
+            continue;
+        r->starts++;
+        r->active = true;
+        record_start(r, w->since, now);
+    }
+    if (w->count > 0)
+        watch_end(w);
+}
+
+void watch_free(struct watch *w, int error)
+{
+    for (int i = 0; i < w->count; i++)
+        if (w->entries[i] != NULL && error == MPI_SUCCESS) {
+            request_remove(w->entries[i]);
+            w->entries[i] = NULL;
+        }
+    if (w->count > 0)
+        watch_end(w);
+}

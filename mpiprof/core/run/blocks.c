@@ -1,0 +1,113 @@
+/* The user's places of one side's data, block after block: packed into bytes, and back. */
+#include <limits.h>
+
+#include "base/arguments.h"
+#include "base/native.h"
+#include "base/type.h"
+#include "record/python_api.h"
+#include "run/blocks.h"
+#include "run/execution.h"
+
+int64_t blocks_count(const struct arguments *a, const struct blocks *b, int i)
+{
+    return b->v ? argument_count(a, b->side->counts, (size_t)i)
+                : argument_count(a, b->side->count, 0);
+}
+
+char *blocks_at(const struct arguments *a, const struct blocks *b, int i, int64_t extent)
+{
+    const int64_t elements = b->v ? argument_displacement(a, b->side->displs, (size_t)i)
+                                  : i * argument_count(a, b->side->count, 0);
+
+    return b->base + elements * extent;
+}
+
+/* Whether the user's buffer is already what the schedule wants. */
+static bool direct(const struct arguments *a, const struct blocks *b, const struct type_facts *f)
+{
+    int64_t next = 0;
+
+    if (!f->named || f->size != f->extent || f->lower != 0 || b->device)
+        return false;
+    for (int i = 0; b->v && i < b->count; i++) {
+        const int64_t count = blocks_count(a, b, i);
+
+        if (count > 0 && argument_displacement(a, b->side->displs, (size_t)i) != next)
+            return false;
+        next += count;
+    }
+    return true;
+}
+
+/* Elements into bytes, or back. MPI_Pack of older MPICHs refuses MPI_BOTTOM, which is no address to
+ * it, need not know devices, and ends with an element: a message to oneself does the same. */
+static int pass_elements(const struct execution *e, char *at, int count, MPI_Datatype type,
+                         char *packed, int bytes, bool pack, bool as_message)
+{
+    int position = 0, rank = 0;
+
+    if (at != NULL && !as_message)
+        return pack ? pmpi.Pack(at, count, type, packed, bytes, &position, e->comm)
+                    : pmpi.Unpack(packed, bytes, &position, at, count, type, e->comm);
+    pmpi.Comm_rank(e->comm, &rank);
+    return pack ? pmpi.Sendrecv(at, count, type, rank, e->tag, packed, bytes, MPI_BYTE, rank,
+                                e->tag, e->comm, MPI_STATUS_IGNORE)
+                : pmpi.Sendrecv(packed, bytes, MPI_BYTE, rank, e->tag, at, count, type, rank,
+                                e->tag, e->comm, MPI_STATUS_IGNORE);
+}
+
+/* How many bytes of a packed block have come. */
+static int64_t come_of(const struct execution *e, const char *packed, int64_t bytes)
+{
+    for (const struct lack *l = e->lacks; l != NULL; l = l->next)
+        if (l->at >= packed && l->at < packed + bytes)
+            return l->at - packed;
+    return bytes;
+}
+
+/* Packs (or unpacks) block i; in parts, as PMPI_Pack counts in int. Returns its bytes. */
+int64_t blocks_move_one(struct execution *e, const struct blocks *b, int i, char *packed, bool pack)
+{
+    const MPI_Datatype type = argument_type(e->arguments, b->side->type, 0);
+    const struct type_facts f = type_facts(type);
+    const int64_t most = f.size > 0 ? INT_MAX / 2 / f.size + 1 : 0;
+    const int64_t count = blocks_count(e->arguments, b, i);
+    int64_t left = pack ? count * f.size : come_of(e, packed, count * f.size);
+    char *at = blocks_at(e->arguments, b, i, f.extent);
+
+    for (int64_t done = 0, part; left > 0; done += part) {
+        part = count - done < most ? count - done : most;
+        const bool whole = part * f.size <= left;
+        const int bytes = (int)(whole ? part * f.size : left);
+
+        execution_note(
+            e, pass_elements(e, at, (int)part, type, packed, bytes, pack, b->device || !whole));
+        packed += bytes;
+        left -= bytes;
+        at += part * f.extent;
+    }
+    return count * f.size;
+}
+
+void blocks_move(struct execution *e, const struct blocks *b, char *packed, bool pack)
+{
+    for (int i = 0; i < b->count; i++)
+        packed += blocks_move_one(e, b, i, packed, pack);
+}
+
+int64_t blocks_packed(const struct execution *e, const struct blocks *b)
+{
+    const struct type_facts f = type_facts(argument_type(e->arguments, b->side->type, 0));
+    int64_t elements = 0;
+
+    for (int i = 0; i < b->count; i++)
+        elements += blocks_count(e->arguments, b, i);
+    return elements * f.size;
+}
+
+bool blocks_are_direct(const struct execution *e, const struct blocks *b)
+{
+    const struct type_facts f = type_facts(argument_type(e->arguments, b->side->type, 0));
+
+    return direct(e->arguments, b, &f);
+}

@@ -1,0 +1,261 @@
+/* Buffers on a device: memory of CUDA, HIP or Level Zero, which no routine of the host may touch.
+ *
+ * What is on a device is asked of the runtime that the program has loaded itself, and only where
+ * the program has initialised it: none is loaded or initialised from here, and nobody's last error
+ * changes. One rank alone knows it of its own buffers, so that it must not decide who runs what:
+ *
+ *   device_present   a fact of this process, which members agree on when they make a private
+ *                    communicator: where one of them uses a device, all is left to the library
+ *   device_holds     of a buffer, for what came later: this rank's buffers are moved by the library
+ *                    to and from the host's memory (stage.c), and the schedule runs on that
+ *
+ * Threads: any, in a switched call. The table belongs to `lock`; it is made anew when a library has
+ * been loaded or unloaded since. Recording asks nothing here, and touches no buffer.
+ */
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/common.h"
+#include "base/recorder.h"
+#include "record/python_api.h"
+#include "run/device.h"
+
+enum { CUDA, HIP, LEVEL_ZERO, RUNTIMES };
+static const char *const file_names[RUNTIMES] = {"libcuda.so", "libamdhip64.so", "libze_loader.so"};
+enum { ZE_CONTEXT_DESCRIPTION = 0xd, ZE_ALLOCATION = 0x17, MOST_DRIVERS = 4 };
+
+struct ze_description { /* the heads of Level Zero's structures */
+    int type;
+    const void *next;
+    uint32_t flags;
+};
+struct ze_allocation {
+    int type;
+    void *next;
+    int kind; /* 0 unknown, 1 host, 2 device, 3 shared */
+    uint64_t id, page;
+};
+
+static struct runtimes { /* what is not loaded is NULL */
+    int (*cuCtxGetCurrent)(void **);
+    int (*cuDeviceGetCount)(int *);
+    int (*cuDevicePrimaryCtxGetState)(int, unsigned *, int *);
+    int (*cuPointerGetAttribute)(void *, int, unsigned long long);
+    int (*hipPeekAtLastError)(void);
+    int (*hipGetLastError)(void);
+    int (*hipPointerGetAttributes)(void *, const void *);
+    int (*hsa_system_get_info)(int, void *);
+    int (*zeDriverGet)(uint32_t *, void **);
+    int (*zeContextCreate)(void *, const struct ze_description *, void **);
+    int (*zeMemGetAllocProperties)(void *, const void *, struct ze_allocation *, void **);
+    void *contexts[MOST_DRIVERS]; /* Level Zero's: a question needs one */
+    bool any;
+} runtimes;
+static unsigned long long changes; /* of what is loaded, when the table was made */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- which runtimes are loaded */
+
+static int count_changes(struct dl_phdr_info *info, size_t size, void *found)
+{
+    (void)size;
+    *(unsigned long long *)found = info->dlpi_adds + info->dlpi_subs;
+    return 1;
+}
+
+static int note_name(struct dl_phdr_info *info, size_t size, void *found)
+{
+    char (*const names)[PATH_BYTES] = found;
+    const char *const slash = strrchr(info->dlpi_name, '/');
+    const char *const name = slash != NULL ? slash + 1 : info->dlpi_name;
+
+    (void)size;
+    for (int i = 0; i < RUNTIMES; i++)
+        if (strncmp(name, file_names[i], strlen(file_names[i])) == 0)
+            snprintf(names[i], sizeof names[i], "%s", info->dlpi_name);
+    return 0;
+}
+
+static void find(void **function, void *library, const char *name)
+{
+    *function = library != NULL ? dlsym(library, name) : NULL;
+}
+
+static void table_make(void)
+{
+    char names[RUNTIMES][PATH_BYTES] = {{0}};
+    void *libraries[RUNTIMES];
+
+    dl_iterate_phdr(note_name, names);
+    runtimes.any = false;
+    for (int i = 0; i < RUNTIMES; i++) {
+        libraries[i] = names[i][0] != '\0' ? dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD) : NULL;
+        runtimes.any |= libraries[i] != NULL;
+    }
+#define FIND(library, name) find((void **)&runtimes.name, libraries[library], #name)
+    FIND(CUDA, cuCtxGetCurrent);
+    FIND(CUDA, cuDeviceGetCount);
+    FIND(CUDA, cuDevicePrimaryCtxGetState);
+    FIND(CUDA, cuPointerGetAttribute);
+    FIND(HIP, hipPeekAtLastError);
+    FIND(HIP, hipGetLastError);
+    FIND(HIP, hipPointerGetAttributes);
+    FIND(HIP, hsa_system_get_info); /* of what HIP is linked with */
+    FIND(LEVEL_ZERO, zeDriverGet);
+    FIND(LEVEL_ZERO, zeContextCreate);
+    FIND(LEVEL_ZERO, zeMemGetAllocProperties);
+#undef FIND
+    memset(runtimes.contexts, 0, sizeof runtimes.contexts);
+    for (int i = 0; i < RUNTIMES; i++)
+        if (libraries[i] != NULL)
+            dlclose(libraries[i]); /* the program's to keep */
+}
+
+/* ---- which are initialised */
+
+static bool cuda_initialised(const struct runtimes *r, void **current)
+{
+    return r->cuCtxGetCurrent != NULL && r->cuCtxGetCurrent(current) == 0;
+}
+
+/* HIP initialises itself at the first question; what lies below it can be asked. */
+static bool hip_initialised(const struct runtimes *r)
+{
+    uint64_t version = 0;
+
+    return r->hipPointerGetAttributes != NULL && r->hipPeekAtLastError != NULL &&
+           r->hipGetLastError != NULL &&
+           (r->hsa_system_get_info == NULL || r->hsa_system_get_info(0, &version) == 0);
+}
+
+static bool ze_initialised(struct runtimes *r)
+{
+    const struct ze_description d = {.type = ZE_CONTEXT_DESCRIPTION};
+    void *drivers[MOST_DRIVERS];
+    uint32_t count = MOST_DRIVERS;
+
+    if (r->zeDriverGet == NULL || r->zeContextCreate == NULL ||
+        r->zeMemGetAllocProperties == NULL || r->zeDriverGet(&count, drivers) != 0)
+        return false;
+    for (uint32_t i = 0; i < count && i < MOST_DRIVERS; i++)
+        if (r->contexts[i] == NULL && r->zeContextCreate(drivers[i], &d, &r->contexts[i]) != 0)
+            r->contexts[i] = NULL;
+    return count > 0;
+}
+
+/* A program that uses no device may run on an MPI library that has initialised CUDA: memory is
+ * there where a context is. */
+static bool cuda_in_use(const struct runtimes *r)
+{
+    void *current = NULL;
+    int devices = 0;
+
+    if (!cuda_initialised(r, &current))
+        return false;
+    if (current != NULL || r->cuDeviceGetCount == NULL || r->cuDevicePrimaryCtxGetState == NULL ||
+        r->cuDeviceGetCount(&devices) != 0)
+        return true;
+    for (int i = 0; i < devices; i++) {
+        unsigned flags;
+        int active = 0;
+
+        if (r->cuDevicePrimaryCtxGetState(i, &flags, &active) == 0 && active)
+            return true;
+    }
+    return false;
+}
+
+/* ---- whose a buffer is */
+
+static bool cuda_holds(const struct runtimes *r, const void *buffer)
+{
+    enum { MEMORY_TYPE = 2, HOST = 1 };
+    unsigned type = 0;
+    void *current = NULL;
+
+    return cuda_initialised(r, &current) && r->cuPointerGetAttribute != NULL &&
+           r->cuPointerGetAttribute(&type, MEMORY_TYPE, (uintptr_t)buffer) == 0 && type != 0 &&
+           type != HOST;
+}
+
+/* 0 is the host's in every release; 1 was a device's and is the host's pinned memory since: what
+ * the library moves for nothing comes to no harm. The question may set the last error, which the
+ * program may be about to ask for. */
+static bool hip_holds(const struct runtimes *r, const void *buffer)
+{
+    union {
+        int type;
+        char room[256]; /* has grown from release to release */
+    } found = {.room = {0}};
+
+    if (!hip_initialised(r))
+        return false;
+    if (r->hipPeekAtLastError() != 0)
+        return true;
+    const int error = r->hipPointerGetAttributes(&found, buffer);
+
+    if (error != 0)
+        r->hipGetLastError();
+    return error == 0 && found.type != 0;
+}
+
+static bool ze_holds(struct runtimes *r, const void *buffer)
+{
+    if (!ze_initialised(r))
+        return false;
+    for (int i = 0; i < MOST_DRIVERS; i++) {
+        struct ze_allocation a = {.type = ZE_ALLOCATION};
+        void *device = NULL;
+
+        if (r->contexts[i] != NULL &&
+            r->zeMemGetAllocProperties(r->contexts[i], buffer, &a, &device) == 0 && a.kind > 1)
+            return true;
+    }
+    return false;
+}
+
+/* ---- what the others ask */
+
+/* With the lock held; false: there is none. */
+static bool table_ready(void)
+{
+    unsigned long long now = 0;
+
+    dl_iterate_phdr(count_changes, &now);
+    if (now != changes) {
+        changes = now;
+        table_make();
+    }
+    return runtimes.any;
+}
+
+bool device_present(void)
+{
+    pthread_mutex_lock(&lock);
+    const bool present = table_ready() && (cuda_in_use(&runtimes) || hip_initialised(&runtimes) ||
+                                           ze_initialised(&runtimes));
+
+    pthread_mutex_unlock(&lock);
+    return present;
+}
+
+bool device_holds(const void *buffer)
+{
+    static atomic_bool said;
+
+    if (buffer == NULL)
+        return false;
+    pthread_mutex_lock(&lock);
+    const bool holds =
+        table_ready() && (cuda_holds(&runtimes, buffer) || hip_holds(&runtimes, buffer) ||
+                          ze_holds(&runtimes, buffer));
+
+    pthread_mutex_unlock(&lock);
+    if (holds && !atomic_exchange(&said, true) && recorder.rank == 0)
+        recorder_say("a buffer is on a device, which was not in use when its communicator was "
+                     "first switched: it goes through the host's memory");
+    return holds;
+}

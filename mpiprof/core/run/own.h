@@ -1,0 +1,20 @@
+/* What a rank sends to itself, and gets from itself: own.c. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arguments.h"
+#include "record/call.h"
+
+struct own_block { /* what a rank sends to itself, or gets from itself */
+    char *buffer;
+    MPI_Datatype type;
+    int64_t count, before; /* elements, and those before it in the buffer */
+};
+struct own_sides {
+    struct own_block sent, received;
+};
+bool own_sides(const struct call *c, const struct arguments *a, struct own_sides *own);
+char *own_block_at(const struct own_block *b);
+int64_t own_block_bytes(const struct own_block *b);
+bool own_sizes_differ(const struct call *c, const struct arguments *a);

@@ -1,0 +1,38 @@
+/* The private communicator that switched calls run on: private.c. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "machine/machine.h"
+#include "record/comm.h"
+
+enum refusal {
+    REFUSED_NOT,
+    REFUSED_FULL,
+    REFUSED_DEVICE,
+    REFUSED_MEMORY,
+    REFUSED_BY_MPI,
+    REFUSED_UNSURE,
+    REFUSALS
+};
+bool private_ready(struct communicator *k, MPI_Comm comm);
+int private_refused(enum refusal why);
+void private_freed(struct communicator *k);
+int64_t private_least(const struct communicator *k, MPI_Comm comm, int64_t value);
+
+static inline bool has_private(const struct communicator *k)
+{
+    return k->private_tried && k->private != MPI_COMM_NULL;
+}
+
+/* What the members plan with: MPI_Init's, until they have agreed. */
+static inline const struct link *link_of(const struct communicator *k)
+{
+    return has_private(k) ? &k->link : &machine_link;
+}
+
+/* Whether all members can tell a reduction that the library would refuse; true until agreed. */
+static inline bool may_reduce(const struct communicator *k)
+{
+    return !has_private(k) || k->reduces;
+}

@@ -1,0 +1,196 @@
+/* What a schedule is asked to do: sizes in bytes, from the arguments of a call; and what of that
+ * all members know.
+ *
+ * Counts by rank are the thread's, grow, and are kept for its next call.
+ */
+#include <string.h>
+
+#include "base/arguments.h"
+#include "base/memory.h"
+#include "base/native.h"
+#include "base/operation.h"
+#include "base/type.h"
+#include "record/call.h"
+#include "record/comm.h"
+#include "record/python_api.h"
+#include "run/execution.h"
+#include "run/private.h"
+#include "run/problem.h"
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/schedule.h"
+
+static bool switched[OP_COUNT][2]; /* the catalogue has algorithms, [1]: for inter-communicators */
+
+static _Thread_local struct {
+    int64_t *counts;
+    int room;
+} kept[2];
+
+void problem_start(void)
+{
+    for (int i = 0; i < catalogue_count; i++)
+        for (int op = 0; op < OP_COUNT; op++)
+            if (strcmp(catalogue[i]->operation, operation_names[op]) == 0)
+                switched[op][catalogue[i]->inter] = true;
+}
+
+/* Whether the catalogue has algorithms for calls of this kind. */
+bool problem_is_switched(const struct call *c)
+{
+    return switched[c->operation][c->comm->inter];
+}
+
+/* Counts in bytes, by rank; NULL: no memory. */
+int64_t *problem_counts(int which, int members)
+{
+    if (members > kept[which].room || kept[which].counts == NULL) {
+        memory_free(kept[which].counts);
+        kept[which].counts = memory_get(sizeof(int64_t) * (size_t)(members + 1));
+        kept[which].room = kept[which].counts != NULL ? members : 0;
+    }
+    return kept[which].counts;
+}
+
+/* When the thread ends. */
+void problem_forget(void)
+{
+    for (int i = 0; i < 2; i++)
+        memory_free(kept[i].counts);
+    memset(kept, 0, sizeof kept);
+}
+
+static int64_t side_bytes(const struct arguments *a, const struct side *s)
+{
+    return argument_count(a, s->count, 0) * type_facts(argument_type(a, s->type, 0)).size;
+}
+
+static int64_t *counts_bytes(const struct arguments *a, const struct side *s, MPI_Datatype type,
+                             int members, int which)
+{
+    int64_t *const counts = problem_counts(which, members);
+    const int64_t size = type_facts(type).size;
+
+    for (int i = 0; counts != NULL && i < members; i++)
+        counts[i] = argument_count(a, s->counts, (size_t)i) * size;
+    return counts;
+}
+
+/* Fills in the problem from this rank's arguments; false: no memory. */
+bool problem_fill(struct execution *e)
+{
+    const struct call *const c = e->call;
+    const struct communicator *const k = c->comm;
+    const struct arguments *const a = e->arguments;
+    const bool in_place = argument_in_place(a, a->sendbuf);
+    const int members = k->inter ? k->remote_size : k->size;
+    struct problem *const p = &e->problem;
+
+    *p = (struct problem){.size = k->size,
+                          .remote_size = k->inter ? k->remote_size : 0,
+                          .root = c->root,
+                          .unit = 1,
+                          .alpha = link_of(k)->alpha,
+                          .beta = link_of(k)->beta,
+                          .first_group = k->first_group};
+    switch (c->operation) {
+    case OP_barrier: return true;
+    case OP_alltoall: p->bytes = side_bytes(a, &a->recv); return true;
+    case OP_gatherv:
+    case OP_scatterv: {
+        const bool gathers = c->operation == OP_gatherv, root = c->root == k->rank;
+        const struct side *const s = gathers == root ? &a->recv : &a->send;
+
+        if (!root)
+            p->bytes = side_bytes(a, s); /* of itself is all that a rank knows */
+        else
+            p->counts = counts_bytes(a, s, argument_type(a, s->type, 0), members, 0);
+        return !root || p->counts != NULL;
+    }
+    case OP_alltoallv:
+        p->remote_counts = counts_bytes(a, &a->recv, argument_type(a, a->recv.type, 0), members, 1);
+        p->counts = in_place
+                        ? p->remote_counts
+                        : counts_bytes(a, &a->send, argument_type(a, a->send.type, 0), members, 0);
+        return p->counts != NULL && p->remote_counts != NULL;
+    case OP_allgather:
+        if (k->inter) {
+            p->bytes = side_bytes(a, &a->send);
+            p->remote_bytes = side_bytes(a, &a->recv);
+        } else {
+            p->bytes = side_bytes(a, &a->recv);
+        }
+        return true;
+    case OP_allgatherv:
+        if (k->inter) { /* of its own group a rank knows its own count */
+            int64_t *const own = problem_counts(0, k->size);
+
+            p->remote_counts =
+                counts_bytes(a, &a->recv, argument_type(a, a->recv.type, 0), members, 1);
+            p->counts = own;
+            p->bytes = side_bytes(a, &a->send);
+            if (own != NULL)
+                own[k->rank] = p->bytes;
+            return own != NULL && p->remote_counts != NULL;
+        }
+        p->counts = counts_bytes(a, &a->recv, argument_type(a, a->recv.type, 0), members, 0);
+        return p->counts != NULL;
+    case OP_gather:
+    case OP_scatter:
+        p->bytes = c->operation == OP_gather && c->root != k->rank ? side_bytes(a, &a->send)
+                   : c->operation == OP_gather                     ? side_bytes(a, &a->recv)
+                   : c->root == k->rank                            ? side_bytes(a, &a->send)
+                                                                   : side_bytes(a, &a->recv);
+        return true;
+    case OP_reduce_scatter:
+        p->counts = counts_bytes(a, &a->recv, argument_type(a, a->send.type, 0), members, 0);
+        return p->counts != NULL;
+    case OP_reduce_scatter_block:
+        p->bytes = argument_count(a, a->recv.count, 0) *
+                   type_facts(argument_type(a, a->send.type, 0)).size;
+        return true;
+    default: /* bcast, reduce, allreduce */ p->bytes = side_bytes(a, &a->send); return true;
+    }
+}
+
+/* Whether all members know the sizes. */
+bool problem_is_known(const struct execution *e)
+{
+    const int operation = e->call->operation;
+
+    return switched[operation][e->call->comm->inter] && operation != OP_barrier &&
+           !operation_is_v(operation) &&
+           !(operation == OP_allgatherv && e->call->comm->inter); /* each knows the others' */
+}
+
+/* < 0: not known to all. */
+int64_t problem_bytes(const struct execution *e)
+{
+    int64_t total = 0;
+
+    if (!problem_is_known(e))
+        return -1;
+    if (e->problem.counts == NULL)
+        return e->problem.bytes + e->problem.remote_bytes;
+    for (int i = 0; i < e->problem.size; i++)
+        total += e->problem.counts[i];
+    return total;
+}
+
+/* Of all ranks' parts together, and of the largest. */
+int64_t problem_sum(const struct problem *p)
+{
+    int64_t whole = 0;
+
+    for (int i = 0; i < p->size; i++)
+        whole += p->counts[i];
+    return whole;
+}
+
+int64_t problem_most(const struct problem *p)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < p->size; i++)
+        most = p->counts[i] > most ? p->counts[i] : most;
+    return most;
+}

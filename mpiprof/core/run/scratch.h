@@ -1,0 +1,23 @@
+/* Large memory, agreed among members: scratch.c. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "record/comm.h"
+#include "schedule/schedule.h"
+
+struct scratch_note {
+    const struct algorithm *algorithm; /* that of those left out which needs most */
+    int64_t bytes, limit;
+    uint64_t times;
+};
+void scratch_start(void);
+int64_t scratch_piece(int64_t bytes);
+bool scratch_fits(const struct communicator *k, int64_t bytes);
+void scratch_left_out(const struct communicator *k, const struct algorithm *a, int64_t bytes);
+struct scratch_note scratch_noted(void);
+bool scratch_had(struct communicator *k, int64_t bytes);
+bool scratch_asked(struct communicator *k, int64_t *bytes);
+void *scratch_take(struct communicator *k, int64_t bytes);
+void scratch_give_back(struct communicator *k);
+void scratch_free(struct communicator *k);

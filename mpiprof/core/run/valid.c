@@ -1,0 +1,278 @@
+/* Whether a call's arguments are what the library accepts.
+ *
+ * A call that it refuses must reach it, for its error code and its handler, and must not have taken
+ * part in anything. So all is looked at here that a library checks before its first message, and
+ * what is found wrong goes to the library, which has the last word. What only a library can tell
+ * (whether a type is committed, which types an operation is for) is asked of it on a communicator
+ * of this process alone, whose errors are returned.
+ *
+ * Threads: any; the table is read without locks, the library asked by one at a time. The
+ * communicator is made in MPI_Init and freed in MPI_Finalize.
+ */
+#include <limits.h>
+#include <pthread.h>
+
+#include "base/arguments.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/native.h"
+#include "base/operation.h"
+#include "base/recorder.h"
+#include "base/type.h"
+#include "record/call.h"
+#include "record/comm.h"
+#include "record/python_api.h"
+#include "run/own.h"
+#include "run/valid.h"
+
+static MPI_Comm alone;  /* MPI_COMM_NULL: under Sessions there is no MPI_COMM_SELF */
+static struct map good; /* predefined types, and predefined operations with them */
+static struct {         /* what the library refuses before its first message: */
+    bool aliases;       /* one buffer for both sides, in any operation */
+    bool operands;      /* the same in reduce and allreduce alone */
+    bool own_sizes;     /* alltoall(v): sizes that differ between a rank and itself */
+} refuses;
+/* One thread uses it at a time. Not recorder.lock: a library may run an operation of the program's
+ * meanwhile, which may wait for Python's lock, whose owner may wait for recorder.lock. */
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+
+/* Asked of calls that are wrong: it depends on release and settings (mpi_param_check,
+ * MPIR_CVAR_COLL_ALIAS_CHECK). Less is sent than is expected: only who compares at once minds. */
+static void ask_what_is_refused(void)
+{
+    int64_t one = 0, two[2] = {0};
+
+    refuses.aliases =
+        pmpi.Reduce_scatter_block(&one, &one, 1, MPI_INT64_T, MPI_MAX, alone) != MPI_SUCCESS;
+    refuses.operands = pmpi.Reduce(&one, &one, 1, MPI_INT64_T, MPI_MAX, 0, alone) != MPI_SUCCESS;
+    refuses.own_sizes =
+        pmpi.Alltoall(&one, 1, MPI_INT64_T, two, 2, MPI_INT64_T, alone) != MPI_SUCCESS;
+}
+
+void valid_start(void)
+{
+    int initialised = 0;
+
+    alone = MPI_COMM_NULL;
+    pmpi.Initialized(&initialised);
+    if (!initialised || pmpi.Comm_split(MPI_COMM_SELF, 0, 0, &alone) != MPI_SUCCESS)
+        return;
+    pmpi.Comm_set_errhandler(alone, MPI_ERRORS_RETURN);
+    ask_what_is_refused();
+}
+
+void valid_end(void)
+{
+    if (alone != MPI_COMM_NULL)
+        pmpi.Comm_free(&alone);
+}
+
+/* Whether there is somebody to ask. Where a member has nobody no reduction is switched (private.c):
+ * its errors would come in the middle of a schedule. */
+bool valid_asks(void)
+{
+    return alone != MPI_COMM_NULL;
+}
+
+/* ---- types and operations: only what is predefined is remembered, as other handles may be freed
+ * and come again. */
+
+static bool known(uint64_t key)
+{
+    return map_get(&good, key) != NULL;
+}
+
+static void remember(uint64_t key)
+{
+    recorder_lock();
+    map_put(&good, key, &alone); /* anything but NULL */
+    recorder_unlock();
+}
+
+static bool type_valid(MPI_Datatype type)
+{
+    const uint64_t key = hash_mix(1, (uint64_t)(uintptr_t)type);
+    char nothing = 0;
+
+    if (type == MPI_DATATYPE_NULL)
+        return false;
+    if (alone == MPI_COMM_NULL || known(key))
+        return true;
+    pthread_mutex_lock(&asking);
+    const int error = pmpi.Bcast(&nothing, 1, type, 0, alone); /* to nobody */
+
+    pthread_mutex_unlock(&asking);
+    if (error == MPI_SUCCESS && type_facts(type).named)
+        remember(key);
+    return error == MPI_SUCCESS;
+}
+
+/* Predefined operations are for some predefined types only. */
+static bool operation_valid(MPI_Op op, MPI_Datatype type)
+{
+    const uint64_t key = hash_mix(hash_mix(2, (uint64_t)(uintptr_t)op), (uint64_t)(uintptr_t)type);
+    char nothing = 0;
+
+    if (op == MPI_OP_NULL)
+        return false;
+    if (alone == MPI_COMM_NULL || known(key))
+        return true;
+    pthread_mutex_lock(&asking);
+    const int error = pmpi.Allreduce(MPI_IN_PLACE, &nothing, 0, type, op, alone);
+
+    pthread_mutex_unlock(&asking);
+    if (error == MPI_SUCCESS && pmpi_op_predefined(op) && type_facts(type).named)
+        remember(key);
+    return error == MPI_SUCCESS;
+}
+
+/* ---- buffers */
+
+/* Without an address MPI_BOTTOM is meant: of a type with absolute addresses, or of blocks that are
+ * not at 0. */
+static bool is_somewhere(const struct arguments *a, const struct side *s, int members)
+{
+    const struct type_facts f = type_facts(argument_type(a, s->type, 0));
+
+    if (f.size == 0 || (!f.named && f.true_lower != 0))
+        return true;
+    if (!argument_is_v(s) || s->displs == NULL)
+        return false;
+    for (size_t i = 0; i < (size_t)members; i++)
+        if (argument_count(a, s->counts, i) > 0 && argument_displacement(a, s->displs, i) == 0)
+            return false;
+    return true;
+}
+
+static bool side_valid(const struct arguments *a, const struct side *s, const void *buffer,
+                       int members)
+{
+    if (s->type == NULL) /* a barrier's */
+        return true;
+    if ((argument_is_v(s) && s->counts == NULL) || !type_valid(argument_type(a, s->type, 0)))
+        return false;
+    int64_t elements = argument_is_v(s) ? 0 : argument_count(a, s->count, 0);
+
+    if (elements < 0)
+        return false;
+    for (size_t i = 0; argument_is_v(s) && i < (size_t)members; i++) {
+        const int64_t count = argument_count(a, s->counts, i);
+
+        if (count < 0)
+            return false;
+        elements += count;
+    }
+    return elements == 0 || buffer != NULL || is_somewhere(a, s, members);
+}
+
+/* ---- both sides against each other */
+
+/* As MPICH sees it: the same type, as many elements, and the same place, the own block's as of a
+ * type without gaps. */
+static bool blocks_aliased(const struct call *c, const struct arguments *a)
+{
+    struct own_sides own;
+
+    if (!own_sides(c, a, &own) || own.sent.type != own.received.type)
+        return false;
+    if (c->operation == OP_alltoallv)
+        return a->sendbuf == a->recvbuf && a->send.counts == a->recv.counts;
+    if (own.sent.count == 0 || own.received.count == 0 ||
+        (!argument_is_v(&a->send) && !argument_is_v(&a->recv) &&
+         own.sent.count != own.received.count))
+        return false;
+    if (c->operation == OP_alltoall)
+        return a->sendbuf == a->recvbuf;
+    const int64_t before = own.sent.before - own.received.before; /* one of them is 0 */
+    const int64_t distance = own.received.buffer - own.sent.buffer;
+
+    return before == 0
+               ? distance == 0 /* the size is asked for where it can matter */
+               : distance % before == 0 && distance == before * type_facts(own.sent.type).size;
+}
+
+static bool operands_aliased(const struct call *c, const struct arguments *a)
+{
+    if (a->sendbuf != a->recvbuf || (c->operation == OP_reduce && c->root != c->comm->rank))
+        return false;
+    if (a->recv.counts != NULL) { /* reduce_scatter */
+        int64_t elements = 0;
+
+        for (size_t i = 0; i < (size_t)c->comm->size; i++)
+            elements += argument_count(a, a->recv.counts, i);
+        return refuses.aliases && elements > 0;
+    }
+    const int64_t elements =
+        argument_count(a, a->recv.count != NULL ? a->recv.count : a->send.count, 0);
+
+    if (refuses.aliases)
+        return elements > 0;
+    /* Open MPI */
+    return refuses.operands &&
+           ((c->operation == OP_reduce && elements > 0) ||
+            (c->operation == OP_allreduce && elements > 1 && a->sendbuf != NULL));
+}
+
+static bool sizes_differ_at_once(const struct call *c, const struct arguments *a)
+{
+    return refuses.own_sizes && (c->operation == OP_alltoall || c->operation == OP_alltoallv) &&
+           own_sizes_differ(c, a);
+}
+
+/* A root's block for itself, where the sizes differ: what is passed, and whether that is an error,
+ * is the library's affair. */
+int valid_pass_own(int operation, const struct own_sides *own)
+{
+    const struct own_block *const s = &own->sent, *const r = &own->received;
+
+    if (alone == MPI_COMM_NULL || s->count > INT_MAX || r->count > INT_MAX)
+        return own_block_bytes(s) > own_block_bytes(r) ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;
+    int (*const pass)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm) =
+        operation == OP_gather || operation == OP_gatherv ? pmpi.Gather : pmpi.Scatter;
+
+    pthread_mutex_lock(&asking);
+    const int error = pass(own_block_at(s), (int)s->count, s->type, own_block_at(r), (int)r->count,
+                           r->type, 0, alone);
+
+    pthread_mutex_unlock(&asking);
+    return error;
+}
+
+bool valid_arguments(const struct call *c, const struct arguments *a)
+{
+    const struct communicator *const k = c->comm;
+    const int operation = c->operation, members = k->inter ? k->remote_size : k->size;
+    const bool root = c->root == k->rank || c->root == ROOT_NONE;
+    const bool gathers = operation == OP_gather || operation == OP_gatherv;
+    const bool scatters = operation == OP_scatter || operation == OP_scatterv;
+    const bool sends = root || !scatters, gets = root || !(gathers || operation == OP_reduce);
+    const bool in = sends && argument_in_place(a, a->sendbuf);
+    const bool out = gets && argument_in_place(a, a->recvbuf);
+
+    if (c->root != ROOT_NONE && (c->root < 0 || c->root >= k->size))
+        return false;
+    if (in && (k->inter || !root || scatters || operation == OP_bcast))
+        return false;
+    if (out && !(scatters && root && !k->inter))
+        return false;
+    if (operation_reduces(operation)) { /* count and type stand on one side, or on both in part */
+        struct side vector = a->recv;
+
+        vector.count = a->recv.count != NULL ? a->recv.count : a->send.count;
+        vector.type = a->send.type;
+        const bool no_share = operation == OP_reduce_scatter && a->recv.counts != NULL &&
+                              argument_count(a, a->recv.counts, (size_t)k->rank) == 0;
+
+        return (in || side_valid(a, &vector, a->sendbuf, members)) &&
+               (!gets || no_share || side_valid(a, &vector, a->recvbuf, members)) &&
+               operation_valid(argument_op(a), argument_type(a, vector.type, 0)) &&
+               !operands_aliased(c, a);
+    }
+    if ((sends && !in && a->send.counts != NULL && a->send.displs == NULL) ||
+        (gets && a->recv.counts != NULL && a->recv.displs == NULL))
+        return false;
+    return (!sends || in || side_valid(a, &a->send, a->sendbuf, members)) &&
+           (!gets || out || operation == OP_bcast ||
+            side_valid(a, &a->recv, a->recvbuf, members)) &&
+           !(refuses.aliases && blocks_aliased(c, a)) && !sizes_differ_at_once(c, a);
+}

@@ -1,0 +1,14 @@
+/* Whether a call's arguments are what the library accepts: valid.c. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arguments.h"
+#include "record/call.h"
+#include "run/own.h"
+
+void valid_start(void);
+void valid_end(void);
+bool valid_asks(void);
+bool valid_arguments(const struct call *c, const struct arguments *a);
+int valid_pass_own(int operation, const struct own_sides *own);

@@ -1,0 +1,92 @@
+/* The operands of reductions: in the type's own layout, elements with gaps and all.
+ *
+ * Count, type and operation are the same on all members, and PMPI_Reduce_local gets the user's own
+ * handles.
+ */
+#include "run/vectors.h"
+#include "base/arguments.h"
+#include "base/native.h"
+#include "record/python_api.h"
+#include "run/device.h"
+#include "run/execution.h"
+#include "run/problem.h"
+#include "run/scratch.h"
+#include "schedule/schedule.h"
+
+enum { ALIGNMENT = 16 };
+
+static int64_t stride_of(const struct execution *e)
+{
+    return e->extent < 0 ? -e->extent : e->extent;
+}
+
+/* What so many bytes of operands take, the same on all members. */
+int64_t vectors_bytes(const struct execution *e, int64_t bytes)
+{
+    return bytes > 0 ? (bytes / e->unit + 1) * stride_of(e) + e->span + ALIGNMENT : 0;
+}
+
+char *vectors_scratch(const struct execution *e, int64_t bytes)
+{
+    const int64_t elements = bytes / e->unit + 1;
+    char *const m = scratch_take(e->call->comm, vectors_bytes(e, bytes));
+    /* Element i is at i * extent, its data from `lower` on; a negative extent runs downwards.
+     * Elements are as well aligned as they may be in the user's memory. */
+    const int64_t before = (elements - 1) * (e->extent < 0 ? stride_of(e) : 0) - e->lower;
+
+    return m + before + ((-before) % ALIGNMENT + ALIGNMENT) % ALIGNMENT;
+}
+
+/* Bytes of the vector that a rank gives, and of what it gets of the result. */
+int64_t vectors_given(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+
+    if (e->call->operation == OP_reduce_scatter_block)
+        return p->bytes * p->size;
+    return p->counts != NULL ? problem_sum(p) : p->bytes;
+}
+
+int64_t vectors_got(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+
+    return p->counts != NULL ? p->counts[e->call->comm->rank] : p->bytes;
+}
+
+/* `device`: one of the two is on one, and the library alone may copy. */
+void vectors_copy(struct execution *e, char *to, char *from, int64_t whole, bool device)
+{
+    const int64_t most = (INT64_C(1) << 28) / e->unit * e->unit + e->unit;
+    int rank = 0;
+
+    pmpi.Comm_rank(e->comm, &rank);
+    for (int64_t done = 0; done < whole; done += most) {
+        const int64_t at = done / e->unit * e->extent;
+        const int64_t part = whole - done < most ? whole - done : most;
+        const int count = (int)(part / e->unit);
+
+        if (device)
+            execution_note(e, pmpi.Sendrecv(from + at, count, e->type, rank, e->tag, to + at, count,
+                                            e->type, rank, e->tag, e->comm, MPI_STATUS_IGNORE));
+        else
+            execution_copy(e, to + at, from + at, part);
+    }
+}
+
+struct vectors vectors_of(const struct execution *e)
+{
+    const struct arguments *const a = e->arguments;
+    const int operation = e->call->operation;
+    struct vectors v = {.out = execution_writable(a->recvbuf),
+                        .gets = operation != OP_reduce || e->call->root == e->call->comm->rank};
+
+    /* Without the word, too: some libraries accept that. */
+    v.in_place = v.gets && (argument_in_place(a, a->sendbuf) || a->sendbuf == a->recvbuf);
+    v.in = v.in_place ? v.out : execution_writable(a->sendbuf);
+    v.from_device = device_holds((void *)((uintptr_t)v.in + (uintptr_t)e->lower));
+    v.to_device = v.gets && device_holds((void *)((uintptr_t)v.out + (uintptr_t)e->lower));
+    /* The share that is written is not where its operands are. */
+    v.kept = v.in_place && (operation == OP_reduce_scatter || operation == OP_reduce_scatter_block);
+    return v;
+}

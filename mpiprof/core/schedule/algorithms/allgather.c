@@ -1,0 +1,194 @@
+/* Allgather: everybody gets the block of everybody.
+ *
+ * Source: Chan et al. 2007; Bruck et al. 1997; Chen et al. 2005 (neighbour exchange).
+ *
+ *   ring                round r: on to rank+1 what came last    (p-1)(alpha + m beta)
+ *   recursive_doubling  round k: all that one has with rank     lg p alpha + (p-1) m beta
+ *                       xor 2^k; powers of two only: for others
+ *                       bruck has as few rounds
+ *   bruck               round k: the first 2^k blocks to        ceil(lg p) alpha + (p-1) m beta
+ *                       rank-2^k, from rank+2^k the next ones
+ *   neighbour_exchange  with either neighbour in turn: the two  (p/2) alpha + (p-1) m beta
+ *                       blocks that the other one brought; an
+ *                       even number of processes
+ *
+ * Everything arrives where it belongs, but in bruck, which collects in SCRATCH from the own block
+ * on and turns it round at the end.
+ */
+#include "schedule/algorithms/catalogue.h"
+
+static void own_block(const struct context *c, struct round *out)
+{
+    const int64_t m = c->problem->bytes;
+
+    emit_copy(out, BUFFER_OUT, c->rank * m, BUFFER_IN, 0, m);
+}
+
+/* ---- ring */
+
+static int64_t ring_rounds(const struct context *c)
+{
+    return c->size > 1 ? c->size - 1 : 1;
+}
+
+static void ring_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int64_t m = c->problem->bytes;
+
+    if (r == 0)
+        own_block(c, out);
+    if (c->size == 1)
+        return;
+    emit_receive(out, modulo(c->rank - 1, c->size), BUFFER_OUT,
+                 modulo(c->rank - 1 - r, c->size) * m, m);
+    emit_send(out, modulo(c->rank + 1, c->size), BUFFER_OUT, modulo(c->rank - r, c->size) * m, m);
+}
+
+const struct algorithm algorithm_allgather_ring = {
+    .operation = "allgather",
+    .name = "ring",
+    .cost = "(p-1)(alpha + m beta)",
+    .source = "Traeff et al. 2009, Section 2.1",
+    .rounds = ring_rounds,
+    .round = ring_round,
+};
+
+/* ---- recursive doubling */
+
+static bool power_of_two(const struct problem *p)
+{
+    return is_power_of_two(p->size);
+}
+
+static int64_t doubling_rounds(const struct context *c)
+{
+    return c->size > 1 ? log2_floor(c->size) : 1;
+}
+
+static void doubling_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int64_t m = c->problem->bytes, have = INT64_C(1) << r;
+    const int64_t first = c->rank - c->rank % have, other = first ^ have;
+    const int peer = c->rank ^ (int)have;
+
+    if (r == 0)
+        own_block(c, out);
+    if (c->size == 1)
+        return;
+    emit_receive(out, peer, BUFFER_OUT, other * m, have * m);
+    emit_send(out, peer, BUFFER_OUT, first * m, have * m);
+}
+
+const struct algorithm algorithm_allgather_recursive_doubling = {
+    .operation = "allgather",
+    .name = "recursive_doubling",
+    .restrictions = "a power of two of processes",
+    .cost = "lg p alpha + (p-1) m beta",
+    .source = "Thakur, Rabenseifner and Gropp 2005, Section 4",
+    .applies = power_of_two,
+    .rounds = doubling_rounds,
+    .round = doubling_round,
+};
+
+/* ---- bruck: slot i of SCRATCH is the block of rank + i; the last round turns it round */
+
+static int64_t bruck_rounds(const struct context *c)
+{
+    return log2_ceiling(c->size) + 1;
+}
+
+static int64_t bruck_scratch(const struct problem *p)
+{
+    return p->size > 1 ? p->size * p->bytes : 0;
+}
+
+static void bruck_last(const struct context *c, struct round *out)
+{
+    const int64_t m = c->problem->bytes, before = c->size - c->rank;
+
+    /* The own block apart: in place it is where it belongs already. */
+    own_block(c, out);
+    if (c->size == 1)
+        return;
+    emit_copy(out, BUFFER_OUT, (c->rank + 1) * m, BUFFER_SCRATCH, m, (before - 1) * m);
+    emit_copy(out, BUFFER_OUT, 0, BUFFER_SCRATCH, before * m, c->rank * m);
+}
+
+static void bruck_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int64_t m = c->problem->bytes, have = INT64_C(1) << r;
+    const int64_t more = have < c->size - have ? have : c->size - have;
+
+    if (r == bruck_rounds(c) - 1) {
+        bruck_last(c, out);
+        return;
+    }
+    if (r == 0)
+        emit_copy(out, BUFFER_SCRATCH, 0, BUFFER_IN, 0, m);
+    emit_receive(out, modulo(c->rank + have, c->size), BUFFER_SCRATCH, have * m, more * m);
+    emit_send(out, modulo(c->rank - have, c->size), BUFFER_SCRATCH, 0, more * m);
+}
+
+const struct algorithm algorithm_allgather_bruck = {
+    .operation = "allgather",
+    .name = "bruck",
+    .cost = "ceil(lg p) alpha + (p-1) m beta",
+    .source = "Bruck et al. 1997",
+    .rounds = bruck_rounds,
+    .scratch = bruck_scratch,
+    .round = bruck_round,
+};
+
+/* ---- neighbour exchange
+ *
+ * Ranks 2P and 2P+1 are pair P and exchange their blocks in round 0. From then on whole pairs move:
+ * in odd rounds over the borders between pairs, in even rounds within them. The even rank of P
+ * hears of P-1, P+1, P-2, P+2 ..., the odd one of P+1, P-1, P+2, P-2 ...; each tells its neighbour
+ * what the round before brought, in round 1 the own pair.
+ */
+
+static bool even(const struct problem *p)
+{
+    return p->size % 2 == 0;
+}
+
+static int64_t neighbour_rounds(const struct context *c)
+{
+    return c->size / 2;
+}
+
+/* The pair that a rank has got in round r > 0. */
+static int64_t neighbour_pair(const struct context *c, int64_t rank, int64_t r)
+{
+    const int64_t upwards = (rank + r) % 2 == 0 ? (r + 1) / 2 : -((r + 1) / 2);
+
+    return modulo(rank / 2 + upwards, c->size / 2);
+}
+
+static void neighbour_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int64_t m = c->problem->bytes;
+    const int peer = modulo((c->rank + r) % 2 == 0 ? c->rank + 1 : c->rank - 1, c->size);
+
+    if (r == 0) {
+        own_block(c, out);
+        emit_receive(out, peer, BUFFER_OUT, peer * m, m);
+        emit_send(out, peer, BUFFER_OUT, c->rank * m, m);
+        return;
+    }
+    const int64_t told = r == 1 ? c->rank / 2 : neighbour_pair(c, c->rank, r - 1);
+
+    emit_receive(out, peer, BUFFER_OUT, 2 * neighbour_pair(c, c->rank, r) * m, 2 * m);
+    emit_send(out, peer, BUFFER_OUT, 2 * told * m, 2 * m);
+}
+
+const struct algorithm algorithm_allgather_neighbour_exchange = {
+    .operation = "allgather",
+    .name = "neighbour_exchange",
+    .restrictions = "an even number of processes",
+    .cost = "(p/2) alpha + (p-1) m beta",
+    .source = "Chen et al. 2005",
+    .applies = even,
+    .rounds = neighbour_rounds,
+    .round = neighbour_round,
+};

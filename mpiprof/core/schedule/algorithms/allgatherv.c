@@ -1,0 +1,289 @@
+/* Allgatherv: everybody gets the blocks of everybody, of any sizes m_i, m in all.
+ *
+ * Source: Traeff, Ripke, Siebert, Balaji, Thakur, Gropp: A Pipelined Algorithm for Large, Irregular
+ * All-gather Problems, 2009.
+ *
+ *   linear_ring     round r: on to rank+1 what came last     (p-1)(alpha + max m_i beta)
+ *   pipelined_ring  the same with blocks of B bytes at most  (b - min b_i)(alpha + B beta)
+ *
+ * The pipelined ring (Section 2.2) cuts m_i into b_i blocks and strings all b of them up along the
+ * ring. A process sends its own blocks, the last one first, and what it has received in the order
+ * in which it came, down to what belongs to its successor:
+ *
+ *       ring     | A0 A1 A2 | B0 | C0 C1 |        B sends to C:  B0, A2, A1, A0
+ *                      A       B      C           A sends to B:  A2, A1, A0, C1, C0
+ *
+ * Its k-th message goes out in round k where everybody has data, as message k is its own or has
+ * come in round k - b_i at the latest: b - b_i rounds. A process without data has nothing to do but
+ * to pass on (Section 2.3; its empty block is neither sent nor received), and costs every message
+ * that goes through it a round, unless those after it still have blocks of their own to send: the
+ * k-th message leaves in round k + d, where d is the largest of h - (the blocks of the last h
+ * processes), for all numbers of processes h whose blocks are not more than k. The rounds then are
+ *
+ *       b - 1                        where processes without data follow each other (z of them, and
+ *                                    b counts 1 for each)
+ *       b - z - 1 + ceil(z/(p-z))    where they are spread evenly and b_i is larger than their
+ *                                    distance (the paper rounds down: right where p-z divides z)
+ *
+ * Block size (Section 2.4): as given; else m' where all m_i are m' (this is the linear ring), what
+ * is best for a pipeline where one process has all data, and otherwise formula (2).
+ */
+#include "base/memory.h"
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/algorithms/ring_order.h"
+#include "schedule/algorithms/tree.h"
+
+static int64_t share(const struct problem *p, int64_t rank)
+{
+    return p->counts != NULL ? p->counts[rank] : p->bytes;
+}
+
+/* Fills place[rank], where each rank's block begins, and place[size], the end. */
+static void find_places(const struct problem *p, int64_t *place)
+{
+    place[0] = 0;
+    for (int i = 0; i < p->size; i++)
+        place[i + 1] = place[i] + share(p, i);
+}
+
+/* ---- linear ring; the table is the places */
+
+static bool linear_prepare(struct context *c)
+{
+    c->table = memory_get(sizeof *c->table * ((size_t)c->size + 1));
+    if (c->table != NULL)
+        find_places(c->problem, c->table);
+    return c->table != NULL;
+}
+
+static int64_t linear_rounds(const struct context *c)
+{
+    return c->size > 1 ? c->size - 1 : 1;
+}
+
+static void linear_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int64_t *const place = c->table;
+    const int gives = modulo(c->rank - r, c->size), gets = modulo(c->rank - 1 - r, c->size);
+
+    if (r == 0)
+        emit_copy(out, BUFFER_OUT, place[c->rank], BUFFER_IN, 0, share(c->problem, c->rank));
+    if (c->size == 1)
+        return;
+    emit_receive(out, modulo(c->rank - 1, c->size), BUFFER_OUT, place[gets],
+                 place[gets + 1] - place[gets]);
+    emit_send(out, modulo(c->rank + 1, c->size), BUFFER_OUT, place[gives],
+              place[gives + 1] - place[gives]);
+}
+
+const struct algorithm algorithm_allgatherv_linear_ring = {
+    .operation = "allgatherv",
+    .name = "linear_ring",
+    .cost = "(p-1)(alpha + max m_i beta)",
+    .source = "Traeff et al. 2009, Section 2.1",
+    .prepare = linear_prepare,
+    .rounds = linear_rounds,
+    .round = linear_round,
+};
+
+/* ---- pipelined ring */
+
+/* From message `from` on, a process's messages leave `late` rounds after their number. */
+struct delay {
+    int64_t from, late;
+};
+
+/* The messages from one process to the next. */
+struct stream {
+    int64_t newest, count; /* the first one is block `newest`, the next ones are those before it */
+    int64_t delays;
+    struct delay *delay;
+};
+
+struct ring {
+    int64_t block, blocks; /* the block size B; how many there are, without empty ones */
+    int64_t *order;        /* rank by position */
+    int64_t *first;        /* number of the first block, by position; then the end */
+    int64_t *place;        /* where a rank's data begins in OUT, by rank; then the end */
+    int before, after;     /* the neighbours' ranks */
+    struct stream gets, gives;
+};
+
+/* Formula (2) and its companions. */
+static int64_t block_size(const struct problem *p)
+{
+    int64_t total = 0, largest = 0, smallest = share(p, 0), empty = 0;
+
+    for (int i = 0; i < p->size; i++) {
+        const int64_t m = share(p, i);
+
+        total += m;
+        largest = m > largest ? m : largest;
+        smallest = m < smallest ? m : smallest;
+        empty += m == 0;
+    }
+    const int64_t full = p->size - empty;
+
+    if (full == 0)
+        return 1;
+    if (largest == smallest)
+        return p->block_size > 0 ? pipeline_block(p, total, 0, largest) : largest;
+    if (full == 1)
+        return pipeline_block(p, total, p->size - 2, largest);
+    return pipeline_block(p, total, (double)(p->size + empty) / 2 - 1 + (double)(empty / full),
+                          largest);
+}
+
+/* The first round in which each message of the process at a position can leave; see the head. */
+static void find_delays(const struct ring *g, int size, int64_t position, struct stream *s)
+{
+    int64_t blocks = 0;
+
+    s->delay[0] = (struct delay){0, 0};
+    s->delays = 1;
+    for (int64_t hops = 1; hops < size - 1; hops++) {
+        blocks += g->first[position + 1] - g->first[position];
+        position = position > 0 ? position - 1 : size - 1;
+        if (blocks >= s->count)
+            return;
+        if (hops - blocks <= s->delay[s->delays - 1].late)
+            continue;
+        if (s->delay[s->delays - 1].from < blocks)
+            s->delays++;
+        s->delay[s->delays - 1] = (struct delay){blocks, hops - blocks};
+    }
+}
+
+static void find_stream(const struct ring *g, int size, int64_t position, struct stream *s)
+{
+    const int64_t next = modulo(position + 1, size);
+
+    s->newest = g->first[position + 1] - 1;
+    s->count = g->blocks - (g->first[next + 1] - g->first[next]);
+    find_delays(g, size, position, s);
+}
+
+static void number_blocks(const struct problem *p, struct ring *g)
+{
+    g->first[0] = 0;
+    for (int i = 0; i < p->size; i++)
+        g->first[i + 1] = g->first[i] + blocks_of(share(p, g->order[i]), g->block);
+    g->blocks = g->first[p->size];
+}
+
+static bool pipelined_prepare(struct context *c)
+{
+    const size_t p = (size_t)c->size;
+    struct ring *const g =
+        memory_get(sizeof *g + sizeof(int64_t) * (3 * p + 2) + 2 * sizeof(struct delay) * p);
+    int64_t self = 0;
+
+    c->table = (int64_t *)g;
+    if (g == NULL)
+        return false;
+    g->order = (int64_t *)(g + 1);
+    g->first = g->order + p;
+    g->place = g->first + p + 1;
+    g->gets.delay = (struct delay *)(g->place + p + 1);
+    g->gives.delay = g->gets.delay + p;
+    g->block = block_size(c->problem);
+    if (!ring_order(c->problem, g->order))
+        return false;
+    find_places(c->problem, g->place);
+    number_blocks(c->problem, g);
+    while (g->order[self] != c->rank)
+        self++;
+    g->before = (int)g->order[modulo(self - 1, c->size)];
+    g->after = (int)g->order[modulo(self + 1, c->size)];
+    find_stream(g, c->size, modulo(self - 1, c->size), &g->gets);
+    find_stream(g, c->size, self, &g->gives);
+    return true;
+}
+
+static int64_t stream_rounds(const struct stream *s)
+{
+    return s->count > 0 ? s->count + s->delay[s->delays - 1].late : 0;
+}
+
+static int64_t pipelined_rounds(const struct context *c)
+{
+    const struct ring *const g = (const struct ring *)c->table;
+    const int64_t gets = stream_rounds(&g->gets), gives = stream_rounds(&g->gives);
+    const int64_t more = gets > gives ? gets : gives;
+
+    return more > 0 ? more : 1;
+}
+
+/* The number of the message of a round, -1: none. */
+static int64_t message_of(const struct stream *s, int64_t r)
+{
+    int64_t low = 0, high = s->delays;
+
+    while (high - low > 1) {
+        const int64_t middle = (low + high) / 2;
+
+        if (s->delay[middle].from + s->delay[middle].late <= r)
+            low = middle;
+        else
+            high = middle;
+    }
+    const int64_t k = r - s->delay[low].late;
+    const int64_t end = low + 1 < s->delays ? s->delay[low + 1].from : s->count;
+
+    return k >= s->delay[low].from && k < end ? k : -1;
+}
+
+/* Where message k of a stream is in OUT. */
+static void find_block(const struct context *c, const struct stream *s, int64_t k, int64_t *begin,
+                       int64_t *length)
+{
+    const struct ring *const g = (const struct ring *)c->table;
+    const int64_t number = s->newest - k < 0 ? s->newest - k + g->blocks : s->newest - k;
+    int64_t low = 0, high = c->size;
+
+    while (high - low > 1) {
+        const int64_t middle = (low + high) / 2;
+
+        if (g->first[middle] <= number)
+            low = middle;
+        else
+            high = middle;
+    }
+    const int64_t rank = g->order[low], m = share(c->problem, rank), i = number - g->first[low];
+    const int64_t n = g->first[low + 1] - g->first[low];
+    const bool equal = c->problem->equal_blocks;
+    const int64_t from = equal ? part_begin(m, 1, n, i) : i * g->block;
+    const int64_t to = equal ? part_begin(m, 1, n, i + 1) : i + 1 < n ? from + g->block : m;
+
+    *begin = g->place[rank] + from;
+    *length = to - from;
+}
+
+static void pipelined_round(const struct context *c, int64_t r, struct round *out)
+{
+    const struct ring *const g = (const struct ring *)c->table;
+    const int64_t gets = message_of(&g->gets, r), gives = message_of(&g->gives, r);
+    int64_t begin, length;
+
+    if (r == 0)
+        emit_copy(out, BUFFER_OUT, g->place[c->rank], BUFFER_IN, 0, share(c->problem, c->rank));
+    if (gets >= 0) {
+        find_block(c, &g->gets, gets, &begin, &length);
+        emit_receive(out, g->before, BUFFER_OUT, begin, length);
+    }
+    if (gives >= 0) {
+        find_block(c, &g->gives, gives, &begin, &length);
+        emit_send(out, g->after, BUFFER_OUT, begin, length);
+    }
+}
+
+const struct algorithm algorithm_allgatherv_pipelined_ring = {
+    .operation = "allgatherv",
+    .name = "pipelined_ring",
+    .cost = "(b - min b_i)(alpha + B beta), b_i = max(1, ceil(m_i/B))",
+    .parameters = "block_size=BYTES blocks=last_short|equal order=ranks|spread|nodes|both",
+    .source = "Traeff et al. 2009, Sections 2.2 to 2.4",
+    .prepare = pipelined_prepare,
+    .rounds = pipelined_rounds,
+    .round = pipelined_round,
+};

@@ -1,0 +1,245 @@
+/* Allreduce: the vectors of all ranks are combined, and all get the result.
+ *
+ * Source: Rabenseifner and Adamidis 2004, Section 3. n: bytes of the vector, p' = 2^floor(lg p).
+ *
+ *   binary_tree         reduce to rank 0 by joining runs of 2^k ranks, then back the same way
+ *   recursive_doubling  step k: with rank xor 2^k, the whole vector; both reduce it
+ *   halving_doubling    the halves of the vector are exchanged at distance 1, the quarters at
+ *                       distance 2, ...; then back, which gathers the parts
+ *   binary_blocks       see reduce.c; on the way back each rank of a block gets its part of the
+ *                       result from two ranks of the next larger block as soon as these have it
+ *   ring, circulant     see allreduce_rings.c
+ *
+ * Not a power of two: in recursive_doubling and halving_doubling one of each pair of the first
+ * 2(p-p') ranks is removed at first, and gets the result from its partner in the end.
+ * These keep the order of operands, so any operation will do; the two operands of every step are
+ * the same on both sides, so all ranks get the same bits.
+ */
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/algorithms/reductions.h"
+
+static int64_t whole_scratch(const struct problem *p)
+{
+    return p->bytes;
+}
+
+/* ---- binary_tree */
+
+static struct move tree_move(const struct context *c, int64_t r)
+{
+    const int steps = log2_ceiling(c->size);
+    const bool up = r < steps;
+    const int64_t k = up ? r : 2 * steps - 1 - r, distance = INT64_C(1) << k;
+    struct move m = move_none();
+
+    m.send = m.receive = range_whole(c);
+    if (c->rank % (2 * distance) == 0 && c->rank + distance < c->size) {
+        *(up ? &m.from : &m.to) = c->rank + (int)distance;
+        m.fold = FOLD_RIGHT;
+        m.fresh = up && k == 0;
+    } else if (c->rank % (2 * distance) == distance) {
+        *(up ? &m.to : &m.from) = c->rank - (int)distance;
+        m.fold = FOLD_STORE;
+        /* A last rank that found no partner has not received anything before it sends. */
+        m.fresh = up && (k == 0 || c->rank + 1 == c->size);
+    }
+    return m;
+}
+
+static int64_t tree_rounds(const struct context *c)
+{
+    return 2 * (int64_t)log2_ceiling(c->size) + 1;
+}
+
+static void tree_round(const struct context *c, int64_t r, struct round *out)
+{
+    moves_round(c, BUFFER_OUT, tree_rounds(c) - 1, tree_move, r, out);
+}
+
+const struct algorithm algorithm_allreduce_binary_tree = {
+    .operation = "allreduce",
+    .name = "binary_tree",
+    .keeps_order = true,
+    .cost = "ceil(lg p)(2 alpha + 2 n beta + n gamma)",
+    .source = "Rabenseifner and Adamidis 2004, Section 3.3",
+    .rounds = tree_rounds,
+    .scratch = whole_scratch,
+    .round = tree_round,
+};
+
+/* ---- recursive_doubling */
+
+/* One of a removed rank and its partner sends the whole vector to the other. */
+static struct move pair_move(const struct context *c, bool to_even)
+{
+    struct move m = move_none();
+
+    if (c->rank >= 2 * removed_count(c))
+        return m;
+    m.send = m.receive = range_whole(c);
+    if ((c->rank % 2 == 0) == to_even)
+        m.from = c->rank ^ 1;
+    else
+        m.to = c->rank ^ 1;
+    m.fold = to_even ? FOLD_RIGHT : FOLD_STORE;
+    m.fresh = to_even;
+    return m;
+}
+
+static struct move recursive_doubling_move(const struct context *c, int64_t r)
+{
+    const int removed = removed_count(c), x = survivor_rank(c, -1, c->rank);
+    const int k = (int)r - (removed > 0);
+    struct move m = move_none();
+
+    if (k < 0 || k == log2_floor(c->size))
+        return pair_move(c, k < 0);
+    if (x < 0)
+        return m;
+    m.to = m.from = survivor_process(c, -1, x ^ 1 << k);
+    m.send = m.receive = range_whole(c);
+    m.fold = x >> k & 1 ? FOLD_LEFT : FOLD_RIGHT;
+    m.fresh = k == 0 && c->rank >= 2 * removed;
+    return m;
+}
+
+static int64_t recursive_doubling_rounds(const struct context *c)
+{
+    return log2_floor(c->size) + (removed_count(c) > 0 ? 2 : 0) + 1;
+}
+
+static void recursive_doubling_round(const struct context *c, int64_t r, struct round *out)
+{
+    moves_round(c, BUFFER_OUT, recursive_doubling_rounds(c) - 1, recursive_doubling_move, r, out);
+}
+
+const struct algorithm algorithm_allreduce_recursive_doubling = {
+    .operation = "allreduce",
+    .name = "recursive_doubling",
+    .keeps_order = true,
+    .cost = "ceil(lg p)(alpha + n beta + n gamma); p not a power of two: + alpha + n beta",
+    .source = "Rabenseifner and Adamidis 2004, Section 3.4",
+    .rounds = recursive_doubling_rounds,
+    .scratch = whole_scratch,
+    .round = recursive_doubling_round,
+};
+
+/* ---- halving_doubling */
+
+static struct move halving_doubling_move(const struct context *c, int64_t r)
+{
+    const int levels = log2_floor(c->size), x = survivor_rank(c, -1, c->rank);
+    const int64_t reducing = survivors_halving_rounds(c);
+    const int k = levels - 1 - (int)(r - reducing);
+
+    if (r < reducing)
+        return survivors_halving(c, -1, r);
+    if (k < 0)
+        return pair_move(c, false);
+    return x < 0 ? move_none()
+                 : doubling_move(c, levels, x, survivor_process(c, -1, x ^ 1 << k), k);
+}
+
+static int64_t halving_doubling_rounds(const struct context *c)
+{
+    return survivors_halving_rounds(c) + log2_floor(c->size) + (removed_count(c) > 0) + 1;
+}
+
+static void halving_doubling_round(const struct context *c, int64_t r, struct round *out)
+{
+    moves_round(c, BUFFER_OUT, halving_doubling_rounds(c) - 1, halving_doubling_move, r, out);
+}
+
+const struct algorithm algorithm_allreduce_halving_doubling = {
+    .operation = "allreduce",
+    .name = "halving_doubling",
+    .keeps_order = true,
+    .cost = "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: "
+            "(2 lg p' + 3) alpha + (4 - 2/p') n beta + (3/2 - 1/p') n gamma",
+    .source = "Rabenseifner and Adamidis 2004, Section 3.5",
+    .rounds = halving_doubling_rounds,
+    .scratch = halving_half,
+    .round = halving_doubling_round,
+};
+
+/* ---- binary_blocks */
+
+static int64_t blocks_sharing_rounds(const struct context *c)
+{
+    const struct blocks b = blocks_of(c->size, c->rank);
+
+    return b.own.levels + (b.larger.levels >= 0 ? 2 : 0) + (b.smaller.levels >= 0);
+}
+
+/* Two ranks of the larger block have the halves of what a rank of the smaller one needs, and are to
+ * exchange them. Of two blocks in all, the lower one gives its half away while it gets the other
+ * one's, then the other way round, so that this takes one round more than the exchange and not two.
+ * With more blocks both give first, because the chain of smaller ones is what lasts. */
+static struct move blocks_giving(const struct context *c, const struct blocks *b, bool first)
+{
+    const int top = log2_floor(c->size), x = c->rank - b->own.begin, k = b->smaller.levels;
+    const bool two = b->larger.levels < 0 && b->smaller.begin + (1 << k) == c->size;
+    const bool lower = (x >> k & 1) == 0;
+    struct move m = doubling_move(c, top, x, b->own.begin + (x ^ 1 << k), k);
+
+    if (x >> (k + 1) != 0)
+        return first ? move_none() : m;
+    if (two ? first != lower : first)
+        m.from = -1;
+    if (two ? first == lower : first)
+        m.to = b->smaller.begin + x % (1 << k);
+    return m;
+}
+
+/* The two halves of the own part come from the larger block; then doublings inside the block. */
+static struct move blocks_sharing(const struct context *c, int64_t r)
+{
+    const struct blocks b = blocks_of(c->size, c->rank);
+    const int top = log2_floor(c->size), x = c->rank - b.own.begin;
+
+    if (b.larger.levels >= 0 && r < 2) {
+        const int y = x + (r == 1 ? 1 << b.own.levels : 0);
+        struct move m = move_none();
+
+        m.from = b.larger.begin + y;
+        m.receive = halving_range(c, top, y, b.own.levels + 1);
+        return m;
+    }
+    const int left = b.own.levels - 1 - (int)r + (b.larger.levels >= 0 ? 2 : 0);
+    const bool given = b.smaller.levels >= 0 && left < b.smaller.levels; /* its round is over */
+    const int k = left + given;
+
+    if (k == b.smaller.levels)
+        return blocks_giving(c, &b, !given);
+    return doubling_move(c, top, x, b.own.begin + (x ^ 1 << k), k);
+}
+
+static struct move blocks_move(const struct context *c, int64_t r)
+{
+    const int64_t reducing = blocks_reducing_rounds(c);
+
+    return r < reducing ? blocks_reducing(c, r) : blocks_sharing(c, r - reducing);
+}
+
+static int64_t blocks_rounds(const struct context *c)
+{
+    return blocks_reducing_rounds(c) + blocks_sharing_rounds(c) + 1;
+}
+
+static void blocks_round(const struct context *c, int64_t r, struct round *out)
+{
+    moves_round(c, BUFFER_OUT, blocks_rounds(c) - 1, blocks_move, r, out);
+}
+
+const struct algorithm algorithm_allreduce_binary_blocks = {
+    .operation = "allreduce",
+    .name = "binary_blocks",
+    .keeps_order = true,
+    .cost =
+        "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: more by the ratios "
+        "of successive blocks, a 2^f block sends 2^(e-f) messages of n/2^e to its 2^e block",
+    .source = "Rabenseifner and Adamidis 2004, Section 3.6",
+    .rounds = blocks_rounds,
+    .scratch = halving_half,
+    .round = blocks_round,
+};

@@ -1,0 +1,148 @@
+/* Allreduce as a reduce-scatter and an allgather on rings of blocks, for any number of processes.
+ *
+ *   ring       pairwise: in round i a block goes to rank+i, for its own result; then the results go
+ *              around the ring            2(p-1) alpha + (1 - 1/p)(2 n beta + n gamma)
+ *              Source: Rabenseifner and Adamidis 2004, Section 3.7. Keeps the order of operands.
+ *
+ *   circulant  skips s halve, rounded up, from p to 1. SCRATCH has the vector turned, so that slot
+ * i is the block of rank + i. A round from s' slots to s = ceil(s'/2):
+ *
+ *                  slots  0 .. s'-s-1 | .. | s .. s'-1  -->  rank + s, its slots 0 .. s'-s-1
+ *                         + what comes from rank - s
+ *
+ *              In the end slot 0 is complete; the same rounds backwards share the results.
+ *                                         2 ceil(lg p) alpha + (1 - 1/p)(2 n beta + n gamma)
+ *              Source: Traeff 2024 (arXiv 2410.14234). Operands come in turned order, so the
+ *              operation must be commutative.
+ */
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/algorithms/reductions.h"
+
+/* ---- ring */
+
+static int64_t ring_rounds(const struct context *c)
+{
+    return c->size > 1 ? 2 * (int64_t)c->size - 2 : 1;
+}
+
+static int64_t ring_scratch(const struct problem *p)
+{
+    return 3 * equal_largest(p);
+}
+
+static void ring_round(const struct context *c, int64_t r, struct round *out)
+{
+    const struct pairwise w = {
+        .into = BUFFER_OUT, .offset = equal_begin(c, c->rank), .begin = equal_begin};
+
+    if (r < c->size)
+        pairwise_round(c, &w, r, out);
+    if (r < c->size - 1 || c->size == 1)
+        return;
+    const int64_t turn = r - c->size + 1;
+    const int sent = modulo(c->rank - turn, c->size), got = modulo(c->rank - turn - 1, c->size);
+
+    emit_receive(out, modulo(c->rank - 1, c->size), BUFFER_OUT, equal_begin(c, got),
+                 equal_begin(c, got + 1) - equal_begin(c, got));
+    emit_send(out, modulo(c->rank + 1, c->size), BUFFER_OUT, equal_begin(c, sent),
+              equal_begin(c, sent + 1) - equal_begin(c, sent));
+}
+
+const struct algorithm algorithm_allreduce_ring = {
+    .operation = "allreduce",
+    .name = "ring",
+    .keeps_order = true,
+    .cost = "2(p-1) alpha + (1 - 1/p)(2 n beta + n gamma)",
+    .source = "Rabenseifner and Adamidis 2004, Section 3.7",
+    .rounds = ring_rounds,
+    .scratch = ring_scratch,
+    .round = ring_round,
+};
+
+/* ---- circulant */
+
+/* Where slot i begins, 0 <= i <= p. */
+static int64_t slot_begin(const struct context *c, int64_t i)
+{
+    const int64_t turned = c->rank + i;
+    const bool wraps = turned >= c->size;
+
+    return equal_begin(c, (int)(wraps ? turned - c->size : turned)) - equal_begin(c, c->rank) +
+           (wraps ? c->problem->bytes : 0);
+}
+
+/* Slots in use before halving k: p, ceil(p/2), ..., 1. */
+static int64_t skip(const struct context *c, int64_t k)
+{
+    return (c->size + (INT64_C(1) << k) - 1) >> k;
+}
+
+static void turn(const struct context *c, bool back, struct round *out)
+{
+    const int64_t own = equal_begin(c, c->rank), rest = c->problem->bytes - own;
+
+    if (back) {
+        emit_copy(out, BUFFER_OUT, own, BUFFER_SCRATCH, 0, rest);
+        emit_copy(out, BUFFER_OUT, 0, BUFFER_SCRATCH, rest, own);
+    } else {
+        emit_copy(out, BUFFER_SCRATCH, 0, BUFFER_IN, own, rest);
+        emit_copy(out, BUFFER_SCRATCH, rest, BUFFER_IN, 0, own);
+    }
+}
+
+static int64_t circulant_rounds(const struct context *c)
+{
+    return 2 * (int64_t)log2_ceiling(c->size) + 1;
+}
+
+static void circulant_reducing(const struct context *c, int64_t k, struct round *out)
+{
+    const int64_t all = skip(c, k), s = skip(c, k + 1);
+
+    emit_receive(out, modulo(c->rank - s, c->size), BUFFER_OUT, 0, slot_begin(c, all - s));
+    emit_send(out, modulo(c->rank + s, c->size), BUFFER_SCRATCH, slot_begin(c, s),
+              slot_begin(c, all) - slot_begin(c, s));
+}
+
+static void circulant_sharing(const struct context *c, int64_t k, struct round *out)
+{
+    const int64_t all = skip(c, k), s = skip(c, k + 1);
+
+    emit_receive(out, modulo(c->rank + s, c->size), BUFFER_SCRATCH, slot_begin(c, s),
+                 slot_begin(c, all) - slot_begin(c, s));
+    emit_send(out, modulo(c->rank - s, c->size), BUFFER_SCRATCH, 0, slot_begin(c, all - s));
+}
+
+/* OUT is free for what arrives until the result is turned back into it. */
+static void circulant_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int halvings = log2_ceiling(c->size);
+
+    if (r == 0)
+        turn(c, false, out);
+    else if (r <= halvings)
+        emit_reduce(out, BUFFER_SCRATCH, 0, BUFFER_OUT, 0,
+                    slot_begin(c, skip(c, r - 1) - skip(c, r)), false);
+    if (r == 2 * halvings)
+        turn(c, true, out);
+    else if (r < halvings)
+        circulant_reducing(c, r, out);
+    else
+        circulant_sharing(c, 2 * halvings - 1 - r, out);
+}
+
+static int64_t circulant_scratch(const struct problem *p)
+{
+    return p->bytes;
+}
+
+const struct algorithm algorithm_allreduce_circulant = {
+    .operation = "allreduce",
+    .name = "circulant",
+    .restrictions = "a commutative operation",
+    .cost = "2 ceil(lg p) alpha + (1 - 1/p)(2 n beta + n gamma)",
+    .source = "Traeff 2024, arXiv 2410.14234",
+    .rounds = circulant_rounds,
+    .scratch = circulant_scratch,
+    .round = circulant_round,
+};

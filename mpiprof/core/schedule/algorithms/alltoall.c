@@ -1,0 +1,267 @@
+/* Alltoall: every rank has a block for every other.
+ *
+ * Source: Faraj et al., Sections 6 and 7.1; Bruck et al. 1997 for bruck.
+ *
+ *   simple   all messages at once             1 round of p-1 messages   (p-1)(alpha + m beta)
+ *   ring     round i: to rank+i, from rank-i  p-1 rounds of 1 message   (p-1)(alpha + m beta)
+ *   pair     round i: with rank xor i         p-1 rounds, p = 2^k       (p-1)(alpha + m beta)
+ *   bruck    round k: to rank-2^k, half of the blocks   ceil(lg p) rounds
+ *                                             ceil(lg p) alpha + (p/2) ceil(lg p) m beta
+ *   *_one_barrier    a barrier first: nobody starts into phases that others have not reached
+ *   *_light_barrier  the messages of two rounds that go to one rank are made to follow each other:
+ *                    whoever has got its block of round i allows the sender of round i+1 to send
+ */
+#include "schedule/algorithms/catalogue.h"
+
+static int64_t one(const struct context *c)
+{
+    (void)c;
+    return 1;
+}
+
+static void own_block(const struct context *c, struct round *out)
+{
+    const int64_t m = c->problem->bytes;
+
+    emit_copy(out, BUFFER_OUT, c->rank * m, BUFFER_IN, c->rank * m, m);
+}
+
+static void exchange(const struct context *c, int to, int from, struct round *out)
+{
+    const int64_t m = c->problem->bytes;
+
+    emit_receive(out, from, BUFFER_OUT, from * m, m);
+    emit_send(out, to, BUFFER_IN, to * m, m);
+}
+
+/* ---- simple */
+
+static void simple_round(const struct context *c, int64_t r, struct round *out)
+{
+    (void)r;
+    own_block(c, out);
+    for (int i = 1; i < c->size; i++) {
+        emit_receive(out, modulo(c->rank - i, c->size), BUFFER_OUT,
+                     modulo(c->rank - i, c->size) * c->problem->bytes, c->problem->bytes);
+        emit_send(out, modulo(c->rank + i, c->size), BUFFER_IN,
+                  modulo(c->rank + i, c->size) * c->problem->bytes, c->problem->bytes);
+    }
+}
+
+const struct algorithm algorithm_alltoall_simple = {
+    .operation = "alltoall",
+    .name = "simple",
+    .cost = "(p-1)(alpha + m beta), one round",
+    .source = "Faraj et al. 2008, Section 6",
+    .direct = true,
+    .rounds = one,
+    .round = simple_round,
+};
+
+/* ---- ring and pair; round 0 is between a rank and itself */
+
+static int64_t size_rounds(const struct context *c)
+{
+    return c->size;
+}
+
+static void ring_round(const struct context *c, int64_t r, struct round *out)
+{
+    if (r == 0)
+        own_block(c, out);
+    else
+        exchange(c, modulo(c->rank + r, c->size), modulo(c->rank - r, c->size), out);
+}
+
+static void pair_round(const struct context *c, int64_t r, struct round *out)
+{
+    if (r == 0)
+        own_block(c, out);
+    else
+        exchange(c, c->rank ^ (int)r, c->rank ^ (int)r, out);
+}
+
+static bool power_of_two(const struct problem *p)
+{
+    return is_power_of_two(p->size);
+}
+
+const struct algorithm algorithm_alltoall_ring = {
+    .operation = "alltoall",
+    .name = "ring",
+    .cost = "(p-1)(alpha + m beta)",
+    .source = "Faraj et al. 2008, Section 6",
+    .direct = true,
+    .rounds = size_rounds,
+    .round = ring_round,
+};
+
+const struct algorithm algorithm_alltoall_pair = {
+    .operation = "alltoall",
+    .name = "pair",
+    .restrictions = "a power of two of processes",
+    .cost = "(p-1)(alpha + m beta)",
+    .source = "Faraj et al. 2008, Section 6",
+    .applies = power_of_two,
+    .direct = true,
+    .rounds = size_rounds,
+    .round = pair_round,
+};
+
+/* ---- with one barrier, in round 0 */
+
+static void ring_one_barrier_round(const struct context *c, int64_t r, struct round *out)
+{
+    ring_round(c, r, out);
+    if (r == 0)
+        emit_barrier(out);
+}
+
+static void pair_one_barrier_round(const struct context *c, int64_t r, struct round *out)
+{
+    pair_round(c, r, out);
+    if (r == 0)
+        emit_barrier(out);
+}
+
+const struct algorithm algorithm_alltoall_ring_one_barrier = {
+    .operation = "alltoall",
+    .name = "ring_one_barrier",
+    .cost = "barrier + (p-1)(alpha + m beta)",
+    .source = "Faraj et al. 2008, Section 7.1",
+    .direct = true,
+    .rounds = size_rounds,
+    .round = ring_one_barrier_round,
+};
+
+const struct algorithm algorithm_alltoall_pair_one_barrier = {
+    .operation = "alltoall",
+    .name = "pair_one_barrier",
+    .restrictions = "a power of two of processes",
+    .cost = "barrier + (p-1)(alpha + m beta)",
+    .source = "Faraj et al. 2008, Section 7.1",
+    .applies = power_of_two,
+    .direct = true,
+    .rounds = size_rounds,
+    .round = pair_one_barrier_round,
+};
+
+/* ---- with light barriers: rounds 2i - 1 are tokens, rounds 2i the messages of phase i
+ *
+ * Before phase i a rank tells who will send to it that it has finished phase i-1, and waits for
+ * the same word from the rank that it will send to. Phase 1 needs none. */
+
+static int64_t light_rounds(const struct context *c)
+{
+    return 2 * (int64_t)c->size - 1;
+}
+
+static void ring_light_barrier_round(const struct context *c, int64_t r, struct round *out)
+{
+    if (r % 2 == 0) {
+        ring_round(c, r / 2, out);
+    } else if (r > 1) {
+        emit_token_receive(out, modulo(c->rank + (r + 1) / 2, c->size));
+        emit_token_send(out, modulo(c->rank - (r + 1) / 2, c->size));
+    }
+}
+
+static void pair_light_barrier_round(const struct context *c, int64_t r, struct round *out)
+{
+    if (r % 2 == 0) {
+        pair_round(c, r / 2, out);
+    } else if (r > 1) {
+        emit_token_receive(out, c->rank ^ (int)((r + 1) / 2));
+        emit_token_send(out, c->rank ^ (int)((r + 1) / 2));
+    }
+}
+
+const struct algorithm algorithm_alltoall_ring_light_barrier = {
+    .operation = "alltoall",
+    .name = "ring_light_barrier",
+    .cost = "(p-1)(2 alpha + m beta)",
+    .source = "Faraj et al. 2008, Section 7.1",
+    .direct = true,
+    .rounds = light_rounds,
+    .round = ring_light_barrier_round,
+};
+
+const struct algorithm algorithm_alltoall_pair_light_barrier = {
+    .operation = "alltoall",
+    .name = "pair_light_barrier",
+    .restrictions = "a power of two of processes",
+    .cost = "(p-1)(2 alpha + m beta)",
+    .source = "Faraj et al. 2008, Section 7.1",
+    .applies = power_of_two,
+    .direct = true,
+    .rounds = light_rounds,
+    .round = pair_light_barrier_round,
+};
+
+/* ---- bruck
+ *
+ * Turned so that slot i of SCRATCH is the block for rank + i. Round k sends the slots with bit k of
+ * i to rank + 2^k and takes those of rank - 2^k in their places: a block for rank + i makes the
+ * hops of i's bits. In the end slot i holds the block that came from rank - i. The moving slots of
+ * a round are collected in a second and received into a third part of SCRATCH.
+ */
+
+static int64_t bruck_rounds(const struct context *c)
+{
+    return log2_ceiling(c->size) + 1;
+}
+
+static int64_t bruck_scratch(const struct problem *p)
+{
+    return 3 * p->size * p->bytes;
+}
+
+static int bruck_moving(const struct context *c, int64_t bit, bool unpack, int64_t part,
+                        struct round *out)
+{
+    const int64_t m = c->problem->bytes;
+    int moving = 0;
+
+    for (int i = 0; i < c->size; i++) {
+        if ((i >> bit & 1) == 0)
+            continue;
+        const int64_t packed = part * c->size * m + moving++ * m;
+
+        if (unpack)
+            emit_copy(out, BUFFER_SCRATCH, i * m, BUFFER_SCRATCH, packed, m);
+        else
+            emit_copy(out, BUFFER_SCRATCH, packed, BUFFER_SCRATCH, i * m, m);
+    }
+    return moving;
+}
+
+static void bruck_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int64_t m = c->problem->bytes, whole = c->size * m;
+
+    if (r == 0)
+        for (int i = 0; i < c->size; i++)
+            emit_copy(out, BUFFER_SCRATCH, i * m, BUFFER_IN, modulo(c->rank + i, c->size) * m, m);
+    else
+        bruck_moving(c, r - 1, true, 2, out);
+    if (r == bruck_rounds(c) - 1) {
+        for (int i = 0; i < c->size; i++)
+            emit_copy(out, BUFFER_OUT, modulo(c->rank - i, c->size) * m, BUFFER_SCRATCH, i * m, m);
+        return;
+    }
+    const int moving = bruck_moving(c, r, false, 1, out);
+
+    emit_receive(out, modulo(c->rank - (INT64_C(1) << r), c->size), BUFFER_SCRATCH, 2 * whole,
+                 moving * m);
+    emit_send(out, modulo(c->rank + (INT64_C(1) << r), c->size), BUFFER_SCRATCH, whole, moving * m);
+}
+
+const struct algorithm algorithm_alltoall_bruck = {
+    .operation = "alltoall",
+    .name = "bruck",
+    .cost = "ceil(lg p) alpha + (p/2) ceil(lg p) m beta",
+    .source = "Bruck et al. 1997; Faraj et al. 2008, Section 6",
+    .rounds = bruck_rounds,
+    .scratch = bruck_scratch,
+    .round = bruck_round,
+};

@@ -1,0 +1,89 @@
+/* Barrier: nobody leaves before the last has entered. All messages are tokens.
+ *
+ * Source: Hensgen, Finkel and Manber 1988; Mellor-Crummey and Scott 1991.
+ *
+ *   linear         all tell rank 0, which then tells all           2 (p-1) alpha
+ *   tournament     the loser of round k tells the winner, 2^k      2 ceil(lg p) alpha
+ *                  lower; then the winners wake the losers
+ *   dissemination  round k: tell rank+2^k, hear from rank-2^k      ceil(lg p) alpha
+ */
+#include "schedule/algorithms/catalogue.h"
+
+static int64_t two(const struct context *c)
+{
+    return c->size > 1 ? 2 : 0;
+}
+
+static void linear_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int others = c->rank == 0 ? c->size - 1 : 1;
+
+    for (int i = 1; i <= others; i++) {
+        const int peer = c->rank == 0 ? i : 0;
+
+        if ((c->rank == 0) == (r == 0))
+            emit_token_receive(out, peer);
+        else
+            emit_token_send(out, peer);
+    }
+}
+
+const struct algorithm algorithm_barrier_linear = {
+    .operation = "barrier",
+    .name = "linear",
+    .cost = "2 (p-1) alpha",
+    .source = "folklore",
+    .rounds = two,
+    .round = linear_round,
+};
+
+static int64_t doublings(const struct context *c)
+{
+    return log2_ceiling(c->size);
+}
+
+static void dissemination_round(const struct context *c, int64_t r, struct round *out)
+{
+    emit_token_receive(out, modulo(c->rank - (INT64_C(1) << r), c->size));
+    emit_token_send(out, modulo(c->rank + (INT64_C(1) << r), c->size));
+}
+
+const struct algorithm algorithm_barrier_dissemination = {
+    .operation = "barrier",
+    .name = "dissemination",
+    .cost = "ceil(lg p) alpha",
+    .source = "Hensgen, Finkel and Manber 1988",
+    .rounds = doublings,
+    .round = dissemination_round,
+};
+
+static int64_t tournament_rounds(const struct context *c)
+{
+    return 2 * doublings(c);
+}
+
+/* Rounds 0 .. q-1 go up with bits 1, 2, 4 ..., the others come down in the opposite order. */
+static void tournament_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int64_t up = doublings(c);
+    const int64_t bit = INT64_C(1) << (r < up ? r : 2 * up - 1 - r);
+    const bool loses = c->rank % (2 * bit) == bit;
+    const bool wins = c->rank % (2 * bit) == 0 && c->rank + bit < c->size;
+    const int peer = (int)(loses ? c->rank - bit : c->rank + bit);
+
+    if (!loses && !wins)
+        return;
+    if (loses == (r < up))
+        emit_token_send(out, peer);
+    else
+        emit_token_receive(out, peer);
+}
+
+const struct algorithm algorithm_barrier_tournament = {
+    .operation = "barrier",
+    .name = "tournament",
+    .cost = "2 ceil(lg p) alpha",
+    .source = "Hensgen, Finkel and Manber 1988",
+    .rounds = tournament_rounds,
+    .round = tournament_round,
+};

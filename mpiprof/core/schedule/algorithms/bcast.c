@@ -1,0 +1,221 @@
+/* Broadcast: the root's message goes to everybody. (The circulant one has a file of its own.)
+ *
+ * Numbers v are relative to the root; tree.h has the binomial tree.
+ *
+ *   flat_tree    the root sends to all at once             (p-1)(alpha + m beta), one round
+ *   binomial     round k: v < 2^k sends to v + 2^k         ceil(lg p)(alpha + m beta)
+ *   scatter_allgather_doubling, _ring
+ *                the message in p parts, scattered over the tree; then everybody gets all parts:
+ *                with v xor 2^k                            2 lg p alpha + 2 (p-1)/p m beta
+ *                or on from v to v+1      (ceil(lg p) + p-1) alpha + 2 (p-1)/p m beta
+ *   chain        n blocks from v to v+1 in a pipeline      (n+p-2)(alpha + m/n beta)
+ *
+ * Source: Thakur, Rabenseifner and Gropp 2005, Section 5, for scatter and allgather. There the
+ * upper processes of the tree receive parts once more that they have passed on before; here such
+ * messages are left out: nothing is received twice.
+ */
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/algorithms/tree.h"
+
+/* ---- flat tree */
+
+static int64_t one(const struct context *c)
+{
+    (void)c;
+    return 1;
+}
+
+static void flat_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int64_t m = c->problem->bytes;
+
+    (void)r;
+    if (c->rank != c->problem->root)
+        emit_receive(out, c->problem->root, BUFFER_OUT, 0, m);
+    else
+        for (int v = 1; v < c->size; v++)
+            emit_send(out, absolute_rank(c, v), BUFFER_OUT, 0, m);
+}
+
+const struct algorithm algorithm_bcast_flat_tree = {
+    .operation = "bcast",
+    .name = "flat_tree",
+    .cost = "(p-1)(alpha + m beta), one round",
+    .source = "Faraj et al. 2008, Section 6",
+    .rounds = one,
+    .round = flat_round,
+};
+
+/* ---- binomial */
+
+static int64_t doublings(const struct context *c)
+{
+    return log2_ceiling(c->size);
+}
+
+static void binomial_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int64_t v = relative_rank(c), bit = INT64_C(1) << r, m = c->problem->bytes;
+
+    if (v < bit && v + bit < c->size)
+        emit_send(out, absolute_rank(c, v + bit), BUFFER_OUT, 0, m);
+    else if (v >= bit && v < 2 * bit)
+        emit_receive(out, absolute_rank(c, v - bit), BUFFER_OUT, 0, m);
+}
+
+const struct algorithm algorithm_bcast_binomial = {
+    .operation = "bcast",
+    .name = "binomial",
+    .cost = "ceil(lg p)(alpha + m beta)",
+    .source = "Faraj et al. 2008, Section 6",
+    .rounds = doublings,
+    .round = binomial_round,
+};
+
+/* ---- scatter, then allgather; part v of the message is v's share */
+
+static int64_t part(const struct context *c, int64_t v)
+{
+    return part_begin(c->problem->bytes, 1, c->size, v);
+}
+
+static void send_parts(const struct context *c, int64_t to, int64_t first, int64_t last,
+                       struct round *out)
+{
+    const int64_t begin = part(c, first);
+
+    emit_send(out, absolute_rank(c, to), BUFFER_OUT, begin, part(c, last) - begin);
+}
+
+static void receive_parts(const struct context *c, int64_t from, int64_t first, int64_t last,
+                          struct round *out)
+{
+    const int64_t begin = part(c, first);
+
+    emit_receive(out, absolute_rank(c, from), BUFFER_OUT, begin, part(c, last) - begin);
+}
+
+/* Round r of ceil(lg p): with the children v + 2^(q-1-r), their subtrees' parts. */
+static void scatter_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int64_t v = relative_rank(c), bit = INT64_C(1) << (doublings(c) - 1 - r);
+    const int64_t child = v + bit;
+
+    if (low_bit(c, v) == bit)
+        receive_parts(c, v - bit, v, v + subtree_size(c, v), out);
+    else if (low_bit(c, v) > bit && child < c->size)
+        send_parts(c, child, child, child + subtree_size(c, child), out);
+}
+
+static int64_t scatter_doubling_rounds(const struct context *c)
+{
+    return 2 * doublings(c);
+}
+
+/* Round k of the doubling: ranges of 2^k parts. A multiple of 2^(k+1) has got the other range with
+ * the scatter. */
+static void scatter_doubling_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int64_t v = relative_rank(c);
+
+    if (r < doublings(c)) {
+        scatter_round(c, r, out);
+        return;
+    }
+    const int64_t have = INT64_C(1) << (r - doublings(c));
+    const int64_t first = v - v % have, peer = v ^ have, other = first ^ have;
+
+    if (v % (2 * have) != 0)
+        receive_parts(c, peer, other, other + have, out);
+    if (peer % (2 * have) != 0)
+        send_parts(c, peer, first, first + have, out);
+}
+
+static bool power_of_two(const struct problem *p)
+{
+    return is_power_of_two(p->size);
+}
+
+const struct algorithm algorithm_bcast_scatter_allgather_doubling = {
+    .operation = "bcast",
+    .name = "scatter_allgather_doubling",
+    .restrictions = "a power of two of processes",
+    .cost = "2 lg p alpha + 2 (p-1)/p m beta",
+    .source = "Thakur, Rabenseifner and Gropp 2005, Section 5",
+    .applies = power_of_two,
+    .rounds = scatter_doubling_rounds,
+    .round = scatter_doubling_round,
+};
+
+static int64_t scatter_ring_rounds(const struct context *c)
+{
+    return doublings(c) + c->size - 1;
+}
+
+/* Whether v has got part i with the scatter. */
+static bool has_part(const struct context *c, int64_t v, int64_t i)
+{
+    return i >= v && i < v + subtree_size(c, v);
+}
+
+static void scatter_ring_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int64_t v = relative_rank(c), before = modulo(v - 1, c->size),
+                  after = modulo(v + 1, c->size);
+
+    if (r < doublings(c)) {
+        scatter_round(c, r, out);
+        return;
+    }
+    const int64_t gets = modulo(before - (r - doublings(c)), c->size),
+                  gives = modulo(v - (r - doublings(c)), c->size);
+
+    if (!has_part(c, v, gets))
+        receive_parts(c, before, gets, gets + 1, out);
+    if (!has_part(c, after, gives))
+        send_parts(c, after, gives, gives + 1, out);
+}
+
+const struct algorithm algorithm_bcast_scatter_allgather_ring = {
+    .operation = "bcast",
+    .name = "scatter_allgather_ring",
+    .cost = "(ceil(lg p) + p-1) alpha + 2 (p-1)/p m beta",
+    .source = "Thakur, Rabenseifner and Gropp 2005, Section 5",
+    .rounds = scatter_ring_rounds,
+    .round = scatter_ring_round,
+};
+
+/* ---- chain: v receives block i in round v-1+i and sends it in the next; n blocks, made equal */
+
+static int64_t chain_blocks(const struct context *c)
+{
+    const int64_t m = c->problem->bytes;
+
+    return blocks_of(m, pipeline_block(c->problem, m, c->size - 2, m));
+}
+
+static int64_t chain_rounds(const struct context *c)
+{
+    return c->size > 1 ? chain_blocks(c) + c->size - 2 : 0;
+}
+
+static void chain_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int64_t v = relative_rank(c), n = chain_blocks(c);
+    const int64_t gets = r - (v - 1), gives = r - v;
+
+    if (v > 0 && gets >= 0 && gets < n)
+        receive_block(c, v - 1, n, gets, out);
+    if (v < c->size - 1 && gives >= 0 && gives < n)
+        send_block(c, v + 1, n, gives, out);
+}
+
+const struct algorithm algorithm_bcast_chain = {
+    .operation = "bcast",
+    .name = "chain",
+    .cost = "(n+p-2)(alpha + m/n beta), n blocks",
+    .parameters = "block_size=BYTES",
+    .source = "Traeff et al. 2009, Section 2.2",
+    .rounds = chain_rounds,
+    .round = chain_round,
+};

@@ -1,0 +1,329 @@
+/* Allgather on an inter-communicator in nearly the least time: all processes send across at once.
+ *
+ * Group A has P processes with k_A bytes each, B has Q <= P with k_B. Rank j of B has a team of
+ * consecutive ranks of A. P = 6, Q = 2:
+ *
+ *      a0 a1 a2 | a3 a4 a5       b0, b1 exchange with their team, one member a round
+ *         b0    |    b1
+ *
+ *   kang              Algorithm 1: b_j cuts its message into a segment for each member of its team,
+ *                     and gets their messages. Then A has B's data in rank order, a segment on each
+ *                     process, B has A's, and a ring in each group shares them.
+ *                     at most (max(P k_A, Q k_B) + k_B) beta: least but for k_B (Theorem 1).
+ *                     Where Q does not divide P, the paper makes teams of unequal size; then every
+ *                     step of a ring waits for the largest piece (25 and 7 processes: a piece of 4
+ *                     messages where 3.6 are the mean, 12 % above the bound). Algorithm 2 makes
+ *                     equal shares and keeps near the bound, so its shares are taken there.
+ *   kang_unsegmented  b_j sends its whole message to each member; the i-th members of all teams
+ *                     make a ring of Q.
+ *                     (max(k_A, k_B) P/Q + max((P - P/Q) k_A, (Q-1) k_B)) beta
+ *   kang_two_step     Segments as in kang; the members of a team put b_j's message together in a
+ *                     ring, which may stay in one node, and the i-th members of all teams share.
+ *                     As kang, but for whole messages in the second ring.
+ *
+ * In these two, teams have P/Q members or one more or less, the larger teams first. The first
+ * floor(P/Q) members of each take part in whole; the one more of a larger team only sends its own
+ * message, and joins one of the rings across the teams without bringing anything. P = 8, Q = 3:
+ *
+ *      a0 a1 a2 | a3 a4 a5 | a6 a7      rings a0 a3 a6 a2 and a1 a4 a7 a5
+ *         b0    |    b1    |   b2
+ *
+ * Source: Kang et al. 2019, Section 4. In its Algorithm 1 line 9 the segment of a_x is m_{B,j,i}
+ * with x = j P/Q + i, and its text's "j = floor(i/q)" is floor(i/(p/q)): so that line 4 and Figure
+ * 2 hold. Without restrictions. In allgatherv the last two need no counts of the own group: whole
+ * messages go across. Rings rather than Bruck's algorithm, whose rotation would need memory for all
+ * data again.
+ */
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/algorithms/intergroup.h"
+
+static bool in_larger(const struct context *c)
+{
+    const int other = c->problem->remote_size;
+
+    return c->size > other || (c->size == other && c->problem->first_group);
+}
+
+static int larger_size(const struct context *c)
+{
+    return in_larger(c) ? c->size : c->problem->remote_size;
+}
+
+static int smaller_size(const struct context *c)
+{
+    return in_larger(c) ? c->problem->remote_size : c->size;
+}
+
+/* The first rank of team j of the larger group; of the last and one: the end. */
+static int team_begin(const struct context *c, int j)
+{
+    return (int)part_begin(larger_size(c), 1, smaller_size(c), j);
+}
+
+/* Members of every team that take part in whole. */
+static int regular_members(const struct context *c)
+{
+    return larger_size(c) / smaller_size(c);
+}
+
+static int own_team(const struct context *c)
+{
+    return (int)part_of(c->size, c->problem->remote_size, c->rank);
+}
+
+/* Segment i of n of a message of the smaller group that begins at `begin`. */
+static struct piece segment(int64_t begin, int64_t end, int n, int i)
+{
+    const int64_t first = part_begin(end - begin, 1, n, i);
+
+    return (struct piece){begin + first, part_begin(end - begin, 1, n, i + 1) - first};
+}
+
+/* ---- the exchange: what member i of n of team j gets is cut into `parts`, 1 for whole messages */
+
+static struct piece share_of(int64_t begin, int64_t end, int parts, bool whole, int i)
+{
+    if (whole)
+        return (struct piece){begin, i < parts ? end - begin : 0};
+    return i < parts ? segment(begin, end, parts, i) : (struct piece){begin, 0};
+}
+
+static void larger_exchange(const struct context *c, int parts, bool whole, struct round *out)
+{
+    const int j = own_team(c);
+    const struct piece got = share_of(remote_begins(c)[j], remote_begins(c)[j + 1], parts, whole,
+                                      c->rank - team_begin(c, j));
+
+    emit_remote_receive(out, j, BUFFER_OUT, got.begin, got.length);
+    emit_remote_send(out, j, BUFFER_IN, 0, own_length(c));
+}
+
+static void smaller_exchange(const struct context *c, int i, int parts, bool whole,
+                             struct round *out)
+{
+    const int partner = team_begin(c, c->rank) + i;
+    const struct piece sent = share_of(0, own_length(c), parts, whole, i);
+
+    emit_remote_receive(out, partner, BUFFER_OUT, remote_begins(c)[partner],
+                        remote_begins(c)[partner + 1] - remote_begins(c)[partner]);
+    emit_remote_send(out, partner, BUFFER_IN, sent.begin, sent.length);
+}
+
+/* ---- the rings */
+
+/* Smaller group: each brings the messages of its team. */
+static struct piece team_piece(const struct context *c, int j)
+{
+    const int64_t begin = remote_begins(c)[team_begin(c, j)];
+
+    return (struct piece){begin, remote_begins(c)[team_begin(c, j + 1)] - begin};
+}
+
+/* Larger group, teams of equal size: each brings its segment. */
+static struct piece segment_piece(const struct context *c, int x)
+{
+    const int members = regular_members(c), j = x / members;
+
+    return segment(remote_begins(c)[j], remote_begins(c)[j + 1], members, x % members);
+}
+
+static int smaller_rounds(const struct context *c)
+{
+    return team_begin(c, c->rank + 1) - team_begin(c, c->rank) + c->size - 1;
+}
+
+static void smaller_round(const struct context *c, int64_t r, int parts, bool whole,
+                          struct round *out)
+{
+    const int members = team_begin(c, c->rank + 1) - team_begin(c, c->rank);
+    const struct circle all = {c->size, c->rank, circle_rank, team_piece};
+
+    if (r < members)
+        smaller_exchange(c, (int)r, parts, whole, out);
+    else
+        circle_round(c, &all, r - members, out);
+}
+
+/* ---- kang */
+
+static bool divides(const struct context *c)
+{
+    return larger_size(c) % smaller_size(c) == 0;
+}
+
+static int64_t kang_rounds(const struct context *c)
+{
+    if (!divides(c))
+        return shares_rounds(c);
+    return in_larger(c) ? c->size : smaller_rounds(c);
+}
+
+static void kang_round(const struct context *c, int64_t r, struct round *out)
+{
+    const struct circle all = {c->size, c->rank, circle_rank, segment_piece};
+    const int members = regular_members(c);
+
+    if (!divides(c))
+        shares_round(c, r, out);
+    else if (!in_larger(c))
+        smaller_round(c, r, members, false, out);
+    else if (r == 0)
+        larger_exchange(c, members, false, out);
+    else
+        circle_round(c, &all, r - 1, out);
+}
+
+/* ---- rings across the teams: the i-th member of each, then the odd ones of teams i, i + R, ... */
+
+static int ring_number(const struct context *c)
+{
+    const int j = own_team(c), i = c->rank - team_begin(c, j);
+
+    return i < regular_members(c) ? i : j % regular_members(c);
+}
+
+static int across_process(const struct context *c, int place)
+{
+    const int teams = c->problem->remote_size, ring = ring_number(c);
+
+    if (place < teams)
+        return team_begin(c, place) + ring;
+    return team_begin(c, ring + regular_members(c) * (place - teams)) + regular_members(c);
+}
+
+static struct piece across_piece(const struct context *c, int place)
+{
+    if (place >= c->problem->remote_size)
+        return (struct piece){0, 0};
+    return (struct piece){remote_begins(c)[place],
+                          remote_begins(c)[place + 1] - remote_begins(c)[place]};
+}
+
+static struct circle across(const struct context *c)
+{
+    const int teams = c->problem->remote_size, regular = regular_members(c), j = own_team(c);
+    const int odd = c->size % teams, ring = ring_number(c);
+    const bool is_regular = c->rank - team_begin(c, j) < regular;
+
+    return (struct circle){teams + (ring < odd ? (odd - ring + regular - 1) / regular : 0),
+                           is_regular ? j : teams + j / regular, across_process, across_piece};
+}
+
+static int64_t unsegmented_rounds(const struct context *c)
+{
+    return in_larger(c) ? across(c).size : smaller_rounds(c);
+}
+
+static void unsegmented_round(const struct context *c, int64_t r, struct round *out)
+{
+    if (!in_larger(c)) {
+        smaller_round(c, r, regular_members(c), true, out);
+    } else if (r == 0) {
+        larger_exchange(c, regular_members(c), true, out);
+    } else {
+        const struct circle ring = across(c);
+
+        circle_round(c, &ring, r - 1, out);
+    }
+}
+
+/* ---- two steps */
+
+static int team_process(const struct context *c, int place)
+{
+    return team_begin(c, own_team(c)) + place;
+}
+
+static struct piece in_team_piece(const struct context *c, int place)
+{
+    const int j = own_team(c);
+
+    return segment(remote_begins(c)[j], remote_begins(c)[j + 1], regular_members(c), place);
+}
+
+static int64_t two_step_rounds(const struct context *c)
+{
+    return in_larger(c) ? regular_members(c) - 1 + across(c).size : smaller_rounds(c);
+}
+
+static void two_step_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int regular = regular_members(c);
+
+    if (!in_larger(c)) {
+        smaller_round(c, r, regular, false, out);
+        return;
+    }
+    const struct circle team = {regular, c->rank - team_begin(c, own_team(c)), team_process,
+                                in_team_piece};
+    const struct circle ring = across(c);
+
+    if (r == 0)
+        larger_exchange(c, regular, false, out);
+    else if (r >= regular)
+        circle_round(c, &ring, r - regular, out);
+    else if (team.place < regular)
+        circle_round(c, &team, r - 1, out);
+}
+
+/* ---- the entries; allgatherv's kang is in intergroup_kang_v.c */
+
+static bool teams_prepare(struct context *c)
+{
+    return intergroup_prepare(c, 0);
+}
+
+const struct algorithm algorithm_inter_allgather_kang = {
+    .operation = "allgather",
+    .name = "kang",
+    .inter = true,
+    .cost = "(P/Q + P - 1) alpha + (max(P k_A, Q k_B) + k_B) beta, P >= Q",
+    .source = "Kang et al. 2019, Algorithm 1",
+    .prepare = shares_prepare,
+    .rounds = kang_rounds,
+    .round = kang_round,
+};
+
+const struct algorithm algorithm_inter_allgather_kang_unsegmented = {
+    .operation = "allgather",
+    .name = "kang_unsegmented",
+    .inter = true,
+    .cost = "(max(k_A, k_B) P/Q + max((P - P/Q) k_A, (Q-1) k_B)) beta, P >= Q",
+    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",
+    .prepare = teams_prepare,
+    .rounds = unsegmented_rounds,
+    .round = unsegmented_round,
+};
+
+const struct algorithm algorithm_inter_allgather_kang_two_step = {
+    .operation = "allgather",
+    .name = "kang_two_step",
+    .inter = true,
+    .cost = "(2 P/Q + Q - 2) alpha + (max(P k_A, Q k_B) + k_B) beta, P >= Q",
+    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",
+    .prepare = teams_prepare,
+    .rounds = two_step_rounds,
+    .round = two_step_round,
+};
+
+const struct algorithm algorithm_inter_allgatherv_kang_unsegmented = {
+    .operation = "allgatherv",
+    .name = "kang_unsegmented",
+    .inter = true,
+    .cost = "as for allgather, with the largest message of each round",
+    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",
+    .prepare = teams_prepare,
+    .rounds = unsegmented_rounds,
+    .round = unsegmented_round,
+};
+
+const struct algorithm algorithm_inter_allgatherv_kang_two_step = {
+    .operation = "allgatherv",
+    .name = "kang_two_step",
+    .inter = true,
+    .cost = "as for allgather, with the largest message of each round",
+    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",
+    .prepare = teams_prepare,
+    .rounds = two_step_rounds,
+    .round = two_step_round,
+};

@@ -1,0 +1,275 @@
+/* What reduce, allreduce and reduce_scatter share: moves, halving, and the pairwise reduce-scatter.
+ */
+#include "schedule/algorithms/reductions.h"
+
+struct move move_none(void)
+{
+    return (struct move){.to = -1, .from = -1};
+}
+
+struct range range_whole(const struct context *c)
+{
+    return (struct range){0, c->problem->bytes};
+}
+
+/* ---- moves to steps */
+
+static void fold_arrived(const struct move *m, enum buffer work, int64_t arrived, struct round *out)
+{
+    if (m->from >= 0 && m->fold != FOLD_STORE)
+        emit_reduce(out, work, m->receive.begin, BUFFER_SCRATCH, arrived, m->receive.length,
+                    m->fold == FOLD_RIGHT);
+}
+
+void moves_round(const struct context *c, enum buffer work, int64_t count, move_function moves,
+                 int64_t r, struct round *out)
+{
+    const int64_t arrived = work == BUFFER_SCRATCH ? c->problem->bytes : 0;
+
+    if (c->size == 1)
+        emit_copy(out, BUFFER_OUT, 0, BUFFER_IN, 0, c->problem->bytes);
+    if (r > 0) {
+        const struct move before = moves(c, r - 1);
+
+        fold_arrived(&before, work, arrived, out);
+    }
+    if (r == count)
+        return;
+    const struct move m = moves(c, r);
+
+    if (m.from >= 0 && m.fresh)
+        emit_copy(out, work, m.receive.begin, BUFFER_IN, m.receive.begin, m.receive.length);
+    if (m.from >= 0 && m.fold == FOLD_STORE)
+        emit_receive(out, m.from, work, m.receive.begin, m.receive.length);
+    else if (m.from >= 0)
+        emit_receive(out, m.from, BUFFER_SCRATCH, arrived, m.receive.length);
+    if (m.to >= 0)
+        emit_send(out, m.to, m.fresh ? BUFFER_IN : work, m.send.begin, m.send.length);
+}
+
+/* ---- halving and doubling */
+
+struct range halving_range(const struct context *c, int levels, int x, int k)
+{
+    const struct problem *const p = c->problem;
+    const int64_t parts = INT64_C(1) << levels;
+    int64_t first = 0;
+
+    for (int i = 0; i < k; i++)
+        if (x >> i & 1)
+            first += parts >> (i + 1);
+    const int64_t begin = part_begin(p->bytes, p->unit, parts, first);
+
+    return (struct range){begin,
+                          part_begin(p->bytes, p->unit, parts, first + (parts >> k)) - begin};
+}
+
+struct move halving_move(const struct context *c, int levels, int x, int peer, int k)
+{
+    return (struct move){.to = peer,
+                         .from = peer,
+                         .send = halving_range(c, levels, x ^ 1 << k, k + 1),
+                         .receive = halving_range(c, levels, x, k + 1),
+                         .fold = x >> k & 1 ? FOLD_LEFT : FOLD_RIGHT};
+}
+
+struct move doubling_move(const struct context *c, int levels, int x, int peer, int k)
+{
+    return (struct move){.to = peer,
+                         .from = peer,
+                         .send = halving_range(c, levels, x, k + 1),
+                         .receive = halving_range(c, levels, x ^ 1 << k, k + 1)};
+}
+
+struct move gathering_move(const struct context *c, int levels, int x, int root, int peer, int k)
+{
+    struct move m = doubling_move(c, levels, x, peer, k);
+
+    if (x >> (k + 1) != root >> (k + 1))
+        return move_none();
+    if ((x >> k & 1) == (root >> k & 1))
+        m.to = -1;
+    else
+        m.from = -1;
+    return m;
+}
+
+int64_t halving_half(const struct problem *p)
+{
+    const int64_t parts = INT64_C(1) << log2_floor(p->size);
+
+    return part_begin(p->bytes, p->unit, parts, p->size > 1 ? parts / 2 : 1);
+}
+
+/* ---- removed processes */
+
+int removed_count(const struct context *c)
+{
+    return c->size - (1 << log2_floor(c->size));
+}
+
+static int keeper(int root, int pair)
+{
+    return root == 2 * pair + 1 ? root : 2 * pair;
+}
+
+int survivor_rank(const struct context *c, int root, int rank)
+{
+    const int removed = removed_count(c);
+
+    if (rank >= 2 * removed)
+        return rank - removed;
+    return keeper(root, rank / 2) == rank ? rank / 2 : -1;
+}
+
+int survivor_process(const struct context *c, int root, int x)
+{
+    const int removed = removed_count(c);
+
+    return x < removed ? keeper(root, x) : x + removed;
+}
+
+int64_t survivors_halving_rounds(const struct context *c)
+{
+    return log2_floor(c->size) + (removed_count(c) > 0 ? 2 : 0);
+}
+
+/* Rank 2i reduces the first half of both vectors, 2i+1 the second; then one of them gets both. */
+static struct move removing_move(const struct context *c, int root, int64_t r)
+{
+    const int levels = log2_floor(c->size), even = c->rank % 2 == 0;
+    struct move m = halving_move(c, levels, c->rank & 1, c->rank ^ 1, 0);
+
+    if (r == 0) {
+        m.fresh = true;
+    } else if (keeper(root, c->rank / 2) == c->rank) {
+        m = (struct move){
+            .to = -1, .from = c->rank ^ 1, .receive = halving_range(c, levels, even, 1)};
+    } else {
+        m = (struct move){
+            .to = c->rank ^ 1, .from = -1, .send = halving_range(c, levels, !even, 1)};
+    }
+    return m;
+}
+
+struct move survivors_halving(const struct context *c, int root, int64_t r)
+{
+    const int removed = removed_count(c), x = survivor_rank(c, root, c->rank);
+    const int k = (int)r - (removed > 0 ? 2 : 0);
+
+    if (k < 0)
+        return c->rank < 2 * removed ? removing_move(c, root, r) : move_none();
+    if (x < 0)
+        return move_none();
+    struct move m =
+        halving_move(c, log2_floor(c->size), x, survivor_process(c, root, x ^ 1 << k), k);
+
+    m.fresh = k == 0 && c->rank >= 2 * removed;
+    return m;
+}
+
+/* ---- binary blocks */
+
+struct blocks blocks_of(int size, int rank)
+{
+    const struct block none = {.levels = -1};
+    struct blocks b = {none, none, none};
+    int begin = 0;
+
+    for (int k = log2_floor(size); k >= 0; k--) {
+        const struct block here = {begin, k};
+
+        if ((size >> k & 1) == 0)
+            continue;
+        begin += 1 << k;
+        if (begin <= rank) {
+            b.larger = here;
+        } else if (b.own.levels < 0) {
+            b.own = here;
+        } else {
+            b.smaller = here;
+            break;
+        }
+    }
+    return b;
+}
+
+static int64_t blocks_ratio(const struct blocks *b)
+{
+    return b->larger.levels < 0 ? 0 : INT64_C(1) << (b->larger.levels - b->own.levels);
+}
+
+int64_t blocks_reducing_rounds(const struct context *c)
+{
+    const struct blocks b = blocks_of(c->size, c->rank);
+
+    return b.own.levels + (b.smaller.levels >= 0) + blocks_ratio(&b);
+}
+
+/* Halvings inside the block; the smaller block's part comes; the parts for the larger one go. */
+struct move blocks_reducing(const struct context *c, int64_t r)
+{
+    const struct blocks b = blocks_of(c->size, c->rank);
+    const int top = log2_floor(c->size), x = c->rank - b.own.begin;
+    struct move m = move_none();
+
+    if (r < b.own.levels) {
+        m = halving_move(c, top, x, b.own.begin + (x ^ 1 << r), (int)r);
+        m.fresh = r == 0;
+        return m;
+    }
+    r -= b.own.levels;
+    if (b.smaller.levels >= 0 && r-- == 0) {
+        m.from = b.smaller.begin + x % (1 << b.smaller.levels);
+        m.receive = halving_range(c, top, x, b.own.levels);
+        m.fold = FOLD_RIGHT;
+    } else if (r < blocks_ratio(&b)) {
+        const int y = x + (int)(r << b.own.levels);
+
+        m.to = b.larger.begin + y;
+        m.send = halving_range(c, top, y, b.larger.levels);
+        m.fresh = b.own.levels == 0;
+    }
+    return m;
+}
+
+/* ---- pairwise */
+
+static void pairwise_fold(const struct context *c, const struct pairwise *w, int64_t i,
+                          int64_t length, struct round *out)
+{
+    const int64_t arrived = w->scratch + i % 2 * length, high = w->scratch + 2 * length;
+
+    if (i <= c->rank)
+        emit_reduce(out, w->into, w->offset, BUFFER_SCRATCH, arrived, length, false);
+    else if (i > c->rank + 1)
+        emit_reduce(out, BUFFER_SCRATCH, high, BUFFER_SCRATCH, arrived, length, false);
+    if (i == c->size - 1 && c->rank < c->size - 1)
+        emit_reduce(out, w->into, w->offset, BUFFER_SCRATCH, high, length, true);
+}
+
+void pairwise_round(const struct context *c, const struct pairwise *w, int64_t r, struct round *out)
+{
+    const int64_t own = w->begin(c, c->rank), length = w->begin(c, c->rank + 1) - own, i = r + 1;
+    const int to = modulo(c->rank + i, c->size), from = modulo(c->rank - i, c->size);
+
+    if (r == 0)
+        emit_copy(out, w->into, w->offset, BUFFER_IN, own, length);
+    else
+        pairwise_fold(c, w, r, length, out);
+    if (i == c->size)
+        return;
+    emit_receive(out, from, BUFFER_SCRATCH, w->scratch + (i == c->rank + 1 ? 2 : i % 2) * length,
+                 length);
+    emit_send(out, to, BUFFER_IN, w->begin(c, to), w->begin(c, to + 1) - w->begin(c, to));
+}
+
+int64_t equal_begin(const struct context *c, int i)
+{
+    return part_begin(c->problem->bytes, c->problem->unit, c->size, i);
+}
+
+int64_t equal_largest(const struct problem *p)
+{
+    return part_begin(p->bytes, p->unit, p->size, 1);
+}

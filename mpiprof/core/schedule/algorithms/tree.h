@@ -1,0 +1,96 @@
+/* The arithmetic of binomial trees, and of block sizes: shared by the rooted operations.
+ *
+ * Numbers are relative to the root, which is 0. Process v is the parent of v + 2^k for all 2^k
+ * below its lowest bit; its subtree is the range v .. v + low_bit(v) - 1, cut at p:
+ *
+ *        0               p = 7: 0 has the children 4, 2 and 1, with 3, 2 and 1 processes
+ *      / | \
+ *     4  2  1
+ *    /|  |
+ *   6 5  3
+ */
+#pragma once
+#include "schedule/schedule.h"
+
+static inline int relative_rank(const struct context *c)
+{
+    return modulo((int64_t)c->rank - c->problem->root, c->size);
+}
+
+static inline int absolute_rank(const struct context *c, int64_t v)
+{
+    return modulo(v + c->problem->root, c->size);
+}
+
+/* The root's is the power of two that spans all. */
+static inline int64_t low_bit(const struct context *c, int64_t v)
+{
+    return v == 0 ? INT64_C(1) << log2_ceiling(c->size) : v & -v;
+}
+
+static inline int64_t subtree_size(const struct context *c, int64_t v)
+{
+    const int64_t bit = low_bit(c, v);
+
+    return bit < c->size - v ? bit : c->size - v;
+}
+
+/* What no subtree below the root is larger than. */
+static inline int64_t largest_subtree(const struct problem *p)
+{
+    return p->size > 1 ? INT64_C(1) << (log2_ceiling(p->size) - 1) : 0;
+}
+
+/* The largest b with b * b <= a. */
+static inline int64_t integer_root(double a)
+{
+    int64_t root = 0;
+
+    for (int64_t bit = INT64_C(1) << 30; bit > 0; bit >>= 1)
+        if ((double)(root + bit) * (double)(root + bit) <= a)
+            root += bit;
+    return root;
+}
+
+/* The block size that minimises (bytes / B + more)(alpha + B beta), unless one is given; no more
+ * than `largest`. */
+static inline int64_t pipeline_block(const struct problem *p, int64_t bytes, double more,
+                                     int64_t largest)
+{
+    enum { UNMEASURED = 32768 }; /* what Traeff et al. took in most of their experiments */
+    int64_t block = UNMEASURED;
+
+    if (p->block_size > 0)
+        block = p->block_size;
+    else if (more <= 0)
+        block = largest;
+    else if (p->alpha > 0 && p->beta > 0)
+        block = integer_root((double)bytes * p->alpha / (p->beta * more));
+    if (block > largest)
+        block = largest;
+    return block > 0 ? block : 1;
+}
+
+/* Block i of a message that is cut into n of equal size, to or from a relative rank. */
+static inline void send_block(const struct context *c, int64_t v, int64_t n, int64_t i,
+                              struct round *out)
+{
+    const int64_t begin = part_begin(c->problem->bytes, 1, n, i);
+
+    emit_send(out, absolute_rank(c, v), BUFFER_OUT, begin,
+              part_begin(c->problem->bytes, 1, n, i + 1) - begin);
+}
+
+static inline void receive_block(const struct context *c, int64_t v, int64_t n, int64_t i,
+                                 struct round *out)
+{
+    const int64_t begin = part_begin(c->problem->bytes, 1, n, i);
+
+    emit_receive(out, absolute_rank(c, v), BUFFER_OUT, begin,
+                 part_begin(c->problem->bytes, 1, n, i + 1) - begin);
+}
+
+static inline int64_t blocks_of(int64_t bytes, int64_t block)
+{
+    return bytes > 0 ? (bytes - 1) / block + 1 : 0;
+}

@@ -1,0 +1,424 @@
+/* Which algorithm a call runs on.
+ *
+ * A choice must be the same on all members of an instance, so it depends only on what MPI makes
+ * them agree on: operation, the bytes that all members know, the communicator's identity and the
+ * sequence number, and rules that are the same on all ranks (rules.c); a wish for a call site is
+ * made one for a key (key.c). What only one rank knows (its datatype's layout, MPI_IN_PLACE at the
+ * root, a wrong argument) decides nothing; a call whose own argument check fails goes to the
+ * library, and has taken part in nothing.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "auto/auto.h"
+#include "auto/candidates.h"
+#include "auto/ending.h"
+#include "base/arguments.h"
+#include "base/common.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/native.h"
+#include "base/operation.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "base/type.h"
+#include "choose/key.h"
+#include "choose/remarks.h"
+#include "choose/rules.h"
+#include "machine/machine.h"
+#include "record/call.h"
+#include "record/comm.h"
+#include "record/python_api.h"
+#include "run/execute.h"
+#include "run/execution.h"
+#include "run/own.h"
+#include "run/private.h"
+#include "run/problem.h"
+#include "run/room.h"
+#include "run/scratch.h"
+#include "run/stage.h"
+#include "run/valid.h"
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/schedule.h"
+#include "switch/select.h"
+
+enum { MOST_CANDIDATES = 32 };
+
+static bool random_choice;
+static uint64_t seed;
+static _Atomic int switched_calls; /* since a study last asked */
+static pthread_key_t thread_key;
+static _Thread_local bool releases; /* when the thread ends */
+static const struct keys_owner owner = {.forget = ending_forget, .inherit = ending_inherit};
+
+/* ---- start and end */
+
+/* What the thread has kept from call to call. */
+static void release(void *unused)
+{
+    (void)unused;
+    problem_forget();
+    execute_release();
+    releases = false;
+}
+
+static void switching_start(void)
+{
+    const char *const model = getenv("MPIPROF_SWITCH_MODEL");
+
+    if (model != NULL)
+        text_scan(model, "%lf %lf", &machine_link.alpha, &machine_link.beta);
+    pthread_key_create(&thread_key, release);
+    problem_start();
+    keys_start(&owner);
+    scratch_start();
+    valid_start();
+    recorder.switching = true;
+}
+
+/* Why nothing may be switched in this process, nor in any other of the job; NULL: it may. */
+static const char *obstacle(void)
+{
+    if (!pmpi.can_switch)
+        return "this MPI library is too old";
+    if (!memory_had())
+        return "there is no memory for it";
+    if (!recorder.agreed && !recorder.sessions)
+        return "the ranks were given different options, or run different versions of mpiprof";
+    if (pmpi_survives_failures())
+        return "the MPI library was told to survive failures of processes, and a switched call "
+               "would not";
+    return NULL;
+}
+
+void select_start(void)
+{
+    const char *const given = getenv("MPIPROF_SWITCH"), *const text = given != NULL ? given : "";
+    const bool chooses = getenv("MPIPROF_AUTO") != NULL;
+    unsigned long long number;
+
+    if (*text == '\0' && !chooses && !recorder.options.summary)
+        return;
+    const char *const why_not = obstacle();
+
+    if (why_not != NULL) {
+        if (recorder.rank == 0)
+            recorder_say("nothing is switched, nor are arrivals summed up: %s", why_not);
+        return;
+    }
+    if (sscanf(text, "random %llu", &number) == 1) {
+        random_choice = true;
+        seed = number;
+    } else if (rules_read(text) == 0 && !chooses && !recorder.options.summary) {
+        return;
+    }
+    switching_start();
+    recorder.names_sites = chooses;
+    if ((chooses || recorder.options.summary) && !random_choice)
+        auto_start(chooses);
+}
+
+/* For `bench`: from here on calls run by this rule alone, as the library does it (""), or as they
+ * find out themselves, from the beginning ("auto") or from where they were ("auto again").
+ * All ranks call it alike, between collectives, from one thread. Returns how many calls have run on
+ * algorithms of ours since it was called before, -1: it can't be done. */
+PUBLIC int mpiprof_study_choose(const char *rule)
+{
+    const bool begins = strcmp(rule, "auto") == 0;
+    const bool chooses = begins || strcmp(rule, "auto again") == 0;
+
+    if (!atomic_load(&recorder.active) || !pmpi.can_switch || !rules_only(chooses ? "" : rule))
+        return -1;
+    if (!recorder.switching)
+        switching_start();
+    auto_chooses = chooses;
+    if (begins) {
+        keys_begin_anew();
+        auto_start(true);
+    }
+    return atomic_exchange(&switched_calls, 0);
+}
+
+/* In MPI_Finalize, by all ranks; `comm` has all of them, or is MPI_COMM_NULL. */
+void select_end(MPI_Comm comm)
+{
+    if (!recorder.switching)
+        return;
+    ending_finish(comm);
+    remarks_end(comm);
+    valid_end();
+}
+
+void select_inherited(struct communicator *child, const struct communicator *parent)
+{
+    if (auto_chooses)
+        keys_inherit(child, parent);
+}
+
+void select_forgotten(struct communicator *c)
+{
+    keys_free(c);
+}
+
+/* ---- candidates */
+
+/* In at most 512 blocks, where all know the bytes: 300 KB in blocks of one byte took minutes where
+ * ranks outnumber processors. */
+static const struct algorithm *pick_random(struct execution *e, int64_t bytes)
+{
+    const struct algorithm *found[MOST_CANDIDATES];
+    int count = 1; /* place 0 is the library's own */
+
+    for (int i = 0; i < catalogue_count && count < MOST_CANDIDATES; i++)
+        if (candidate_fits(catalogue[i], e))
+            found[count++] = catalogue[i];
+    const uint64_t h = hash_mix(hash_mix(seed, e->call->comm->identity), e->call->sequence);
+    const uint64_t which = h % (uint64_t)count;
+
+    const int64_t least = bytes > 0 ? 1 + bytes / 512 : 1;
+
+    e->problem.block_size = h >> 32 & 1 ? 0 : least + (int64_t)(h >> 40 & 0xfff);
+    e->problem.order = h >> 52 & 3;
+    e->problem.equal_blocks = h >> 54 & 1;
+    return which == 0 ? NULL : found[which];
+}
+
+/* ---- choosing */
+
+static const struct algorithm *take_candidate(struct execution *e, const struct candidate *c,
+                                              const char **label)
+{
+    if (c == NULL)
+        return NULL;
+    e->problem.block_size = c->block_size;
+    e->problem.order = c->order;
+    *label = c->label;
+    return c->algorithm;
+}
+
+/* NULL: the library's own. Called by all members. */
+static const struct algorithm *choose(struct execution *e, const char **label)
+{
+    struct communicator *const k = e->call->comm;
+    const struct asked q = {.operation = operation_names[e->call->operation],
+                            .bytes = problem_bytes(e),
+                            .size = k->size + k->remote_size,
+                            .inter = k->inter};
+
+    if (random_choice) {
+        /* By the identity, which is agreed with the private communicator. */
+        const struct algorithm *const a =
+            private_ready(k, e->call->handle) ? pick_random(e, q.bytes) : NULL;
+
+        *label = a != NULL ? a->name : NULL;
+        return a;
+    }
+    const uint64_t sites = rules_by_site(&q);
+    const bool watched = auto_takes(e->call);
+    struct key *key = NULL;
+    int index = RULE_NONE;
+
+    if (sites != 0 || watched) {
+        const uint64_t hash = key_hash(e);
+
+        key = key_find(k, sites != 0 ? hash_mix(hash, sites) : hash, e->call->sequence);
+    }
+    const bool keyed = key != NULL; /* else memory is short, and no private communicator made */
+
+    if (sites != 0 && private_ready(k, e->call->handle) && keyed)
+        index = key_choice(key, e, &q);
+    if (index == RULE_NONE)
+        index = rules_general(&q);
+    struct rule *const r = rule_at(index);
+
+    if (auto_chooses && watched && keyed)
+        return take_candidate(e, auto_choose(e, key, r), label);
+    if (watched && keyed)
+        auto_watch(e, key);
+    if (r == NULL)
+        return NULL;
+    const struct algorithm *const a = catalogue_find(q.operation, r->algorithm, q.inter);
+
+    e->problem.block_size = r->block_size;
+    e->problem.order = r->order;
+    e->problem.equal_blocks = r->equal_blocks;
+    const bool applies = r->native || (a != NULL && candidate_applies(a, e));
+
+    if (comm_leads(k))
+        atomic_fetch_add(applies ? &r->applied : &r->left_alone, 1);
+    *label = r->label;
+    return applies && !r->native && candidate_fits(a, e) ? a : NULL;
+}
+
+/* ---- a call */
+
+/* Whether all members depend on what this one sends, so that all hear when it calls it off. An
+ * empty block is not heard of. */
+static bool may_be_called_off(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+    const int operation = e->call->operation;
+
+    if (operation == OP_allgatherv)
+        return p->counts[e->call->comm->rank] > 0;
+    for (int i = 0; operation == OP_alltoallv && i < p->size; i++)
+        if (p->counts[i] == 0 || p->remote_counts[i] == 0)
+            return false;
+    return e->call->root == ROOT_NONE;
+}
+
+/* Of what this rank sends to itself; a root's is sent by the library (stage.c). */
+static bool longer_than_expected(const struct execution *e)
+{
+    struct own_sides own;
+
+    return e->call->root == ROOT_NONE && own_sides(e->call, e->arguments, &own) &&
+           own_block_bytes(&own.sent) > own_block_bytes(&own.received);
+}
+
+/* Whether all members have the memory; on an inter-communicator they learn the own group's counts
+ * as well. */
+static bool has_memory(struct execution *e)
+{
+    struct communicator *const k = e->call->comm;
+    const int most = k->size > k->remote_size ? k->size : k->remote_size;
+
+    if (e->algorithm->needs_counts) {
+        if (!scratch_had(k, most * (int64_t)sizeof(int64_t)))
+            return false;
+        execute_counts(e, problem_counts(0, k->size), (int64_t *)k->scratch.bytes);
+    }
+    return stage_has_memory(e);
+}
+
+/* False: the call is to run on the library's own, on all members: one of them lacks memory, or has
+ * called it off. */
+static bool run(struct execution *e)
+{
+    struct communicator *const k = e->call->comm;
+
+    if (!releases)
+        pthread_setspecific(thread_key, &thread_key); /* anything but NULL */
+    releases = true;
+    k->scratch.taken = 0; /* by a call that an operation of the user's has left, for good */
+    e->comm = k->private;
+    e->problem.alpha = k->link.alpha; /* agreed since the problem was made */
+    e->problem.beta = k->link.beta;
+    e->problem.nodes = k->nodes;
+    e->own_first = k->inter && !k->first_group ? k->remote_size : 0;
+    e->remote_first = k->inter && k->first_group ? k->size : 0;
+    e->tag = 1 + (int)(e->call->sequence % 16384);
+    if (!has_memory(e)) {
+        e->call->candidate = NATIVE;
+        return false;
+    }
+    if (!schedule_prepare(e->algorithm, &e->context, &e->problem, k->rank)) {
+        execution_note(e, MPI_ERR_NO_MEM); /* not even the reserve has any */
+        return true;
+    }
+    e->called_off = e->own_differs && may_be_called_off(e);
+    stage_begin(e);
+    execute(e);
+    if (e->own_differs && !e->called_off && longer_than_expected(e))
+        execution_note(e, MPI_ERR_TRUNCATE);
+    stage_end(e);
+    schedule_free(&e->context);
+    scratch_give_back(k);
+    return !e->called_off;
+}
+
+/* An operation that is not switched, but whose statistics are wanted: when the library has accepted
+ * its arguments, as a call that it refuses has taken part in nothing. */
+static void watch(struct call *c)
+{
+    struct communicator *const k = c->comm;
+    struct execution e = {.call = c};
+
+    e.problem = (struct problem){.size = k->size,
+                                 .remote_size = k->inter ? k->remote_size : 0,
+                                 .root = c->root,
+                                 .alpha = link_of(k)->alpha,
+                                 .beta = link_of(k)->beta};
+    struct key *const key = key_find(k, key_hash(&e), c->sequence);
+
+    if (key != NULL)
+        auto_watch(&e, key);
+}
+
+/* True: the call has run on one of our algorithms, with this result. */
+bool select_run(struct call *c, const struct arguments *given, int *error)
+{
+    struct arguments as_in_c;
+    const struct arguments *const a = &as_in_c;
+    struct execution e = {
+        .call = c, .arguments = a, .type = MPI_BYTE, .unit = 1, .extent = 1, .solid = true};
+    struct communicator *const k = c->comm;
+    const char *label = NULL;
+
+    if (k == NULL)
+        return false;
+    if (c->enter_ns == 0) /* a call that is not recorded */
+        c->enter_ns = now_ns();
+    if (!k->agreed || k->size + k->remote_size < 2)
+        return false;
+    if (!problem_is_switched(c)) {
+        c->inside = c->watched = auto_takes(c);
+        if (c->inside)
+            room_enter(k);
+        return false;
+    }
+    as_in_c = *given;
+    as_in_c.sendbuf = argument_buffer(given, given->sendbuf);
+    as_in_c.recvbuf = argument_buffer(given, given->recvbuf);
+    if ((k->inter && c->root != ROOT_NONE) || !valid_arguments(c, a))
+        return false;
+    e.reduces = operation_reduces(c->operation);
+    if (!problem_fill(&e) || problem_bytes(&e) == 0)
+        return false;
+    if (e.reduces) {
+        const struct type_facts f = type_facts(argument_type(a, a->send.type, 0));
+        const int64_t stride = f.extent < 0 ? -f.extent : f.extent;
+
+        /* In scratch, elements that lie between each other would collide. In a reduction the type
+         * is the same on all members. */
+        if (f.true_extent > stride)
+            return false;
+        e.type = argument_type(a, a->send.type, 0);
+        e.op = argument_op(a);
+        e.unit = e.problem.unit = f.size;
+        e.extent = f.extent;
+        e.lower = f.true_lower;
+        e.span = f.true_extent;
+        e.solid = f.true_extent == f.size;
+    }
+    c->inside = true;
+    room_enter(k);
+    e.algorithm = choose(&e, &label);
+    if (e.algorithm == NULL || !private_ready(k, c->handle) || (e.reduces && !may_reduce(k)))
+        return false;
+    e.own_differs = own_sizes_differ(c, a);
+    c->running = true;
+    const bool ran = run(&e);
+
+    c->running = false;
+    if (!ran)
+        return false;
+    c->algorithm = label;
+    atomic_fetch_add(&switched_calls, 1);
+    *error = e.error;
+    if (*error != MPI_SUCCESS) /* the user's handler is asked, as the library would have */
+        pmpi.Comm_call_errhandler(c->handle, *error);
+    return true;
+}
+
+/* The last thing in a call. */
+void select_ended(struct call *c)
+{
+    if (c->watched && !c->refused)
+        watch(c);
+    if (c->key != NULL)
+        auto_end(c);
+    room_exit(c->comm);
+}

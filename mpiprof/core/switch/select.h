@@ -1,0 +1,15 @@
+/* Which algorithm a call runs on: select.c. */
+#pragma once
+#include <stdbool.h>
+
+#include "base/arguments.h"
+#include "record/call.h"
+
+void select_start(void);
+void select_end(MPI_Comm comm);
+bool select_run(struct call *c, const struct arguments *a, int *error);
+
+/* Hooks of the recording (hooks.h). */
+void select_ended(struct call *c);
+void select_forgotten(struct communicator *c);
+void select_inherited(struct communicator *child, const struct communicator *parent);

@@ -1,0 +1,463 @@
+/* The trace folder: one log and one file of tables for a rank, or for a node above 1000 ranks.
+ *
+ * The log is a sequence of 64 KiB chunks. Chunk 0 describes the record in one line of JSON; behind
+ * it stand, for the recorder alone, the file's end and the ranks that write here. A thread fills
+ * its window, a mapped chunk whose space is reserved when it is made (so that a full disk can never
+ * be a SIGBUS), and appends a copy of it by pwrite when it is full: what a killed process leaves
+ * in the window is in the page cache, the same pages are touched again and again, and a full disk
+ * is an error code. The tables are lines of JSON, each appended by one write.
+ *
+ * The descriptors may be closed behind our back by a program that closes all it does not know, and
+ * their numbers used again: each write first asks whether the descriptor is still ours.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/common.h"
+#include "base/guard.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "record/python_api.h"
+#include "trace/event.h"
+#include "trace/file.h"
+
+enum { HEAD_TEXT = 4096, CLAIMS = 15000, NODE_FILES_ABOVE = 1000, FIRST_DESCRIPTOR = 500 };
+
+struct log_head {
+    char text[HEAD_TEXT];
+    _Atomic uint64_t end;            /* 0 until the head is ready */
+    _Atomic uint32_t claims[CLAIMS]; /* rank + 1 */
+};
+_Static_assert(sizeof(struct log_head) <= CHUNK_BYTES, "the head is one chunk");
+
+struct owned {
+    int descriptor;
+    dev_t device;
+    ino_t inode;
+};
+static struct owned log_file = {.descriptor = -1}, tables_file = {.descriptor = -1};
+static struct owned selection_file = {.descriptor = -1}; /* under recorder.lock */
+static struct log_head *head;
+static bool line_cut;
+static _Atomic int64_t log_bytes; /* of this rank, its windows among them */
+
+static void say_stopped(const char *what, int reason)
+{
+    if (!atomic_exchange(&recorder.stopped, true))
+        recorder_say("rank %d: %s: %s; recording stops, the program goes on", recorder.rank, what,
+                     strerror(reason));
+}
+
+static bool still_ours(const struct owned *f)
+{
+    struct stat s;
+
+    return guard_file_status(f->descriptor, &s) && s.st_dev == f->device && s.st_ino == f->inode;
+}
+
+/* posix_fallocate where a signal handler without SA_RESTART or a file size limit may be met. */
+static int reserve(int descriptor, off_t offset)
+{
+    struct guard g;
+    int failed;
+
+    guard_begin(&g);
+    do
+        failed = posix_fallocate(descriptor, offset, CHUNK_BYTES);
+    while (failed == EINTR);
+    guard_end(&g);
+    return failed;
+}
+
+/* Writes all of at most two parts, at an offset or (-1) where the file ends: a signal or a nearly
+ * full disk may let less through at a time. Returns how much was written; less: errno says why. */
+static ssize_t write_guarded(int descriptor, const struct iovec *parts, int count, off_t offset)
+{
+    struct iovec left[2] = {parts[0], count > 1 ? parts[1] : (struct iovec){0}};
+    const size_t all = left[0].iov_len + left[1].iov_len;
+    size_t done = 0;
+    struct guard g;
+
+    guard_begin(&g);
+    while (done < all) {
+        const ssize_t written = offset < 0 ? writev(descriptor, left, count)
+                                           : pwritev(descriptor, left, count, offset + (off_t)done);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            break;
+        done += (size_t)written;
+        for (size_t i = 0, taken = (size_t)written; i < 2; i++) {
+            const size_t part = taken < left[i].iov_len ? taken : left[i].iov_len;
+
+            left[i].iov_base = (char *)left[i].iov_base + part;
+            left[i].iov_len -= part;
+            taken -= part;
+        }
+    }
+    guard_end(&g);
+    return done > 0 || all == 0 ? (ssize_t)done : -1;
+}
+
+/* Writes a text to a file that is not one of the trace's logs. */
+bool file_write(int descriptor, const struct text *t)
+{
+    const struct iovec part = {t->bytes, t->length};
+
+    return t->bytes != NULL && write_guarded(descriptor, &part, 1, -1) == (ssize_t)t->length;
+}
+
+/* Keep off the low numbers, which programs expect to be theirs; as far as the limit lets us. */
+static struct owned owned_by(int descriptor)
+{
+    struct stat s;
+    int high = -1;
+
+    for (int lowest = FIRST_DESCRIPTOR; high < 0 && lowest > descriptor; lowest /= 2)
+        high = fcntl(descriptor, F_DUPFD_CLOEXEC, lowest);
+    if (high >= 0) {
+        close(descriptor);
+        descriptor = high;
+    }
+    if (!guard_file_status(descriptor, &s))
+        return (struct owned){.descriptor = -1};
+    return (struct owned){descriptor, s.st_dev, s.st_ino};
+}
+
+/* ---- the folder */
+
+static bool make_folders(const char *path)
+{
+    char part[PATH_BYTES];
+
+    /* Thousands of ranks come here: of a folder that is there, one question each. */
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return true;
+    for (size_t i = 1; path[i] != '\0' && i < sizeof part; i++)
+        if (path[i] == '/') {
+            memcpy(part, path, i);
+            part[i] = '\0';
+            mkdir(part, 0777);
+        }
+    return mkdir(path, 0777) == 0 || errno == EEXIST;
+}
+
+/* Makes the wanted folder, or BASE-date-time, made unique; its path is left in `path`. */
+bool file_make_folder(char *path, const char *wanted, const char *base)
+{
+    char stamp[32];
+    const time_t now = time(NULL);
+    struct tm local;
+
+    if (wanted != NULL && wanted[0] != '\0') {
+        snprintf(path, PATH_BYTES, "%s", wanted);
+        return make_folders(path);
+    }
+    localtime_r(&now, &local);
+    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local);
+    snprintf(path, PATH_BYTES, "%s-%s", base, stamp);
+    if (mkdir(path, 0777) == 0)
+        return true;
+    for (int n = 2; errno == EEXIST && n < 1000; n++) {
+        snprintf(path, PATH_BYTES, "%s-%s-%d", base, stamp, n);
+        if (mkdir(path, 0777) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- the log's head */
+
+static void head_text(struct text *t)
+{
+    const char *comma = "";
+
+    text_add(t, "{\"format\": \"mpiprof log\", \"version\": 1, \"chunk_bytes\": %d, ", CHUNK_BYTES);
+    text_add(t, "\"header_bytes\": %d, \"record_bytes\": %zu, \"record\": [", CHUNK_HEAD,
+             sizeof(struct record));
+#define FIELD(type, name, format)                                                                  \
+    text_add(t, "%s[\"%s\", \"%s\", %zu]", comma, #name, format, offsetof(struct record, name));   \
+    comma = ", ";
+    RECORD_FIELDS(FIELD)
+#undef FIELD
+    text_add(t, "], \"header\": [");
+    comma = "";
+#define FIELD(type, name, format)                                                                  \
+    text_add(t, "%s[\"%s\", \"%s\", %zu]", comma, #name, format,                                   \
+             offsetof(struct chunk_head, name));                                                   \
+    comma = ", ";
+    CHUNK_FIELDS(FIELD)
+#undef FIELD
+    text_add(t, "], \"kinds\": [");
+    comma = "";
+#define KIND(name)                                                                                 \
+    text_add(t, "%s\"%s\"", comma, #name);                                                         \
+    comma = ", ";
+    KINDS(KIND)
+#undef KIND
+    text_add(t, "]}\n");
+}
+
+static bool head_make(int descriptor)
+{
+    struct text t = {0};
+    const int failed = reserve(descriptor, 0);
+
+    if (failed != 0) {
+        errno = failed;
+        return false;
+    }
+    head = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (head == MAP_FAILED)
+        return false;
+    head_text(&t);
+    if (t.length < HEAD_TEXT)
+        memcpy(head->text, t.bytes, t.length);
+    text_free(&t);
+    atomic_store(&head->end, CHUNK_BYTES);
+    return true;
+}
+
+/* Another rank of this node made the file: wait until its head is there. */
+static bool head_share(int descriptor)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    struct stat s;
+
+    for (int tries = 0; tries < 5000; tries++, nanosleep(&pause, NULL)) {
+        if (head == NULL && guard_file_status(descriptor, &s) && s.st_size >= CHUNK_BYTES) {
+            void *const m =
+                mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+
+            if (m == MAP_FAILED)
+                return false;
+            head = m;
+        }
+        if (head != NULL && atomic_load(&head->end) != 0)
+            return true;
+    }
+    errno = ETIMEDOUT;
+    return false;
+}
+
+/* One process writes for a rank: a second one of the same rank finds it claimed. */
+static bool claim(int rank)
+{
+    const uint32_t mine = (uint32_t)rank + 1;
+
+    for (size_t i = 0; i < CLAIMS; i++) {
+        uint32_t there = 0;
+
+        if (atomic_compare_exchange_strong(&head->claims[i], &there, mine))
+            return true;
+        if (there == mine)
+            break;
+    }
+    errno = EEXIST;
+    return false;
+}
+
+static bool open_pair(const char *stem, bool shared, int rank)
+{
+    char path[PATH_BYTES + 64];
+    bool ready;
+
+    snprintf(path, sizeof path, "%s.log", stem);
+    int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor >= 0)
+        ready = head_make(descriptor);
+    else if (errno == EEXIST && shared && (descriptor = open(path, O_RDWR | O_CLOEXEC)) >= 0)
+        ready = head_share(descriptor);
+    else
+        return false;
+    log_file = owned_by(descriptor);
+    if (!ready || !claim(rank))
+        return false;
+    snprintf(path, sizeof path, "%s.tables", stem);
+    descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (descriptor < 0)
+        return false;
+    tables_file = owned_by(descriptor);
+    return tables_file.descriptor >= 0;
+}
+
+/* Opens this rank's files in the folder; errno EEXIST: another process writes for this rank. */
+bool file_open(const char *folder, int rank, int size, const char *host)
+{
+    char stem[PATH_BYTES + 32];
+    const char *const above = getenv("MPIPROF_NODE_FILES_ABOVE");
+    const bool shared = size > (above != NULL ? atoi(above) : NODE_FILES_ABOVE);
+
+    if (!make_folders(folder))
+        return false;
+    if (shared)
+        snprintf(stem, sizeof stem, "%s/node-%s", folder, host);
+    else
+        snprintf(stem, sizeof stem, "%s/rank-%06d", folder, rank);
+    return open_pair(stem, shared, rank);
+}
+
+/* ---- windows and lines */
+
+/* A new window for a thread, zeroed and mapped; NULL: none to be had, recording has stopped. */
+struct chunk *file_window(uint32_t thread)
+{
+    if (!still_ours(&log_file) || atomic_load(&recorder.stopped))
+        return NULL;
+    const off_t offset = (off_t)atomic_fetch_add(&head->end, CHUNK_BYTES);
+    const int failed = reserve(log_file.descriptor, offset);
+
+    if (failed != 0) {
+        say_stopped(recorder.folder, failed);
+        return NULL;
+    }
+    struct chunk *const c = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_POPULATE, log_file.descriptor, offset);
+    if (c == MAP_FAILED) {
+        say_stopped(recorder.folder, errno);
+        return NULL;
+    }
+    atomic_fetch_add(&log_bytes, CHUNK_BYTES);
+    c->head = (struct chunk_head){
+        .rank = (uint32_t)recorder.rank, .thread = thread, .window = 1, .magic = CHUNK_MAGIC};
+    return c;
+}
+
+/* Whether this rank's log may not grow by a chunk any more (--limit): said once, in the tables and
+ * by rank 0. From then on calls are summed up (record.c). */
+bool file_full(void)
+{
+    const int64_t limit = recorder.options.limit;
+    struct text t = {0};
+
+    if (atomic_load(&log_bytes) + CHUNK_BYTES <= limit)
+        return false;
+    if (atomic_exchange(&recorder.limited, true))
+        return true;
+    text_add(&t, "{\"rank\": %d, \"limit\": {\"at_ns\": %lld, \"bytes\": %lld}}\n", recorder.rank,
+             (long long)now_ns(), (long long)limit);
+    file_line(&t);
+    text_free(&t);
+    if (recorder.rank == 0)
+        recorder_say("the log has reached its limit of %lld bytes a rank: later calls are only "
+                     "summed up; --limit sets it",
+                     (long long)limit);
+    return true;
+}
+
+/* Appends a full window to the log. */
+bool file_append(const struct chunk *chunk)
+{
+    struct chunk_head front = chunk->head;
+    const size_t rest = CHUNK_BYTES - sizeof front;
+    const struct iovec parts[] = {{&front, sizeof front},
+                                  {(void *)(uintptr_t)((const char *)chunk + sizeof front), rest}};
+
+    front.window = 0;
+    if (!still_ours(&log_file)) {
+        say_stopped("the log was closed by the program", EBADF);
+        return false;
+    }
+    const off_t offset = (off_t)atomic_fetch_add(&head->end, CHUNK_BYTES);
+    const ssize_t written = write_guarded(log_file.descriptor, parts, 2, offset);
+    if (written == CHUNK_BYTES) {
+        atomic_fetch_add(&log_bytes, CHUNK_BYTES);
+        return true;
+    }
+    int reason = errno;
+    uint32_t unused = 0; /* half a chunk is none */
+    const struct iovec magic = {&unused, sizeof unused};
+
+    if (written >= 0) {
+        const ssize_t more = write_guarded(log_file.descriptor, &magic, 1, offset + written);
+
+        reason = more < 0 ? errno : ENOSPC; /* why the rest could not be written */
+        if (written > 0 && write_guarded(log_file.descriptor, &magic, 1, offset) < 0)
+            reason = errno;
+    }
+    say_stopped(recorder.folder, reason);
+    return false;
+}
+
+/* Appends a line to the tables. */
+bool file_line(const struct text *line)
+{
+    if (line->bytes == NULL || tables_file.descriptor < 0)
+        return false;
+    if (!still_ours(&tables_file)) {
+        say_stopped("the tables were closed by the program", EBADF);
+        return false;
+    }
+    /* What a full disk has cut off is ended by the line break of the next line that fits. */
+    const struct iovec parts[] = {{"\n", 1}, {line->bytes, line->length}};
+    const int skip = line_cut ? 0 : 1;
+    const ssize_t more = 1 - skip;
+    const ssize_t written = write_guarded(tables_file.descriptor, parts + skip, 2 - skip, -1);
+
+    if (written > 0)
+        line_cut = written > more && written < more + (ssize_t)line->length;
+    if (written == more + (ssize_t)line->length)
+        return true;
+    say_stopped(recorder.folder, written < 0 ? errno : ENOSPC);
+    return false;
+}
+
+/* Appends a line to selection.jsonl, which the leaders of all communicators share. */
+bool file_selection(const struct text *line)
+{
+    char path[PATH_BYTES + 32];
+
+    if (line->bytes == NULL || recorder.passive || atomic_load(&recorder.stopped))
+        return false;
+    if (selection_file.descriptor < 0) {
+        snprintf(path, sizeof path, "%s/selection.jsonl", recorder.folder);
+        const int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+
+        if (descriptor < 0)
+            return false;
+        selection_file = owned_by(descriptor);
+    }
+    if (!still_ours(&selection_file))
+        return false;
+    const struct iovec part = {line->bytes, line->length};
+
+    return write_guarded(selection_file.descriptor, &part, 1, -1) == (ssize_t)line->length;
+}
+
+/* Appends a remark to the tables. */
+void file_note(const char *format, ...)
+{
+    char words[1000];
+    struct text t = {0};
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    text_add(&t, "{\"rank\": %d, \"note\": ", recorder.rank);
+    text_json(&t, words, -1);
+    text_add(&t, "}\n");
+    file_line(&t);
+    text_free(&t);
+}
+
+void file_close(void)
+{
+    if (still_ours(&log_file))
+        close(log_file.descriptor);
+    if (still_ours(&tables_file))
+        close(tables_file.descriptor);
+    if (selection_file.descriptor >= 0 && still_ours(&selection_file))
+        close(selection_file.descriptor);
+    selection_file.descriptor = -1;
+    log_file.descriptor = tables_file.descriptor = -1;
+}

@@ -1,0 +1,18 @@
+/* The trace folder: file.c. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/text.h"
+#include "trace/event.h"
+
+bool file_make_folder(char *path, const char *wanted, const char *base);
+bool file_open(const char *folder, int rank, int size, const char *host);
+struct chunk *file_window(uint32_t thread);
+bool file_append(const struct chunk *chunk);
+bool file_full(void);
+bool file_write(int descriptor, const struct text *t);
+bool file_line(const struct text *line);
+bool file_selection(const struct text *line);
+void file_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void file_close(void);

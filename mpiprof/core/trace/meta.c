@@ -1,0 +1,128 @@
+/* What is written once at the start: meta.json, and the process's own line in its tables. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/common.h"
+#include "base/native.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "trace/file.h"
+#include "trace/meta.h"
+
+const char *meta_library(void)
+{
+    static char version[8200];
+    int length = 0;
+
+    if (version[0] == '\0' && pmpi.Get_library_version(version, &length) == MPI_SUCCESS)
+        version[strcspn(version, "\n")] = '\0';
+    for (char *s = version; *s != '\0'; s++)
+        if (*s == '\t')
+            *s = ' ';
+    return version;
+}
+
+void meta_now(char *stamp, size_t room)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+
+    gmtime_r(&now, &utc);
+    strftime(stamp, room, "%Y-%m-%dT%H:%M:%SZ", &utc);
+}
+
+/* The first line of a rank's tables: which process it is. */
+void meta_process(const char *host, const char *node)
+{
+    struct text t = {0};
+    char stamp[32];
+    cpu_set_t set;
+    const char *comma = "";
+
+    meta_now(stamp, sizeof stamp);
+    text_add(&t, "{\"rank\": %d, \"process\": {\"host\": ", recorder.rank);
+    text_json(&t, host, -1);
+    text_add(&t, ", \"pid\": %d, \"node\": ", (int)getpid());
+    text_json(&t, node, -1);
+    text_add(&t, ", \"processors\": [");
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        for (int i = 0; i < CPU_SETSIZE; i++)
+            if (CPU_ISSET((size_t)i, &set)) {
+                text_add(&t, "%s%d", comma, i);
+                comma = ", ";
+            }
+    text_add(&t, "], \"started_ns\": %lld, \"started\": \"%s\", \"size\": %d, \"abi\": \"%s\", ",
+             (long long)now_ns(), stamp, recorder.size, ABI_NAME);
+    text_add(&t, "\"mpi\": ");
+    text_json(&t, meta_library(), -1);
+    text_add(&t, "}}\n");
+    file_line(&t);
+    text_free(&t);
+}
+
+/* Appends a file's text; false: it cannot be read. */
+bool meta_read(const char *path, struct text *t)
+{
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    char part[4096];
+    ssize_t length;
+
+    if (descriptor < 0)
+        return false;
+    while ((length = read(descriptor, part, sizeof part)) > 0 || (length < 0 && errno == EINTR))
+        text_add(t, "%.*s", length > 0 ? (int)length : 0, part);
+    close(descriptor);
+    return t->length > 0;
+}
+
+/* Whether other processes have started this job by MPI_Comm_spawn. */
+static bool is_spawned(bool with_world)
+{
+    MPI_Comm parent = MPI_COMM_NULL;
+
+    return with_world && pmpi.Comm_get_parent != NULL &&
+           pmpi.Comm_get_parent(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL;
+}
+
+/* Whether it was this process that has written it. */
+bool meta_write(bool with_world, const struct text *machine, const char *skipped)
+{
+    const struct options *const o = &recorder.options;
+    char path[PATH_BYTES + 16], stamp[32];
+    struct text t = {0};
+
+    meta_now(stamp, sizeof stamp);
+    text_add(&t, "{\"format\": \"mpiprof trace\", \"version\": 1, \"mpiprof\": ");
+    text_json(&t, o->version, -1);
+    text_add(&t, ", \"program\": ");
+    text_json(&t, o->program, -1);
+    text_add(&t, ", \"command\": %s, \"mpi\": ", o->command);
+    text_json(&t, meta_library(), -1);
+    text_add(&t, ", \"abi\": \"%s\", \"ranks\": %d, \"job\": \"%016llx\", \"started\": \"%s\", ",
+             ABI_NAME, recorder.size, (unsigned long long)recorder.job, stamp);
+    text_add(&t, "\"record\": \"%s\", \"sample\": %u, ", o->summary ? "summary" : "events",
+             o->sample);
+    text_add(&t,
+             "\"options\": {\"stack\": %d, \"partial\": %s, \"sessions\": %s, \"limit\": %lld}, ",
+             o->stack, o->partial ? "true" : "false", with_world ? "false" : "true",
+             (long long)o->limit);
+    if (is_spawned(with_world)) /* when it entered MPI_Init: within the parents' call */
+        text_add(&t, "\"spawned_ns\": %lld, ", (long long)recorder.entered_ns);
+    text_add(&t, "\"machine\": %s, ", machine->length > 0 ? machine->bytes : "null");
+    text_add(&t, "\"skipped\": [%s]}\n", skipped);
+    snprintf(path, sizeof path, "%s/meta.json", recorder.folder);
+    const int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+    if (descriptor >= 0) { /* else another process of a partial job has written it */
+        if (!file_write(descriptor, &t))
+            recorder_say("cannot write %s: %s", path, strerror(errno));
+        close(descriptor);
+    }
+    text_free(&t);
+    return descriptor >= 0;
+}
