@@ -125,3 +125,15 @@ def test_python_threads_that_call(mpi: Mpi, tmp_path: Path) -> None:
         assert len(records) == 100
         assert {r.frames[0]["function"] for r in records} == {"work"}
         assert len({r.thread for r in records}) == 2
+
+
+@pytest.mark.parametrize("spec", ["random:1", "allgather=kang", "auto", "allgather=ring"])
+def test_communicators_taken_for_each_other_on_3_ranks(
+    spec: str, openmpi: Mpi, tmp_path: Path
+) -> None:
+    """Made by two threads at once with one tag, in another order on another rank."""
+    program = tmp_path / "crossed"
+    run([openmpi.mpicc, "-pthread", "-o", program, PROGRAMS / "crossed.c"], check=True)
+    words = words_for(openmpi, tmp_path / "trace", "--switch", spec)
+    ended = run_mpi(openmpi, 3, [*words, "--", program, "60"], check=True)
+    assert ended.stdout == "0 wrong\n"

@@ -12,11 +12,8 @@
 
 #include "auto/arrival.h"
 #include "auto/candidates.h"
-#include "base/hash.h"
-#include "base/map.h"
 #include "base/memory.h"
 #include "base/operation.h"
-#include "base/recorder.h"
 #include "base/text.h"
 #include "machine/machine.h"
 #include "record/comm.h"
@@ -24,6 +21,7 @@
 #include "run/private.h"
 #include "run/scratch.h"
 #include "run/stage.h"
+#include "run/variant.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
 
@@ -51,23 +49,6 @@ bool candidate_fits(const struct algorithm *a, const struct execution *e)
     if (!fits)
         scratch_left_out(e->call->comm, a, needed);
     return applies && fits;
-}
-
-/* Labels are compared by their address, and live as long as the process. */
-const char *variant_label(const char *text)
-{
-    static struct map labels; /* under recorder.lock */
-    const uint64_t h = hash_text(3, text, -1);
-    const char *found = map_get(&labels, h);
-
-    if (found != NULL)
-        return found;
-    recorder_lock();
-    found = map_get(&labels, h);
-    if (found == NULL && (found = memory_text(text)) != NULL)
-        map_put(&labels, h, (void *)(uintptr_t)found);
-    recorder_unlock();
-    return found != NULL ? found : "?";
 }
 
 /* ---- predictions */

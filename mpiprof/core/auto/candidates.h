@@ -25,4 +25,3 @@ int candidate_resized(struct candidate *list, int *count, int which, int64_t blo
 int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool late);
 bool candidate_applies(const struct algorithm *a, const struct execution *e);
 bool candidate_fits(const struct algorithm *a, const struct execution *e);
-const char *variant_label(const char *text);

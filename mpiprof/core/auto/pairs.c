@@ -6,7 +6,6 @@
  */
 #include "auto/pairs.h"
 #include "base/native.h"
-#include "record/python_api.h"
 
 static MPI_Datatype pair_type;
 static MPI_Op pair_op;

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/native.h"
-#include "record/python_api.h"
 
 native_function *_Atomic natives[NATIVE_COUNT];
 struct pmpi pmpi;

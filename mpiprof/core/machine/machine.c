@@ -15,7 +15,6 @@
 #include "base/text.h"
 #include "machine/clock.h"
 #include "machine/machine.h"
-#include "record/python_api.h"
 
 enum { TAG = 19938, TAG_DONE, LARGEST = 1 << 22, VECTOR = 8192 };
 

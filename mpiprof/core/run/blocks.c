@@ -4,7 +4,6 @@
 #include "base/arguments.h"
 #include "base/native.h"
 #include "base/type.h"
-#include "record/python_api.h"
 #include "run/blocks.h"
 #include "run/execution.h"
 

@@ -20,7 +20,6 @@
 
 #include "base/common.h"
 #include "base/recorder.h"
-#include "record/python_api.h"
 #include "run/device.h"
 
 enum { CUDA, HIP, LEVEL_ZERO, RUNTIMES };

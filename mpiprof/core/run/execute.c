@@ -26,7 +26,6 @@
 #include "base/native.h"
 #include "base/type.h"
 #include "record/comm.h"
-#include "record/python_api.h"
 #include "run/execute.h"
 #include "run/execution.h"
 #include "run/stage.h"

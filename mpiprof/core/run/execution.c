@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/native.h"
-#include "record/python_api.h"
 #include "run/execution.h"
 
 void execution_note(struct execution *e, int error)

@@ -12,7 +12,6 @@
 #include "base/type.h"
 #include "record/call.h"
 #include "record/comm.h"
-#include "record/python_api.h"
 #include "run/execution.h"
 #include "run/private.h"
 #include "run/problem.h"

@@ -19,7 +19,6 @@
 #include "base/native.h"
 #include "base/type.h"
 #include "record/comm.h"
-#include "record/python_api.h"
 #include "run/blocks.h"
 #include "run/device.h"
 #include "run/execution.h"

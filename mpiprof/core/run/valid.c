@@ -21,7 +21,6 @@
 #include "base/type.h"
 #include "record/call.h"
 #include "record/comm.h"
-#include "record/python_api.h"
 #include "run/own.h"
 #include "run/valid.h"
 

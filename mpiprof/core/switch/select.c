@@ -30,7 +30,6 @@
 #include "machine/machine.h"
 #include "record/call.h"
 #include "record/comm.h"
-#include "record/python_api.h"
 #include "run/execute.h"
 #include "run/execution.h"
 #include "run/own.h"

@@ -25,7 +25,6 @@
 #include "base/guard.h"
 #include "base/recorder.h"
 #include "base/text.h"
-#include "record/python_api.h"
 #include "trace/event.h"
 #include "trace/file.h"
 

@@ -1,0 +1,123 @@
+"""The core's folders use only those above them, and no two of its files need each other.
+
+By what the files include, and by what the compiled ones call.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+CORE = ROOT / "mpiprof" / "core"
+LAYERS = (
+    *("base", "trace", "machine", "record", "schedule", "schedule/algorithms", "run"),
+    *("choose", "auto", "switch", "life", "door"),
+)
+# Names that are not their file's: a door, MPI's own, one that stands for each line of its users.
+NOT_BY_FILE = {
+    *("mpiprof_calibrate", "mpiprof_study_choose"),
+    *("MPI_Pcontrol", "mpi_pcontrol", "mpi_pcontrol_", "mpi_pcontrol__", "MPI_PCONTROL"),
+    *("mpi_pcontrol_f08_", "predefined", "py", "self"),
+}
+
+Edges = dict[str, set[str]]
+
+
+def files(pattern: str) -> list[Path]:
+    """Return the files of the core, but those of an ABI."""
+    return [path for path in sorted(CORE.rglob(pattern)) if "abi" not in path.parts]
+
+
+def module(path: Path) -> str:
+    """Return a file's folder and stem: a header and its source are one."""
+    return path.relative_to(CORE).with_suffix("").as_posix()
+
+
+def included() -> Edges:
+    """Return which modules the text of each includes."""
+    made = {"abi", "natives", "build"}
+    found: Edges = {}
+    for path in files("*.[ch]"):
+        names = re.findall(r'#include "(.+?)\.h"', path.read_text())
+        found.setdefault(module(path), set()).update(set(names) - made - {module(path)})
+    return found
+
+
+@pytest.fixture(scope="module")
+def objects() -> dict[str, Path]:
+    """Return the compiled files of Open MPI's recorder, as the installation has left them."""
+    folders = (ROOT / "build").glob("*/CMakeFiles/core-openmpi.dir")
+    newest = max(folders, key=lambda folder: folder.stat().st_mtime)
+    found = {
+        path.relative_to(newest).as_posix().removesuffix(".c.o"): path
+        for path in newest.rglob("*.c.o")
+    }
+    return {name: path for name, path in found.items() if (CORE / f"{name}.c").exists()}
+
+
+def symbols(path: Path, *options: str) -> set[str]:
+    """Return the names of an object file that `nm` lists."""
+    listed = subprocess.run(["nm", *options, path], capture_output=True, text=True, check=True)
+    return {line.split()[-1] for line in listed.stdout.splitlines()}
+
+
+@pytest.fixture(scope="module")
+def called(objects: dict[str, Path]) -> Edges:
+    """Return which modules the compiled code of each needs."""
+    owner = {
+        name: module_
+        for module_, path in objects.items()
+        for name in symbols(path, "--defined-only", "--extern-only")
+    }
+    return {
+        module_: {owner[name] for name in symbols(path, "-u") if name in owner} - {module_}
+        for module_, path in objects.items()
+    }
+
+
+def check_layers(edges: Edges) -> None:
+    """Fail where a folder uses one below it, or files use each other."""
+    rank = {layer: i for i, layer in enumerate(LAYERS)}
+    for name, others in edges.items():
+        for other in others:
+            layer, used = name.rpartition("/")[0], other.rpartition("/")[0]
+            assert rank[used] <= rank[layer], f"{name} uses {other}"
+    try:
+        list(TopologicalSorter(edges).static_order())
+    except CycleError as error:
+        pytest.fail(f"a circle of files: {' -> '.join(error.args[1])}")
+
+
+def test_every_folder_is_a_layer() -> None:
+    assert {module(path).rpartition("/")[0] for path in files("*.c")} == set(LAYERS)
+
+
+def test_what_is_included() -> None:
+    check_layers(included())
+
+
+def test_what_is_called(called: Edges) -> None:
+    assert len(called) > 60
+    check_layers(called)
+
+
+def test_what_is_called_is_included(called: Edges) -> None:
+    """So that the includes of a file tell what it uses; a header's own functions are its users'."""
+    texts = included()
+    for name, others in called.items():
+        direct = texts[name]
+        missing = others - direct.union(*(texts[header] for header in direct))
+        assert not missing, f"{name}.c calls {missing} without including them"
+
+
+def test_functions_are_named_after_their_file(objects: dict[str, Path]) -> None:
+    for name, path in objects.items():
+        stem = name.rpartition("/")[2].rstrip("s")
+        names = symbols(path, "--defined-only", "--extern-only") - NOT_BY_FILE
+        wrong = {symbol for symbol in names if not symbol.startswith(stem)}
+        assert not wrong, f"{name}.c defines {wrong}"
