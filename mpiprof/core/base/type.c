@@ -1,6 +1,6 @@
 /* What a datatype says of itself. */
-#include "base/native.h"
 #include "base/type.h"
+#include "base/native.h"
 
 struct type_facts type_facts(MPI_Datatype type)
 {

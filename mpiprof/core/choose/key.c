@@ -22,14 +22,14 @@
  * ago, by sequence number, makes room. All members see the same keys in the same order, so their
  * tables are alike. A table belongs to its communicator, on which no two threads call at once.
  */
+#include "choose/key.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/native.h"
 #include "base/recorder.h"
-#include "choose/key.h"
 #include "choose/remarks.h"
 #include "choose/rules.h"
-#include "record/callsite.h"
+#include "record/call.h"
 #include "record/comm.h"
 #include "record/site.h"
 #include "run/execution.h"
@@ -234,7 +234,7 @@ void keys_begin_anew(void)
 /* Rank 0: what does the call site wish of this key? */
 static void listen(struct key *key, const struct execution *e, const struct asked *q)
 {
-    const struct site *const s = callsite_of(e->call);
+    const struct site *const s = call_site(e->call);
     const int wish = rules_of_site(q, s);
 
     if (wish != RULE_NONE && (key->wished == RULE_NONE || wish < key->wished))

@@ -6,12 +6,12 @@
  *
  * Threads: any; a call is on its thread's stack.
  */
+#include "record/call.h"
 #include "base/arguments.h"
 #include "base/common.h"
 #include "base/native.h"
 #include "base/operation.h"
 #include "base/recorder.h"
-#include "record/call.h"
 #include "record/callsite.h"
 #include "record/comm.h"
 #include "record/handles.h"
@@ -19,6 +19,7 @@
 #include "record/python.h"
 #include "record/record.h"
 #include "record/signature.h"
+#include "record/site.h"
 #include "record/stack.h"
 #include "record/thread.h"
 #include "record/traffic.h"
@@ -251,7 +252,7 @@ void call_traffic(struct call *c, const struct arguments *a)
     int64_t sent = 0, received = 0;
     uint32_t flags = 0;
 
-    traffic(c, a, &sent, &received, &flags);
+    traffic(&(struct exchange){c->comm, c->operation, c->root}, a, &sent, &received, &flags);
     if (c->comm->inter) /* the same numbers under every MPI */
         c->root = c->root == MPI_ROOT ? -3 : c->root == MPI_PROC_NULL ? -2 : c->root;
     if (c->record == NULL) {
@@ -287,4 +288,12 @@ void call_leave(struct call *c)
     t->call = NULL;
     if (c->begin_ns != 0 && c->exit_ns != 0)
         t->recorder_ns += OVERHEAD_EVERY * (c->enter_ns - c->begin_ns + now_ns() - c->exit_ns);
+}
+
+/* Where a call comes from, though it may be paused or left out of the sample. */
+const struct site *call_site(const struct call *c)
+{
+    const struct site *const s = c->site != NULL ? c->site : python_site();
+
+    return s != NULL ? s : callsite_find(self.caller != NULL ? self.caller : c->address);
 }

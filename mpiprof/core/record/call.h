@@ -6,6 +6,8 @@
 
 #include "base/arguments.h"
 #include "base/recorder.h"
+#include "record/comm.h"
+#include "record/signature.h"
 #include "record/thread.h"
 
 struct key;
@@ -39,6 +41,7 @@ void call_failed(struct call *c, int error);
 bool call_within(const void *here);
 void call_traffic(struct call *c, const struct arguments *a);
 void call_leave(struct call *c);
+const struct site *call_site(const struct call *c); /* recorded or not */
 
 /* ---- the first steps of every wrapper */
 

@@ -16,11 +16,8 @@
 #include "base/map.h"
 #include "base/recorder.h"
 #include "base/text.h"
-#include "record/call.h"
 #include "record/callsite.h"
-#include "record/python.h"
 #include "record/site.h"
-#include "record/thread.h"
 
 enum { MOST_FRAMES = 32, OWN_FRAMES = 8 };
 
@@ -107,14 +104,6 @@ struct site *callsite_find(const void *address)
 
     text_free(&t);
     return s;
-}
-
-/* Where a call comes from, though it may be paused or left out of the sample. */
-const struct site *callsite_of(const struct call *c)
-{
-    const struct site *const s = c->site != NULL ? c->site : python_site();
-
-    return s != NULL ? s : callsite_find(self.caller != NULL ? self.caller : c->address);
 }
 
 /* Whether a native frame, as text, is in the program and not in one of its libraries. */

@@ -27,6 +27,7 @@
 #include "record/hooks.h"
 #include "record/members.h"
 #include "record/thread.h"
+#include "record/topology.h"
 #include "trace/file.h"
 
 /* Some 500 bytes each, and as much in the tables. */
@@ -129,7 +130,10 @@ static void comm_write(const struct creation *how, MPI_Comm comm, struct communi
         text_add(&t, ", \"remote\": ");
         members_add(&t, others);
     } else {
-        members_add_neighbours(&t, comm, c);
+        const struct topology n = topology_add(&t, comm, c->rank);
+
+        c->indegree = n.indegree;
+        c->outdegree = n.outdegree;
     }
     text_add(&t, "}\n");
     file_line(&t);

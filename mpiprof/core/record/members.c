@@ -9,7 +9,6 @@
 #include "base/native.h"
 #include "base/recorder.h"
 #include "base/text.h"
-#include "record/comm.h"
 #include "record/members.h"
 
 /* Open MPI looks for each rank by turns, O(p^2): where all are known to be there, it isn't asked.
@@ -117,62 +116,4 @@ void members_add(struct text *t, const struct members *m)
         i = last + 1;
     }
     text_add(t, "]");
-}
-
-/* ---- process topologies */
-
-static void ranks_add(struct text *t, const char *name, const int *ranks, int count)
-{
-    const char *comma = "";
-
-    text_add(t, ", \"%s\": [", name);
-    for (int i = 0; i < count; i++)
-        if (ranks[i] != MPI_PROC_NULL) {
-            text_add(t, "%s%d", comma, ranks[i]);
-            comma = ", ";
-        }
-    text_add(t, "]");
-}
-
-static void cart_neighbours(MPI_Comm comm, int degree, int *in, int *out)
-{
-    for (int i = 0; i < degree / 2; i++) {
-        int lower = MPI_PROC_NULL, upper = MPI_PROC_NULL;
-
-        pmpi.Cart_shift(comm, i, 1, &lower, &upper);
-        in[2 * i] = out[2 * i] = lower;
-        in[2 * i + 1] = out[2 * i + 1] = upper;
-    }
-}
-
-void members_add_neighbours(struct text *t, MPI_Comm comm, struct communicator *c)
-{
-    int kind = MPI_UNDEFINED, weighted = 0;
-
-    if (pmpi.Topo_test(comm, &kind) != MPI_SUCCESS || kind == MPI_UNDEFINED)
-        return;
-    if (kind == MPI_CART && pmpi.Cartdim_get(comm, &c->indegree) == MPI_SUCCESS)
-        c->indegree = c->outdegree = 2 * c->indegree;
-    else if (kind == MPI_GRAPH)
-        pmpi.Graph_neighbors_count(comm, c->rank, &c->indegree);
-    else if (kind == MPI_DIST_GRAPH)
-        pmpi.Dist_graph_neighbors_count(comm, &c->indegree, &c->outdegree, &weighted);
-    if (kind == MPI_GRAPH)
-        c->outdegree = c->indegree;
-    const size_t degrees = (size_t)(c->indegree + c->outdegree) + 2;
-    int *const ranks = calloc(2 * degrees, sizeof *ranks);
-
-    if (ranks == NULL)
-        return;
-    int *const out = ranks + c->indegree + 1, *const weights = ranks + degrees;
-    if (kind == MPI_CART)
-        cart_neighbours(comm, c->indegree, ranks, out);
-    else if (kind == MPI_GRAPH && pmpi.Graph_neighbors(comm, c->rank, c->indegree, ranks) == 0)
-        memcpy(out, ranks, sizeof *ranks * (size_t)c->indegree);
-    else if (kind == MPI_DIST_GRAPH)
-        pmpi.Dist_graph_neighbors(comm, c->indegree, ranks, weights, c->outdegree, out,
-                                  weights + c->indegree + 1);
-    ranks_add(t, "sources", ranks, c->indegree);
-    ranks_add(t, "destinations", out, c->outdegree);
-    free(ranks);
 }

@@ -5,7 +5,6 @@
 
 #include "base/native.h"
 #include "base/text.h"
-#include "record/comm.h"
 
 struct members {
     int count, *ranks; /* as world ranks */
@@ -18,4 +17,3 @@ struct members members_of(MPI_Comm comm, bool remote, int size);
 uint64_t members_hash(const struct members *m);
 int members_lowest(const struct members *m);
 void members_add(struct text *t, const struct members *m);
-void members_add_neighbours(struct text *t, MPI_Comm comm, struct communicator *c);

@@ -3,9 +3,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "record/comm.h"
-#include "record/signature.h"
+#include "base/native.h"
 #include "trace/event.h"
+
+struct communicator;
+struct signatures;
+struct site;
 
 enum { RECENT = 8 };
 struct recent { /* what was found for a call of this thread, by where it came from */

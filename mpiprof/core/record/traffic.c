@@ -3,12 +3,11 @@
  * Comes after the native routine has accepted the arguments, and reads only what is significant at
  * this rank: what is not may be garbage. A v-form costs O(members) additions.
  */
+#include "record/traffic.h"
 #include "base/arguments.h"
 #include "base/native.h"
-#include "record/call.h"
 #include "record/comm.h"
 #include "record/signature.h"
-#include "record/traffic.h"
 
 static int64_t type_bytes(const struct arguments *a, const void *types, size_t i)
 {
@@ -50,7 +49,7 @@ static int64_t many(const struct arguments *a, const struct side *s, int members
 /* What this rank is in a rooted operation. */
 enum role { OUTSIDE, ROOT, MEMBER };
 
-static enum role role_of(const struct call *c)
+static enum role role_of(const struct exchange *c)
 {
     if (!c->comm->inter)
         return c->root == c->comm->rank ? ROOT : MEMBER;
@@ -58,7 +57,7 @@ static enum role role_of(const struct call *c)
 }
 
 /* Gather: `members` is who contributes. A contribution in place is one share of the total. */
-static void gathered(const struct call *c, const struct arguments *a, bool v, int members,
+static void gathered(const struct exchange *c, const struct arguments *a, bool v, int members,
                      int64_t *sent, int64_t *received, uint32_t *flags)
 {
     const enum role role = role_of(c);
@@ -75,7 +74,7 @@ static void gathered(const struct call *c, const struct arguments *a, bool v, in
     }
 }
 
-static void scattered(const struct call *c, const struct arguments *a, bool v, int members,
+static void scattered(const struct exchange *c, const struct arguments *a, bool v, int members,
                       int64_t *sent, int64_t *received, uint32_t *flags)
 {
     const enum role role = role_of(c);
@@ -92,7 +91,7 @@ static void scattered(const struct call *c, const struct arguments *a, bool v, i
     }
 }
 
-static void allgathered(const struct call *c, const struct arguments *a, bool v, int from,
+static void allgathered(const struct exchange *c, const struct arguments *a, bool v, int from,
                         int64_t *sent, int64_t *received, uint32_t *flags)
 {
     *received = v ? many(a, &a->recv, from) : one(a, &a->recv) * from;
@@ -128,7 +127,7 @@ static void reduced(const struct arguments *a, int64_t vector, int64_t result, i
     *received = result;
 }
 
-static void reduce_to_root(const struct call *c, const struct arguments *a, int64_t *sent,
+static void reduce_to_root(const struct exchange *c, const struct arguments *a, int64_t *sent,
                            int64_t *received, uint32_t *flags)
 {
     const enum role role = role_of(c);
@@ -140,7 +139,7 @@ static void reduce_to_root(const struct call *c, const struct arguments *a, int6
     *received = role == ROOT ? vector : 0;
 }
 
-static void reduce_scattered(const struct call *c, const struct arguments *a, bool block,
+static void reduce_scattered(const struct exchange *c, const struct arguments *a, bool block,
                              int64_t *sent, int64_t *received, uint32_t *flags)
 {
     const struct side whole = {
@@ -153,7 +152,7 @@ static void reduce_scattered(const struct call *c, const struct arguments *a, bo
     reduced(a, vector, share, sent, received, flags);
 }
 
-void traffic(const struct call *c, const struct arguments *a, int64_t *sent, int64_t *received,
+void traffic(const struct exchange *c, const struct arguments *a, int64_t *sent, int64_t *received,
              uint32_t *flags)
 {
     const struct communicator *const k = c->comm;

@@ -4,6 +4,10 @@
 
 #include "base/arguments.h"
 
-struct call;
-void traffic(const struct call *c, const struct arguments *a, int64_t *sent, int64_t *received,
+struct communicator;
+struct exchange { /* which call it is */
+    const struct communicator *comm;
+    int operation, root;
+};
+void traffic(const struct exchange *c, const struct arguments *a, int64_t *sent, int64_t *received,
              uint32_t *flags);

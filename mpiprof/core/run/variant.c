@@ -1,9 +1,9 @@
 /* Variants of algorithms: what people and traces call them. */
+#include "run/variant.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/memory.h"
 #include "base/recorder.h"
-#include "run/variant.h"
 
 /* Labels are compared by their address, and live as long as the process. */
 const char *variant_label(const char *text)

@@ -1,0 +1,9 @@
+/* Neighbours in the topology of a communicator: topology.c. */
+#pragma once
+#include "base/native.h"
+#include "base/text.h"
+
+struct topology {
+    int indegree, outdegree; /* 0: none */
+};
+struct topology topology_add(struct text *t, MPI_Comm comm, int rank);
