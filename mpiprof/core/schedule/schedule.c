@@ -1,8 +1,8 @@
 /* What the generators of schedules share. No state. */
 #include "schedule/schedule.h"
 
-#include <string.h>
 #include "base/memory.h"
+#include <string.h>
 
 /* False: the algorithm doesn't apply to the problem, or there is no memory. */
 bool schedule_prepare(const struct algorithm *a, struct context *c, const struct problem *p,
