@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "record/callsite.h"
 #include "record/site.h"
+#include "record/stack.h"
 
 enum { MOST_FRAMES = 32, OWN_FRAMES = 8 };
 
