@@ -5,7 +5,6 @@
 #include <stddef.h>
 
 #include "abi.h"
-#include "base/glibc.h"
 #include "natives.h"
 
 #define COMM_NONE MPI_COMM_NULL
