@@ -132,8 +132,18 @@ def test_communicators_taken_for_each_other_on_3_ranks(
     spec: str, openmpi: Mpi, tmp_path: Path
 ) -> None:
     """Made by two threads at once with one tag, in another order on another rank."""
-    program = tmp_path / "crossed"
-    run([openmpi.mpicc, "-pthread", "-o", program, PROGRAMS / "crossed.c"], check=True)
+    program = compiled(openmpi, "crossed.c", "-pthread")
     words = words_for(openmpi, tmp_path / "trace", "--switch", spec)
     ended = run_mpi(openmpi, 3, [*words, "--", program, "60"], check=True)
     assert ended.stdout == "0 wrong\n"
+
+
+@pytest.mark.parametrize("spec", ["random:1", "barrier=dissemination"])
+def test_private_communicators_beside_those_of_threads(
+    spec: str, mpi: Mpi, tmp_path: Path
+) -> None:
+    """On 4 ranks of Open MPI, which hung, and 2 of MPICH."""
+    program = compiled(mpi, "making.c", "-pthread")
+    words = words_for(mpi, tmp_path / "trace", "--switch", spec)
+    ended = run_mpi(mpi, 4 if mpi.name == "openmpi" else 2, [*words, "--", program, "2"], check=True)
+    assert ended.stdout == "made\n"

@@ -1,5 +1,5 @@
 /* Says the lines of the offsets on its input, one a line, by the recorder's own reader. */
-#include "../../mpiprof/core/record/lines.h"
+#include "record/lines.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -269,7 +269,7 @@ static void begin_window(struct selection *s, struct call *c)
     int64_t *const x = w->extras;
 
     if (!private_ready(c->comm, c->handle)) {
-        if (c->comm->why_not == REFUSED_FULL)
+        if (private_may_come(c->comm))
             return; /* there may be room for one later */
         s->left = true;
         s->current = NATIVE;

@@ -1,6 +1,7 @@
 /* Clusters are old: bind these to the versions that every glibc since 2.17 has, although the one
  * that we are built with gives them newer names (2.33 and 2.34 moved them into libc.so). */
 #pragma once
+#include <features.h> /* says whether this is glibc */
 
 #if defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
 #if defined(__x86_64__)

@@ -50,6 +50,7 @@
 
 #define PMPI_OPTIONAL(X)                                                                           \
     X(Comm_get_parent, (MPI_Comm *))                                                               \
+    X(Query_thread, (int *))                                                                       \
     X(Group_from_session_pset, (MPI_Session, const char *, MPI_Group *))                           \
     X(Group_rank, (MPI_Group, int *))
 

@@ -137,7 +137,9 @@ static void say_refused(enum refusal why, double communicators)
         [REFUSED_MEMORY] = "a member had no memory left: start fewer processes a node",
         [REFUSED_BY_MPI] = "MPI had none more for a private one",
         [REFUSED_UNSURE] = "its members made several at once, in different threads, and cannot "
-                           "tell them apart: give MPI_Intercomm_create different tags"};
+                           "tell them apart: give MPI_Intercomm_create different tags",
+        [REFUSED_BUSY] = "whenever they would have got a private one, another thread was making "
+                         "one"};
 
     if (communicators > 0)
         recorder_say("%.0f communicator%s left to the library: %s", communicators,

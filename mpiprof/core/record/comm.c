@@ -25,6 +25,7 @@
 #include "base/text.h"
 #include "record/comm.h"
 #include "record/hooks.h"
+#include "record/making.h"
 #include "record/members.h"
 #include "record/thread.h"
 #include "record/topology.h"
@@ -342,6 +343,7 @@ void comm_making(struct creation *c, MPI_Comm parent, bool counted)
 {
     if (!atomic_load(&recorder.active) || parent == MPI_COMM_NULL)
         return;
+    making_begin(&c->under_way);
     c->parent_handle = parent;
     c->parent = comm_find(parent);
     c->counted = counted && c->parent != NULL;
@@ -356,6 +358,7 @@ void comm_making(struct creation *c, MPI_Comm parent, bool counted)
 /* Also before an error handler is asked that may never return. */
 bool comm_made(struct creation *c, int error)
 {
+    making_end(&c->under_way);
     if (self.creation == c)
         self.creation = c->outer;
     if (error == MPI_SUCCESS) /* or what is said of it when a handler was asked */

@@ -54,7 +54,8 @@ struct creation {
     MPI_Comm parent_handle;
     uint32_t sequence;
     bool counted, failed;
-    bool agreed; /* under Sessions: its members have told each other that they switch alike */
+    bool under_way; /* making.c */
+    bool agreed;    /* under Sessions: its members have told each other that they switch alike */
     struct creation *outer; /* that a callback of it makes this one */
 };
 struct freeing {

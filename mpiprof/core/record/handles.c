@@ -14,6 +14,7 @@
 #include "base/native.h"
 #include "base/recorder.h"
 #include "record/comm.h"
+#include "record/making.h"
 #include "trace/file.h"
 
 enum { MOST_HANDLES = 1 << 14 }; /* some 200 bytes each, and a kilobyte in the tables */
@@ -58,6 +59,8 @@ void handle_making(struct creation *c, MPI_Comm comm)
     struct communicator *const own =
         atomic_load_explicit(&recorder.active, memory_order_relaxed) ? comm_find(comm) : NULL;
 
+    if (own != NULL) /* Open MPI makes a communicator for each window and file */
+        making_begin(&c->under_way);
     /* Nobody waits for anybody on a communicator of one process. */
     c->parent = own != NULL && own->size + own->remote_size > 1 ? maker_of(own) : NULL;
     c->counted = c->parent != NULL;

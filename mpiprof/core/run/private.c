@@ -26,6 +26,7 @@
 #include "machine/machine.h"
 #include "record/comm.h"
 #include "record/hooks.h"
+#include "record/making.h"
 #include "run/device.h"
 #include "run/private.h"
 #include "run/room.h"
@@ -88,6 +89,19 @@ static double number_of(int64_t bits)
     return number;
 }
 
+/* Whether making one beside those of the program's other threads may hang (making.c). */
+static bool has_threads(void)
+{
+#ifdef MPIPROF_ABI_openmpi
+    int level = MPI_THREAD_MULTIPLE;
+
+    return pmpi.Query_thread == NULL || pmpi.Query_thread(&level) != MPI_SUCCESS ||
+           level == MPI_THREAD_MULTIPLE;
+#else
+    return false;
+#endif
+}
+
 static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
 {
     const struct link *const l = &machine_link;
@@ -100,6 +114,7 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
     facts[FACT_MANY] = recorder.private == MPI_COMM_NULL && comm_living() > MANY_COMMUNICATORS;
     facts[FACT_DEVICE] = device_present();
     facts[FACT_NO_MEMORY] = memory_short();
+    facts[FACT_THREADS] = has_threads();
     facts[FACT_IDENTITY] = (int64_t)(k->identity >> 1);
     facts[FACT_MINUS_IDENTITY] = -facts[FACT_IDENTITY];
     room_facts(k, facts);
@@ -261,6 +276,22 @@ static bool make_room(const struct communicator *k, MPI_Comm comm, const int64_t
     return v.room;
 }
 
+/* All members are here. The program's other threads make no communicator meanwhile. */
+static enum refusal make_alone(struct communicator *k, MPI_Comm comm, uint64_t *room)
+{
+    const bool alone = making_alone();
+    int64_t busy = !alone;
+    enum refusal why = REFUSED_BUSY;
+
+    if (!most_of_all(k, comm, &busy, 1))
+        why = REFUSED_BY_MPI;
+    else if (busy == 0)
+        why = make_agreed(k, comm, room) ? REFUSED_NOT : REFUSED_BY_MPI;
+    if (alone)
+        making_over();
+    return why;
+}
+
 static enum refusal agree_and_make(struct communicator *k, MPI_Comm comm, uint64_t *room)
 {
     int64_t facts[FACTS] = {0};
@@ -275,6 +306,8 @@ static enum refusal agree_and_make(struct communicator *k, MPI_Comm comm, uint64
         return REFUSED_DEVICE;
     if (facts[FACT_FULL] != 0 && !make_room(k, comm, facts))
         return REFUSED_FULL;
+    if (facts[FACT_THREADS] != 0)
+        return make_alone(k, comm, room);
     return make_agreed(k, comm, room) ? REFUSED_NOT : REFUSED_BY_MPI;
 }
 
@@ -293,6 +326,12 @@ static enum refusal try(struct communicator *k, MPI_Comm comm)
     return why;
 }
 
+/* Whether what was refused may be had later. */
+bool private_may_come(const struct communicator *k)
+{
+    return k->why_not == REFUSED_FULL || k->why_not == REFUSED_BUSY;
+}
+
 /* Whether it is time to ask (again); all members count alike. */
 static bool is_due(struct communicator *k)
 {
@@ -300,7 +339,7 @@ static bool is_due(struct communicator *k)
 
     if (asked == 1)
         return true;
-    return k->why_not == REFUSED_FULL && is_power_of_two(asked);
+    return private_may_come(k) && is_power_of_two(asked);
 }
 
 static void count(const struct communicator *k, int change)

@@ -13,10 +13,12 @@ enum refusal {
     REFUSED_MEMORY,
     REFUSED_BY_MPI,
     REFUSED_UNSURE,
+    REFUSED_BUSY,
     REFUSALS
 };
 bool private_ready(struct communicator *k, MPI_Comm comm);
 int private_refused(enum refusal why);
+bool private_may_come(const struct communicator *k);
 void private_freed(struct communicator *k);
 int64_t private_least(const struct communicator *k, MPI_Comm comm, int64_t value);
 

@@ -18,6 +18,7 @@ enum fact {
     FACT_MANY,           /* one has too many communicators to risk another */
     FACT_FULL,           /* one has as many private ones as it may have: room.c */
     FACT_VICTIM,         /* which of its own it would give up; 0: none */
+    FACT_THREADS,        /* one may make communicators in several threads at once */
     FACT_IDENTITY,       /* whether all mean the same communicator: the greatest identity, */
     FACT_MINUS_IDENTITY, /* and minus the least */
     FACTS

@@ -77,6 +77,7 @@ enum {
     MPI_PROC_NULL = -2,
     MPI_ROOT = -4,
     MPI_UNDEFINED = -32766,
+    MPI_THREAD_MULTIPLE = 3,
     MPI_TAG_UB = 0,
     MPI_APPNUM = 4,
     MPI_COMBINER_NAMED = 0,
