@@ -99,7 +99,7 @@ def test_a_fortran_line_is_one_call_site_on_2_ranks(system_mpi: Mpi, tmp_path: P
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the recorder's reader of line tables, with the sanitizers."""
     program = tmp_path_factory.mktemp("lines") / "lines"
-    sources = [f"-I{CORE}", PROGRAMS / "lines.c", CORE / "record" / "lines.c"]
+    sources: list[str | Path] = [f"-I{CORE}", PROGRAMS / "lines.c", CORE / "record" / "lines.c"]
     run(["gcc", *SANITIZED, "-o", program, *sources], check=True)
     return program
 
@@ -125,7 +125,7 @@ def test_lines_are_those_of_addr2line(
     """For every fourth byte of a program's code."""
     program = tmp_path / "program"
     flags = [f"-gdwarf-{version}", "-O2", "-fPIE" if place == "-pie" else "-fno-pie", place]
-    sources = [f"-I{CORE}", PROGRAMS / "lines.c", CORE / "record" / "lines.c"]
+    sources: list[str | Path] = [f"-I{CORE}", PROGRAMS / "lines.c", CORE / "record" / "lines.c"]
     run(["gcc", "-std=c11", "-D_GNU_SOURCE", *flags, "-o", program, *sources], check=True)
     head = subprocess.run(["readelf", "-SW", program], capture_output=True, text=True, check=True)
     row = next(line.split("]")[1].split() for line in head.stdout.splitlines() if " .text " in line)
@@ -149,7 +149,7 @@ def test_lines_are_those_of_addr2line(
 def test_damaged_line_tables_are_survived(reader: Path, tmp_path: Path) -> None:
     """Under the sanitizers: bytes overwritten in the whole file or in its end, or cut."""
     program, damaged = tmp_path / "program", tmp_path / "damaged"
-    sources = [f"-I{CORE}", PROGRAMS / "lines.c", CORE / "record" / "lines.c"]
+    sources: list[str | Path] = [f"-I{CORE}", PROGRAMS / "lines.c", CORE / "record" / "lines.c"]
     run(["gcc", "-D_GNU_SOURCE", "-g", "-O2", "-o", program, *sources], check=True)
     source = program.read_bytes()
     table = source.find(b"lines.c\0")

@@ -149,7 +149,15 @@ def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options += ["-fsanitize=undefined", "-fno-sanitize-recover"]
     source = PROGRAMS / "sums.c"
     run(
-        ["cc", *options, "-o", folder / "sums", source, core / "auto" / "arrival.c", core / "base" / "memory.c"],
+        [
+            "cc",
+            *options,
+            "-o",
+            folder / "sums",
+            source,
+            core / "auto" / "arrival.c",
+            core / "base" / "memory.c",
+        ],
         check=True,
     )
     return folder / "sums"

@@ -139,11 +139,11 @@ def test_communicators_taken_for_each_other_on_3_ranks(
 
 
 @pytest.mark.parametrize("spec", ["random:1", "barrier=dissemination"])
-def test_private_communicators_beside_those_of_threads(
-    spec: str, mpi: Mpi, tmp_path: Path
-) -> None:
+def test_private_communicators_beside_those_of_threads(spec: str, mpi: Mpi, tmp_path: Path) -> None:
     """On 4 ranks of Open MPI, which hung, and 2 of MPICH."""
     program = compiled(mpi, "making.c", "-pthread")
     words = words_for(mpi, tmp_path / "trace", "--switch", spec)
-    ended = run_mpi(mpi, 4 if mpi.name == "openmpi" else 2, [*words, "--", program, "2"], check=True)
+    ended = run_mpi(
+        mpi, 4 if mpi.name == "openmpi" else 2, [*words, "--", program, "2"], check=True
+    )
     assert ended.stdout == "made\n"
