@@ -7,33 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpiprof.operations import OPERATIONS
 from mpiprof.trace.types import Array, Float, Int
 
 # Who can wait for whom, by operation: the name of the wait state it leads to.
-WAITS: dict[str, str] = {
-    "barrier": "barrier",
-    "allgather": "nxn",
-    "allgatherv": "nxn",
-    "allreduce": "nxn",
-    "alltoall": "nxn",
-    "alltoallv": "nxn",
-    "alltoallw": "nxn",
-    "reduce_scatter": "nxn",
-    "reduce_scatter_block": "nxn",
-    "bcast": "late_root",
-    "scatter": "late_root",
-    "scatterv": "late_root",
-    "reduce": "early_root",
-    "gather": "early_root",
-    "gatherv": "early_root",
-    "scan": "early_scan",
-    "exscan": "early_scan",
-    "neighbor_allgather": "neighbor",
-    "neighbor_allgatherv": "neighbor",
-    "neighbor_alltoall": "neighbor",
-    "neighbor_alltoallv": "neighbor",
-    "neighbor_alltoallw": "neighbor",
-}
+WAITS = {name: operation.waits for name, operation in OPERATIONS.items()}
 # Calls that all members make and that move no data of theirs: what makes a communicator, calls on
 # windows and files, MPI_Finalize. They may keep all members together but need not, and the
 # libraries differ, so an instance counts as waiting only where nobody left before the last came.

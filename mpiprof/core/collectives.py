@@ -1,11 +1,11 @@
 """The functions of MPI that mpiprof wraps, as a table; everything repetitive is derived from it.
 
-A row names an operation and its parameters; the parameter's name tells its kind and so its type
-in C and in Fortran. `:root` marks what only the root gives (elsewhere it may be garbage),
+The collectives are those of mpiprof/operations.py; a parameter's name tells its kind and so its
+type in C and in Fortran. `:root` marks what only the root gives (elsewhere it may be garbage),
 `:nonroot` what the root does not give. With MPI_IN_PLACE in place of a buffer the arguments of that
 buffer are not significant either.
 
-The tables below it hold what is wrapped beside: what only adds to a rank's times, and what all
+The tables here hold what is wrapped beside: what only adds to a rank's times, and what all
 members of a communicator, a window or a file call: that is recorded as a collective is.
 
 Forms of a blocking collective: `MPI_X`, `MPI_Ix` (adds a request), `MPI_X_init` (adds an info and
@@ -17,34 +17,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-COLLECTIVES: dict[str, str] = {
-    "allgather": "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
-    "allgatherv": "sendbuf sendcount sendtype recvbuf recvcounts displs recvtype comm",
-    "allreduce": "sendbuf recvbuf count datatype op comm",
-    "alltoall": "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
-    "alltoallv": "sendbuf sendcounts sdispls sendtype recvbuf recvcounts rdispls recvtype comm",
-    "alltoallw": "sendbuf sendcounts sdispls sendtypes recvbuf recvcounts rdispls recvtypes comm",
-    "barrier": "comm",
-    "bcast": "buffer count datatype root comm",
-    "exscan": "sendbuf recvbuf count datatype op comm",
-    "gather": "sendbuf sendcount sendtype recvbuf:root recvcount:root recvtype:root root comm",
-    "gatherv": "sendbuf sendcount sendtype recvbuf:root recvcounts:root displs:root recvtype:root "
-    "root comm",
-    "reduce": "sendbuf recvbuf:root count datatype op root comm",
-    "reduce_scatter": "sendbuf recvbuf recvcounts datatype op comm",
-    "reduce_scatter_block": "sendbuf recvbuf recvcount datatype op comm",
-    "scan": "sendbuf recvbuf count datatype op comm",
-    "scatter": "sendbuf:root sendcount:root sendtype:root recvbuf recvcount recvtype root comm",
-    "scatterv": "sendbuf:root sendcounts:root displs:root sendtype:root recvbuf recvcount recvtype "
-    "root comm",
-    "neighbor_allgather": "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
-    "neighbor_allgatherv": "sendbuf sendcount sendtype recvbuf recvcounts displs recvtype comm",
-    "neighbor_alltoall": "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
-    "neighbor_alltoallv": "sendbuf sendcounts sdispls sendtype recvbuf recvcounts rdispls recvtype "
-    "comm",
-    "neighbor_alltoallw": "sendbuf sendcounts wsdispls sendtypes recvbuf recvcounts wrdispls "
-    "recvtypes comm",
-}
+from mpiprof.operations import OPERATIONS
+
+COLLECTIVES = {name: operation.parameters for name, operation in OPERATIONS.items()}
 
 # Only the time of these is added up, by family. `*` marks a large-count form.
 POINT_TO_POINT: dict[str, str] = {

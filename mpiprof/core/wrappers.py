@@ -15,6 +15,7 @@ frame wanted is the caller of the Fortran layer).
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from mpiprof.core.collectives import (
@@ -25,6 +26,7 @@ from mpiprof.core.collectives import (
     functions,
     gatherings,
 )
+from mpiprof.operations import OPERATIONS, Operation
 
 # What the wrappers call.
 HEADERS = (
@@ -99,6 +101,22 @@ def aliases(name: str) -> list[str]:
 
 # ---------------------------------------------------------------------------------- natives.h
 
+# A wait state -> who may leave when: enum semantics of base/operation.h.
+SEMANTICS = {
+    "barrier": "SYNCHRONISES",
+    "nxn": "SYNCHRONISES",
+    "late_root": "FROM_ROOT",
+    "early_root": "TO_ROOT",
+    "early_scan": "OTHERWISE",
+    "neighbor": "OTHERWISE",
+}
+
+
+def facts(fact: Callable[[Operation], str], macro: str) -> list[str]:
+    """The lines of a macro with a fact about each operation, in each of its forms."""
+    found = [[f"    {fact(operation)}, \\"] * len(FORMS) for operation in OPERATIONS.values()]
+    return [f"#define {macro} \\", *(line for lines in found for line in lines), ""]
+
 
 def natives_header(abi: str) -> str:
     """The list of native routines and the names of the operations.
@@ -118,6 +136,9 @@ def natives_header(abi: str) -> str:
         lines += [f"    OP_{operation_name(operation, form)}," for form in FORMS]
     lines += [f"    OP_{operation}," for operation in gatherings()]
     lines += ["    OP_COUNT,", f"    OP_COLLECTIVES = OP_{gatherings()[0]}", "};"]
+    lines += facts(lambda o: f"{SEMANTICS[o.waits]}", "OPERATION_SEMANTICS")
+    lines += facts(lambda o: str(int(o.reduces)), "OPERATION_REDUCES")
+    lines += facts(lambda o: str(int(o.sized)), "OPERATION_SIZED")
     lines += ["#define OPERATION_NAMES \\"]
     for operation in COLLECTIVES:
         lines += [f'    "{operation_name(operation, form)}", \\' for form in FORMS]

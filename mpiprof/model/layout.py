@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.model.schedule import Problem
+from mpiprof.operations import OPERATIONS
 
 PLACE = 1 << 40
 EMPTY = -1
 SCATTERS = ("scatter", "scatterv")
-REDUCTIONS = ("reduce", "allreduce", "reduce_scatter", "reduce_scatter_block")
+REDUCTIONS = tuple(name for name, o in OPERATIONS.items() if o.reduces)
 # With MPI_IN_PLACE their OUT is a part of IN; elsewhere IN is a part of OUT.
 FROM_IN = (*SCATTERS, "reduce_scatter", "reduce_scatter_block")
 

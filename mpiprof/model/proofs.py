@@ -17,11 +17,11 @@ from mpiprof.model import layout
 from mpiprof.model.catalogue import Algorithm, applies, parameters_of
 from mpiprof.model.schedule import Problem
 from mpiprof.model.verify import BrokenScheduleError, verify
+from mpiprof.operations import OPERATIONS
 
 PROCESSES = (*range(1, 18), 24, 31, 32, 33)
 EVERY_ROOT = 8  # processes up to which each of them is the root
 SMALL = 17  # processes up to which there are long vectors, too
-ROOTED = ("bcast", "reduce", "gather", "gatherv", "scatter", "scatterv")
 UNIT = 8
 LONG = 1000  # elements
 BLOCKS = (7, 64)
@@ -72,7 +72,7 @@ def prove(algorithm: Algorithm, sizes: Sequence[int] = PROCESSES) -> Proofs:
             done.append(size)
     except BrokenScheduleError as error:
         failure = str(error)
-    several = len(roots) if algorithm.operation in ROOTED else 0
+    several = len(roots) if OPERATIONS[algorithm.operation].rooted else 0
     least, most = min(lengths, default=0), max(lengths, default=0)
     return Proofs(algorithm, tuple(done), several, least, most, count, failure)
 
@@ -150,7 +150,7 @@ def between_groups(operation: str, size: int) -> Iterator[Problem]:
 
 def roots(operation: str, size: int) -> list[int]:
     """Return the roots to prove an operation with."""
-    if operation not in ROOTED:
+    if not OPERATIONS[operation].rooted:
         return [0]
     return list(range(size)) if size <= EVERY_ROOT else [0, size // 2 + 1, size - 1]
 

@@ -12,11 +12,9 @@ from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
 from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.machine import DEFAULT, Machine
 from mpiprof.model.schedule import Problem
+from mpiprof.operations import OPERATIONS
 
-# What has a distribution of sizes over the ranks; and what reduces doubles.
-IRREGULAR = ("allgatherv", "alltoallv", "gatherv", "scatterv", "reduce_scatter")
-REDUCTIONS = ("reduce", "allreduce", "reduce_scatter", "reduce_scatter_block")
-DOUBLE = 8
+DOUBLE = 8  # bytes of an element of a reduction
 
 
 @dataclass(frozen=True)
@@ -88,9 +86,11 @@ def problem(operation: str, setting: Setting) -> Problem:
         raise UsageError(f"--root {s.root}: there are the ranks 0 to {s.size - 1}")
     if s.distribution not in DISTRIBUTIONS:
         raise UsageError(_unknown("distribution", s.distribution, DISTRIBUTIONS))
-    if s.distribution != "regular" and operation not in IRREGULAR:
-        raise UsageError(f"--distribution is for {', '.join(IRREGULAR)}: {operation} is regular")
-    unit = DOUBLE if operation in REDUCTIONS else 1
+    facts = OPERATIONS[operation]
+    if s.distribution != "regular" and not facts.irregular:
+        irregular = ", ".join(name for name in operations() if OPERATIONS[name].irregular)
+        raise UsageError(f"--distribution is for {irregular}: {operation} is regular")
+    unit = DOUBLE if facts.reduces else 1
     counts, remote_counts = (
         tuple(m // unit * unit for m in DISTRIBUTIONS[s.distribution](s.bytes, n)) if n else ()
         for n in (s.size, s.remote_size)
@@ -108,7 +108,7 @@ def problem(operation: str, setting: Setting) -> Problem:
     )
     if operation == "alltoallv":
         return replace(made, rows=tuple((m,) * s.size for m in counts))
-    if operation in IRREGULAR:
+    if facts.irregular:
         return replace(made, counts=counts, remote_counts=remote_counts)
     return made
 

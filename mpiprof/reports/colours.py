@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from mpiprof.analysis.operations import base_operation
+from mpiprof.operations import OPERATIONS
 from mpiprof.svg import BLUE, CYCLE, GREEN, GREY, OLIVE, ORANGE, PINK, RED, SKY
 
 __all__ = [
     "BLUE",
     "CYCLE",
-    "FAMILIES",
     "GREEN",
     "GREY",
     "MESSAGES",
@@ -25,23 +25,19 @@ __all__ = [
 WAITING, WORK, MESSAGES = RED, BLUE, SKY
 
 # Operations that occur together get colours apart; those that do the same for all ranks share one.
-FAMILIES = {
-    "allreduce": BLUE,
-    "alltoall": ORANGE,
-    "allgather": GREEN,
-    "bcast": PINK,
-    "barrier": GREY,
-    "reduce": SKY,
-    "reduce_scatter": SKY,
-    "reduce_scatter_block": SKY,
-    "gather": OLIVE,
-    "scatter": OLIVE,
-    "scan": RED,
-    "exscan": RED,
+PALETTE = {
+    "BLUE": BLUE,
+    "GREEN": GREEN,
+    "GREY": GREY,
+    "OLIVE": OLIVE,
+    "ORANGE": ORANGE,
+    "PINK": PINK,
+    "RED": RED,
+    "SKY": SKY,
 }
 
 
 def operation_colour(operation: str) -> str:
     """Return the colour of an operation, the same on all pages and in all pictures."""
-    base = base_operation(operation).removeprefix("neighbor_")
-    return FAMILIES.get(base) or FAMILIES.get(base.rstrip("vw"), GREY)
+    known = OPERATIONS.get(base_operation(operation))
+    return PALETTE[known.colour] if known is not None else GREY

@@ -16,15 +16,17 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.operations import OPERATIONS
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import Bool, Float, Int, Problems
 
 MAX_DRIFT = 5e-4  # what a clock that is being slewed may gain or lose at most
 BUCKETS = 64
 UNKNOWN_NS = 10**9  # how far apart processes may leave MPI_Init, where nothing else is known
+# Nobody leaves before the last has arrived, whatever the other ranks pass.
 SYNCHRONISING = frozenset(
-    ("barrier", "allreduce", "allgather", "alltoall", "reduce_scatter_block")
-)  # nobody leaves before the last has arrived, whatever the other ranks pass
+    name for name, o in OPERATIONS.items() if o.synchronises and not o.irregular
+)
 
 
 @dataclass(frozen=True)

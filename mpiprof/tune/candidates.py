@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
 from mpiprof.model.machine import Machine
 from mpiprof.model.rounds import pipeline_block_size, ring_block_size
 from mpiprof.model.schedule import Problem, Schedule
+from mpiprof.model.variant import Variant
 from mpiprof.tune.work import Work
 
 AROUND = (0.5, 1.0, 2.0)  # block sizes, by that of formula (2)
@@ -27,18 +27,13 @@ class Candidate:
     @property
     def name(self) -> str:
         """As `run --switch` reads it."""
-        return ":".join([self.algorithm.name, *(f"{n}={v}" for n, v in self.parameters)])
+        return str(Variant(self.algorithm.name, self.parameters))
 
     def problem(self, given: Problem, machine: Machine, nodes: tuple[int, ...]) -> Problem:
         """Return a problem with the parameters set."""
-        words = dict(self.parameters)
-        changes: dict[str, Any] = {"alpha": machine.alpha, "beta": machine.beta}
-        changes["nodes"] = nodes[: given.size] if len(set(nodes)) < len(nodes) else ()
-        if "block_size" in words:
-            changes["block_size"] = int(words["block_size"])
-        if "order" in words:
-            changes["order"] = words["order"]
-        return replace(given, **changes)
+        nodes = nodes[: given.size] if len(set(nodes)) < len(nodes) else ()
+        there = replace(given, alpha=machine.alpha, beta=machine.beta, nodes=nodes)
+        return Variant(self.algorithm.name, self.parameters).apply(there)
 
 
 def candidates(work: Work, machine: Machine) -> list[Candidate]:

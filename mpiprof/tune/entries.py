@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mpiprof.model.variant import Variant
 from mpiprof.tune.rules import NATIVE_VARIANT
 
 Entry = dict[str, Any]
@@ -29,18 +30,15 @@ def entry(
     measured: Mapping[str, Any],
 ) -> Entry:
     """Return one entry; `choice` is as `run --switch` reads it, span the bytes from and to."""
-    algorithm, _, rest = choice.partition(":")
-    words = [word.partition("=") for word in rest.split(":")] if rest else []
-    if NATIVE_VARIANT.fullmatch(choice):
-        algorithm, words = choice, []
+    variant = Variant(choice) if NATIVE_VARIANT.fullmatch(choice) else Variant.read(choice)
     made: Entry = {"operation": operation, "size": size}
     if span is not None:
         made["bytes"] = {"from": span[0], "to": span[1]}
     if sites:
         made["call_sites"] = list(sites)
-    made["algorithm"] = algorithm
-    if words:
-        made["parameters"] = {n: int(v) if v.isdigit() else v for n, _, v in words}
+    made["algorithm"] = variant.name
+    if variant.parameters:
+        made["parameters"] = {n: int(v) if v.isdigit() else v for n, v in variant.parameters}
     return made | {"why": why, "measured": dict(measured)}
 
 

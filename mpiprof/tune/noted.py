@@ -17,10 +17,10 @@ import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.model.catalogue import catalogue
+from mpiprof.operations import OPERATIONS
 from mpiprof.trace import notes
 from mpiprof.tune import entries
 from mpiprof.tune.entries import Entry
-from mpiprof.tune.plan import UNSIZED
 from mpiprof.tune.problem import class_span, size_classes
 from mpiprof.tune.rules import NATIVE, SITE
 
@@ -108,7 +108,7 @@ def _span(f: Found) -> tuple[int, int] | None:
         a.intercommunicator and (a.operation, a.name) == (operation, name) for a in catalogue()
     )
     # Of two groups a plan means the bytes of both, of which only the own group's are told.
-    if operation in UNSIZED or between:
+    if not OPERATIONS[operation].sized or between:
         return None
     return class_span(int(size_classes(np.array([f.key["bytes"]], np.int64))[0]))
 

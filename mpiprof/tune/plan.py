@@ -1,7 +1,7 @@
 """Plans: which algorithm for which operations and call sites, as people write them.
 
 A plan is read, and everything in it checked, before a program starts: by the launcher, which must
-not wait for numpy. What the recorder gets is a text in its environment (core/rules.c).
+not wait for numpy. What the recorder gets is a text in its environment (core/choose/rules.c).
 
     operation=algorithm[:parameter=value...]    all calls of an operation
     app.py:88=algorithm[:parameter=value...]    a call site, as the communicator's rank 0 sees it
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import UsageError
+from mpiprof.operations import OPERATIONS
 from mpiprof.tune.rules import (
     NATIVE,
     Measured,
@@ -37,7 +38,6 @@ from mpiprof.tune.rules import (
 )
 
 AUTO = "auto"
-UNSIZED = ("alltoallv", "barrier", "gatherv", "scatterv")  # where no member knows all sizes
 KEYS = ("operation", "size", "bytes", "call_sites", "algorithm", "parameters", "why", "measured")
 ORIGIN = ("how", "mpi", "hosts", "date")
 MOST_TEXT = 100_000  # the system's limit for one variable is 131072
@@ -276,7 +276,7 @@ def _bytes_range(where: str, operation: str | None, given: Any) -> tuple[int, in
         return 0, None
     if not isinstance(given, dict) or not given.keys() <= {"from", "to"}:
         raise UsageError(f"{where}: bytes is not {{from, to}}")
-    if operation in UNSIZED:
+    if operation is not None and not OPERATIONS[operation].sized:
         raise UsageError(
             f"{where}: no choice can depend on the bytes of {operation}, as no member knows all"
         )

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from mpiprof.model.schedule import Problem
-from mpiprof.model.setting import REDUCTIONS
+from mpiprof.operations import OPERATIONS
 from mpiprof.trace.types import Int
-from mpiprof.tune.plan import UNSIZED
 
 RECEIVED = ("reduce_scatter_block", "scatter")  # where the bytes of what a rank gets count
 EXACT = 64  # bytes; up to there each size is a class of its own
@@ -21,7 +20,7 @@ def known_bytes(operation: str, sizes: tuple[int, int], sent: Int, received: Int
     sizes: of the own and the remote group; sent, received: ranks x instances, -1 unknown.
     """
     own, remote = sizes
-    if operation in UNSIZED or (operation == "allgatherv" and remote):
+    if not OPERATIONS[operation].sized or (operation == "allgatherv" and remote):
         return np.full(sent.shape[1], -1, np.int64)
     if operation == "alltoall":
         return np.asarray(sent.max(0) // own)
@@ -73,7 +72,7 @@ def problem_of(
     else:
         known = known_bytes(operation, sizes, sent[:, None], received[:, None])
         made = replace(made, bytes=int(known[0]))
-    return replace(made, unit=_unit(made)) if operation in REDUCTIONS else made
+    return replace(made, unit=_unit(made)) if OPERATIONS[operation].reduces else made
 
 
 def _rows(sent: Int, received: Int) -> tuple[tuple[int, ...], ...]:

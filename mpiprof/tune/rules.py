@@ -10,6 +10,7 @@ from typing import Any
 
 from mpiprof.errors import UsageError
 from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
+from mpiprof.model.variant import Variant
 
 NATIVE = "native"
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -49,6 +50,11 @@ class Rule:
     measured: Measured = Measured()
     file: str = field(default="", compare=False)
     entry: int = field(default=0, compare=False)
+
+    @property
+    def variant(self) -> Variant:
+        """The algorithm with its parameters."""
+        return Variant(self.algorithm, self.parameters)
 
     @property
     def where(self) -> str:
@@ -143,17 +149,12 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def line_of(rule: Rule) -> str:
-    """Return one line of MPIPROF_SWITCH; see core/rules.c."""
-    given = dict(rule.parameters)
-    orders = {name: i for i, name in enumerate(("ranks", "spread", "nodes", "both"))}
+    """Return one line of MPIPROF_SWITCH; see core/choose/rules.c."""
     words = [
         rule.operation or "*",
-        rule.algorithm,
+        rule.variant,
         rule.first_byte,
         -1 if rule.last_byte is None else rule.last_byte,
-        given.get("block_size", 0),
-        orders[given.get("order", "ranks")],
-        int(given.get("blocks") == "equal"),
         _ranges(rule.sizes),
         "*" if rule.site is None else _word(rule.site),
         _ranges(rule.ranges),

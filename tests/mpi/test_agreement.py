@@ -65,7 +65,7 @@ def other_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 RULES = {
-    "forced": {"MPIPROF_SWITCH": "allreduce ring 0 -1 0 0 0;bcast chain 0 -1 0 0 0"},
+    "forced": {"MPIPROF_SWITCH": "allreduce ring 0 -1;bcast chain 0 -1"},
     "random": {"MPIPROF_SWITCH": "random 5"},
     "auto": {"MPIPROF_AUTO": "1"},
     "summary": {"MPIPROF_RECORD": "summary"},

@@ -58,7 +58,7 @@ def test_recorder_gets_auto_and_its_options(mpich: Mpi, folder: Path) -> None:
         code, out, err = outcome(mpich, folder, "--switch", f"{path},auto", *words, n=n)
         assert code == 0 and err == ""
         assert variables(out) == {
-            "SWITCH": "alltoall ring 0 -1 0 0 0 * * *;",
+            "SWITCH": "alltoall ring 0 -1 * * *;",
             "AUTO": "1",
             "EXPLAIN": "1",
             "REPRODUCIBLE": "1",
@@ -107,7 +107,7 @@ MISFITS = [
 def test_misfits_are_said_and_the_rest_is_used(mpich: Mpi, folder: Path) -> None:
     path = write(folder, *(entry for entry, _ in MISFITS), GOOD)
     code, out, err = outcome(mpich, folder, "--switch", str(path), n=1)
-    assert code == 0 and variables(out)["SWITCH"] == "alltoall ring 0 -1 0 0 0 * * *;"
+    assert code == 0 and variables(out)["SWITCH"] == "alltoall ring 0 -1 * * *;"
     lines = err.splitlines()
     assert len(lines) == len(MISFITS)
     for number, (_, wrong) in enumerate(MISFITS, 1):

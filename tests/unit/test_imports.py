@@ -13,9 +13,10 @@ PACKAGE = ROOT / "mpiprof"
 DASHBOARD = ROOT / "dashboard"  # installs as mpiprof.dashboard
 
 # For each part, the parts that it may use; those of EVERYBODY come on top.
-EVERYBODY = {"errors", "invocation", "quantities", "progress", "units", "svg"}
+EVERYBODY = {"errors", "operations", "invocation", "quantities", "progress", "units", "svg"}
 ALLOWED = {
     "errors": set(),
+    "operations": set(),
     "invocation": set(),
     "quantities": set(),
     "progress": set(),

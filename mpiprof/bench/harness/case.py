@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from mpiprof.model.schedule import ORDERS, Problem
+from mpiprof.model.schedule import Problem
+from mpiprof.model.variant import Variant
 
 AUTO = "auto"  # the choice that leaves choosing to the selector, which begins afresh
 AUTO_AGAIN = "auto again"  # the rule by which it goes on
@@ -44,17 +45,9 @@ class Case:
             return ""
         if self.choice == AUTO:
             return AUTO
-        p = parameters_of(self)
-        order = ORDERS.index(p.order)
-        return f"{self.operation} {self.name} 0 -1 {p.block_size} {order} {int(p.equal_blocks)}"
+        return f"{self.operation} {self.choice} 0 -1"
 
 
 def parameters_of(case: Case) -> Problem:
     """Return a case's problem with the parameters of its choice."""
-    words = dict(w.split("=") for w in case.choice.split(":")[1:])
-    return replace(
-        case.problem,
-        block_size=int(words.get("block_size", 0)),
-        order=words.get("order", "ranks"),
-        equal_blocks=words.get("blocks") == "equal",
-    )
+    return Variant.read(case.choice).apply(case.problem)

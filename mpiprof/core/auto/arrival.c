@@ -24,6 +24,7 @@
 #include "base/common.h"
 #include "base/memory.h"
 #include "base/native.h"
+#include "base/operation.h"
 #include "base/recorder.h"
 #include "machine/clock.h"
 

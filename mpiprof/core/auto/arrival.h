@@ -5,9 +5,9 @@
 
 #include "auto/pairs.h"
 #include "base/native.h"
+#include "base/operation.h"
 
 struct signatures;
-enum semantics { SYNCHRONISES, FROM_ROOT, TO_ROOT, OTHERWISE };
 enum { LONGEST_WINDOW = 256, MOST_LIST = 16 };
 
 /* What travels with the statistics, as the maximum over the members. */

@@ -34,8 +34,8 @@
 #include "record/comm.h"
 #include "run/execution.h"
 #include "run/private.h"
+#include "run/variant.h"
 #include "schedule/algorithms/catalogue.h"
-#include "schedule/schedule.h"
 
 enum { FIRST_WINDOW = 4, FIRST_WINDOW_AHEAD = 32 };
 
@@ -87,28 +87,6 @@ bool auto_takes(const struct call *c)
            !(c->comm->inter && c->root != ROOT_NONE);
 }
 
-static enum semantics semantics_of(int operation)
-{
-    switch (operation) {
-    case OP_barrier:
-    case OP_allgather:
-    case OP_allgatherv:
-    case OP_alltoall:
-    case OP_alltoallv:
-    case OP_alltoallw:
-    case OP_allreduce:
-    case OP_reduce_scatter:
-    case OP_reduce_scatter_block: return SYNCHRONISES;
-    case OP_bcast:
-    case OP_scatter:
-    case OP_scatterv: return FROM_ROOT;
-    case OP_reduce:
-    case OP_gather:
-    case OP_gatherv: return TO_ROOT;
-    default: return OTHERWISE;
-    }
-}
-
 /* Whether one of the operations before this one keeps all members together: then none runs a
  * window ahead of another. */
 static bool kept_together(const struct communicator *k)
@@ -116,7 +94,7 @@ static bool kept_together(const struct communicator *k)
     for (int i = 1; i <= 3; i++) {
         const int before = (int)(k->history >> 8 * i & 0xff) - 1;
 
-        if (before >= 0 && before < OP_COUNT && semantics_of(before) == SYNCHRONISES)
+        if (before >= 0 && before < OP_COUNT && operation_semantics(before) == SYNCHRONISES)
             return true;
     }
     return false;
@@ -127,7 +105,7 @@ static struct selection *selection_make(const struct execution *e, const struct 
                                         bool switches)
 {
     const struct communicator *const k = e->call->comm;
-    const enum semantics semantics = semantics_of(e->call->operation);
+    const enum semantics semantics = operation_semantics(e->call->operation);
     const bool close = semantics == SYNCHRONISES || kept_together(k);
     const bool first = !k->inter || k->first_group;
     struct arrivals *const w =
@@ -155,17 +133,14 @@ static struct selection *selection_make(const struct execution *e, const struct 
 
 /* ---- what an instance runs on */
 
-static int find_candidate(struct selection *s, const struct algorithm *a, const char *label,
-                          int64_t block_size, int order)
+static int find_candidate(struct selection *s, const struct variant *v)
 {
     for (int i = 1; i < s->count; i++)
-        if (s->list[i].algorithm == a && s->list[i].block_size == block_size &&
-            s->list[i].order == order)
+        if (variant_same(&s->list[i].variant, v))
             return i;
     if (s->count == MOST_LIST)
         s->count--;
-    s->list[s->count] = (struct candidate){
-        .algorithm = a, .label = label, .block_size = block_size, .order = order};
+    s->list[s->count] = (struct candidate){.variant = *v};
     return s->count++;
 }
 
@@ -187,11 +162,11 @@ static void list_and_predict(struct selection *s, struct execution *e)
 }
 
 /* Begins with what is known: from a plan, or from the communicator that this one duplicates. */
-static void begin_with(struct selection *s, struct execution *e, const struct algorithm *a,
-                       const char *label, int64_t block_size, int order, const char *why)
+static void begin_with(struct selection *s, struct execution *e, const struct variant *v,
+                       const char *why)
 {
     list_and_predict(s, e);
-    s->current = a != NULL ? find_candidate(s, a, label, block_size, order) : NATIVE;
+    s->current = v->algorithm != NULL ? find_candidate(s, v) : NATIVE;
     s->state = STATE_HOLD;
     s->phase = 1;
     s->why = why;
@@ -201,7 +176,8 @@ static void begin_with(struct selection *s, struct execution *e, const struct al
 
 static bool heir_pays(const struct key *key)
 {
-    return key->heir != NULL && (key->instances + 1) * key->heir_gain_ns >= key->heir_price_ns;
+    return key->heir.algorithm != NULL &&
+           (key->instances + 1) * key->heir_gain_ns >= key->heir_price_ns;
 }
 
 /* Which candidate this instance runs on; NULL: the library's own. Called by all members, alike. */
@@ -219,16 +195,17 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
         s = key->selection = selection_make(e, key, true);
         if (s == NULL)
             return NULL;
-        const struct algorithm *const a =
-            planned && !first->native
-                ? catalogue_find(operation_names[c->operation], first->algorithm, c->comm->inter)
-                : NULL;
+        struct variant v = planned ? first->variant : key->heir;
 
-        if (planned && (first->native || (a != NULL && candidate_fits(a, e))))
-            begin_with(s, e, a, first->label, first->block_size, first->order, "from the plan");
-        else if (inherits && candidate_fits(key->heir, e))
-            begin_with(s, e, key->heir, key->heir_label, key->heir_block, key->heir_order,
-                       "from the communicator that this one duplicates");
+        if (planned && !first->native)
+            v.algorithm =
+                catalogue_find(operation_names[c->operation], first->algorithm, c->comm->inter);
+        const bool fits = v.algorithm != NULL && candidate_fits(v.algorithm, e);
+
+        if (planned && (first->native || fits))
+            begin_with(s, e, &v, "from the plan");
+        else if (inherits && fits)
+            begin_with(s, e, &v, "from the communicator that this one duplicates");
     }
     const int at = s->arrivals->position;
     int which = s->current;
@@ -241,8 +218,8 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
         probes = true;
         s->all_probes++;
     }
-    if (which != NATIVE &&
-        (!private_ready(c->comm, c->handle) || !candidate_fits(s->list[which].algorithm, e)))
+    if (which != NATIVE && (!private_ready(c->comm, c->handle) ||
+                            !candidate_fits(s->list[which].variant.algorithm, e)))
         which = NATIVE;
     c->candidate = (uint8_t)which;
     c->planned = probes ? s->plan[at] : NOBODY;

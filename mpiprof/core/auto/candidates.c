@@ -14,7 +14,6 @@
 #include "auto/candidates.h"
 #include "base/memory.h"
 #include "base/operation.h"
-#include "base/text.h"
 #include "machine/machine.h"
 #include "record/comm.h"
 #include "run/execution.h"
@@ -97,18 +96,19 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
     struct port port = {0};
     double total = 0, first = 0, idle = 0;
 
-    if (c->algorithm == NULL || c->algorithm->needs_counts)
+    const struct algorithm *const a = c->variant.algorithm;
+
+    if (a == NULL || a->needs_counts)
         return 0;
-    problem.block_size = c->block_size;
-    problem.order = c->order;
+    variant_apply(&c->variant, &problem);
     problem.nodes = e->call->comm->nodes;
-    if (!schedule_prepare(c->algorithm, &context, &problem, e->call->comm->rank))
+    if (!schedule_prepare(a, &context, &problem, e->call->comm->rank))
         return 0;
-    const int64_t rounds = c->algorithm->rounds(&context);
+    const int64_t rounds = a->rounds(&context);
     const int64_t stride = rounds / MOST_ROUNDS + 1;
 
     for (int64_t i = 0; i < rounds; i += stride) {
-        schedule_round(c->algorithm, &context, i, &r);
+        schedule_round(a, &context, i, &r);
         const double takes = round_time(&problem, link_of(e->call->comm), &r, &port);
 
         total += takes;
@@ -122,23 +122,12 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
 
 /* ---- the list */
 
-static int add(struct candidate *list, int count, const struct algorithm *a, int64_t block_size,
-               int order)
+static int add(struct candidate *list, int count, const struct variant *v)
 {
-    struct text t = {0};
-
     if (count == MOST_LIST)
         return count;
-    text_add(&t, "%s", a->name);
-    if (block_size > 0)
-        text_add(&t, ":block_size=%lld", (long long)block_size);
-    if (order == ORDER_BOTH)
-        text_add(&t, ":order=both");
-    list[count] = (struct candidate){.algorithm = a,
-                                     .label = variant_label(t.bytes != NULL ? t.bytes : a->name),
-                                     .block_size = block_size,
-                                     .order = order};
-    text_free(&t);
+    list[count] = (struct candidate){.variant = *v};
+    list[count].variant.label = variant_label(v->algorithm->name, v);
     return count + 1;
 }
 
@@ -147,7 +136,7 @@ static int add(struct candidate *list, int count, const struct algorithm *a, int
  * algorithm's own choice, so that the sizes are a ladder, on which probing climbs (probe.c). */
 static int add_block_sizes(struct candidate *list, int count, int plain, const struct problem *p)
 {
-    const struct algorithm *const a = list[plain].algorithm;
+    const struct algorithm *const a = list[plain].variant.algorithm;
     double total = (double)p->bytes, square;
     int64_t best = 1;
 
@@ -160,10 +149,10 @@ static int add_block_sizes(struct candidate *list, int count, int plain, const s
     while ((double)best * (double)best * 2 < square)
         best *= 2;
     if (p->counts == NULL && best >= LEAST_BLOCK && (double)best < total)
-        add(list, plain, a, best, ORDER_RANKS);
+        add(list, plain, &(struct variant){.algorithm = a, .block_size = best});
     for (int64_t b = best / 2; b <= best * 2; b *= 4)
         if (b >= LEAST_BLOCK && (double)b < total)
-            count = add(list, count, a, b, ORDER_RANKS);
+            count = add(list, count, &(struct variant){.algorithm = a, .block_size = b});
     return count;
 }
 
@@ -171,16 +160,16 @@ static int add_block_sizes(struct candidate *list, int count, int plain, const s
  * left. It is predicted to take what the candidate is. */
 int candidate_resized(struct candidate *list, int *count, int which, int64_t block_size)
 {
-    const struct candidate c = list[which];
+    struct variant wanted = list[which].variant;
 
+    wanted.block_size = block_size;
     for (int i = 1; i < *count; i++)
-        if (list[i].algorithm == c.algorithm && list[i].order == c.order &&
-            list[i].block_size == block_size)
+        if (variant_same(&list[i].variant, &wanted))
             return i;
     if (*count == MOST_LIST)
         return 0;
-    *count = add(list, *count, c.algorithm, block_size, c.order);
-    list[*count - 1].predicted_ns = c.predicted_ns;
+    *count = add(list, *count, &wanted);
+    list[*count - 1].predicted_ns = list[which].predicted_ns;
     return *count - 1;
 }
 
@@ -202,14 +191,16 @@ int candidates_list(struct candidate *list, struct execution *e)
     list[NATIVE] = (struct candidate){0};
     for (int i = 0; i < catalogue_count; i++)
         if (candidate_fits(catalogue[i], e))
-            count = add(list, count, catalogue[i], 0, ORDER_RANKS);
+            count = add(list, count, &(struct variant){.algorithm = catalogue[i]});
     const int plain = count;
 
     for (int i = 1; i < plain; i++)
         count = add_block_sizes(list, count, i, &e->problem);
-    for (int i = 1; i < plain && several_a_node(e->call->comm); i++)
-        if (list[i].algorithm->parameters != NULL &&
-            strstr(list[i].algorithm->parameters, "order=") != NULL)
-            count = add(list, count, list[i].algorithm, 0, ORDER_BOTH);
+    for (int i = 1; i < plain && several_a_node(e->call->comm); i++) {
+        const struct algorithm *const a = list[i].variant.algorithm;
+
+        if (a->parameters != NULL && strstr(a->parameters, "order=") != NULL)
+            count = add(list, count, &(struct variant){.algorithm = a, .order = ORDER_BOTH});
+    }
     return count;
 }

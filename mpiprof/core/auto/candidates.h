@@ -4,20 +4,19 @@
 #include <stdint.h>
 
 #include "run/execution.h"
+#include "run/variant.h"
 #include "schedule/schedule.h"
 
 enum { MOST_SAMPLES = 32, NATIVE = 0, NOBODY = 255 };
 struct candidate {
-    const struct algorithm *algorithm; /* NULL: the library's own */
-    const char *label;                 /* NULL: the library's own */
-    int64_t block_size, predicted_ns;  /* 0: not known */
-    int order;                         /* of a ring */
-    int64_t samples[MOST_SAMPLES];     /* scores of this phase, the newest ones */
-    int seen;                          /* how many there were */
-    int asked, got;                    /* probes of this lap: planned, and measured */
-    int tried;                         /* instances of all phases */
-    int64_t last_ns;                   /* what it took in the last phase that measured it */
-    bool out;                          /* of this phase's field */
+    struct variant variant;        /* with no algorithm: the library's own */
+    int64_t predicted_ns;          /* 0: not known */
+    int64_t samples[MOST_SAMPLES]; /* scores of this phase, the newest ones */
+    int seen;                      /* how many there were */
+    int asked, got;                /* probes of this lap: planned, and measured */
+    int tried;                     /* instances of all phases */
+    int64_t last_ns;               /* what it took in the last phase that measured it */
+    bool out;                      /* of this phase's field */
 };
 enum { LEAST_BLOCK = 1024 };
 int candidates_list(struct candidate *list, struct execution *e);

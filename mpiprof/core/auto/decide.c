@@ -16,6 +16,7 @@
 #include "auto/noise.h"
 #include "auto/probe.h"
 #include "auto/selection.h"
+#include "base/operation.h"
 #include "schedule/schedule.h"
 
 enum {

@@ -48,19 +48,13 @@ void ending_inherit(struct key *child, const struct key *parent)
 
     if (s == NULL || s->state != STATE_HOLD || s->current == NATIVE) {
         child->heir = parent->heir;
-        child->heir_label = parent->heir_label;
-        child->heir_block = parent->heir_block;
-        child->heir_order = parent->heir_order;
         child->heir_gain_ns = parent->heir_gain_ns;
         child->heir_price_ns = parent->heir_price_ns;
         return;
     }
     const struct candidate *const c = &s->list[s->current];
 
-    child->heir = c->algorithm;
-    child->heir_label = c->label;
-    child->heir_block = c->block_size;
-    child->heir_order = c->order;
+    child->heir = c->variant;
     child->heir_gain_ns = s->native_ns - noise_median(c);
     child->heir_price_ns = s->private_ns;
 }

@@ -49,7 +49,7 @@ void explain_start(void)
 
 static const char *name_of(const struct candidate *c)
 {
-    return c->label != NULL ? c->label : "native";
+    return c->variant.label != NULL ? c->variant.label : "native";
 }
 
 static bool speaks(const struct selection *s)

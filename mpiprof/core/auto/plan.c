@@ -20,6 +20,8 @@
 #include "base/recorder.h"
 #include "base/text.h"
 #include "record/names.h"
+#include "run/variant.h"
+#include "schedule/schedule.h"
 #include "trace/file.h"
 #include "trace/meta.h"
 
@@ -92,6 +94,26 @@ static void put_places(const struct selection *s, struct text *t)
     text_add(t, count > 0 ? "], " : "");
 }
 
+static void put_parameters(const struct variant *v, struct text *t)
+{
+    const char *before = "\"parameters\": {";
+
+    if (v->block_size > 0) {
+        text_add(t, "%s\"block_size\": %lld", before, (long long)v->block_size);
+        before = ", ";
+    }
+    if (v->equal_blocks) {
+        text_add(t, "%s\"blocks\": \"equal\"", before);
+        before = ", ";
+    }
+    if (v->order != ORDER_RANKS) {
+        text_add(t, "%s\"order\": \"%s\"", before, variant_order(v));
+        before = ", ";
+    }
+    if (*before == ',')
+        text_add(t, "}, ");
+}
+
 static void put_entry(const struct selection *s, struct text *t)
 {
     const struct candidate *const c = &s->list[s->current];
@@ -106,11 +128,8 @@ static void put_entry(const struct selection *s, struct text *t)
     if (s->known)
         text_add(t, "\"bytes\": {\"from\": %lld, \"to\": %lld}, ", (long long)from, (long long)to);
     put_places(s, t);
-    text_add(t, "\"algorithm\": \"%s\", ", c->algorithm->name);
-    if (c->block_size > 0 || c->order > 0)
-        text_add(t, "\"parameters\": {%s%.0lld%s%s}, ", c->block_size > 0 ? "\"block_size\": " : "",
-                 (long long)c->block_size, c->block_size > 0 && c->order > 0 ? ", " : "",
-                 c->order > 0 ? "\"order\": \"both\"" : "");
+    text_add(t, "\"algorithm\": \"%s\", ", c->variant.algorithm->name);
+    put_parameters(&c->variant, t);
     text_add(t, "\"why\": \"%s", s->why);
     if (s->native_ns > 0)
         text_add(t, ": %.1f us, the library's own %.1f us", (double)noise_median(c) / 1e3,

@@ -321,7 +321,7 @@ static int unmeasured(struct selection *s, int which, int64_t block_size)
 /* Begins a lap of the best one's neighbours in block size, where it has any. */
 static bool climb(struct selection *s, int best)
 {
-    const int64_t block_size = s->list[best].block_size;
+    const int64_t block_size = s->list[best].variant.block_size;
 
     if (block_size == 0 || s->climbs == MOST_CLIMBS || s->probes + 3 * runs_of_lap[2] > s->limit)
         return false;

@@ -12,5 +12,7 @@ static inline int operation_form(int operation)
     return operation < OP_COLLECTIVES ? operation % 3 : 0;
 }
 
+enum semantics { SYNCHRONISES, FROM_ROOT, TO_ROOT, OTHERWISE }; /* who waits for whom */
+enum semantics operation_semantics(int operation);
 bool operation_reduces(int operation);
-bool operation_is_v(int operation); /* by rank counts, which not all members know */
+bool operation_is_sized(int operation); /* all members know the sizes */

@@ -219,7 +219,7 @@ void keys_inherit(struct communicator *child, const struct communicator *parent)
 
         *made = (struct key){.hash = from->list[i].hash, .agreed = RULE_NONE, .wished = RULE_NONE};
         owner->inherit(made, &from->list[i]);
-        child->keys->count += made->heir != NULL;
+        child->keys->count += made->heir.algorithm != NULL;
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "choose/rules.h"
 #include "run/execution.h"
+#include "run/variant.h"
 
 struct sharing;
 struct selection;
@@ -18,11 +19,9 @@ struct key {
     const struct site *site; /* rank 0: the first, and what the others are noted in */
     int site_wish;
     struct sharing *sharing;
-    struct selection *selection;  /* auto.c */
-    const struct algorithm *heir; /* of a duplicate: what its parent had settled on, NULL: none */
-    const char *heir_label;
-    int64_t heir_block, heir_gain_ns, heir_price_ns;
-    int heir_order;
+    struct selection *selection; /* auto.c */
+    struct variant heir; /* of a duplicate: what its parent had settled on; no algorithm: nothing */
+    int64_t heir_gain_ns, heir_price_ns;
 };
 uint64_t key_hash(const struct execution *e);
 struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence);

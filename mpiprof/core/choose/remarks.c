@@ -87,20 +87,20 @@ static void say_sharing(const struct sharing *s)
     for (int i = 0; i < s->count; i++) {
         if (i == best)
             continue;
-        if (s->wishes[i] == RULE_NONE || rule_at(s->wishes[i])->label == r->label)
+        if (s->wishes[i] == RULE_NONE || rule_at(s->wishes[i])->variant.label == r->variant.label)
             text_add(&also, "%s%s", also.length > 0 ? ", " : "", names_text(s->sites[i]));
-        else if (strcmp(rule_at(s->wishes[i])->label, r->label) != 0)
+        else if (strcmp(rule_at(s->wishes[i])->variant.label, r->variant.label) != 0)
             recorder_say("%s=%s gives way to %s=%s, which was named first: as the members of the "
                          "communicator see it these call sites (%s) are one",
-                         names_text(s->sites[i]), rule_at(s->wishes[i])->label,
-                         names_text(s->sites[best]), r->label, s->operation);
+                         names_text(s->sites[i]), rule_at(s->wishes[i])->variant.label,
+                         names_text(s->sites[best]), r->variant.label, s->operation);
         else
             continue; /* the same wish, twice */
     }
     if (also.length > 0)
         recorder_say("%s=%s switched %s as well: as the members of the communicator see it these "
                      "call sites (%s) are one",
-                     names_text(s->sites[best]), r->label, also.bytes, s->operation);
+                     names_text(s->sites[best]), r->variant.label, also.bytes, s->operation);
     text_free(&also);
 }
 
@@ -120,12 +120,12 @@ static void say_rule(const struct rule *r, uint64_t applied, uint64_t left)
 
     if (left > 0)
         recorder_say("%s=%s: %llu call%s left to the library, as it does not apply to %s%s%s%s",
-                     what, r->label, (unsigned long long)left, left > 1 ? "s were" : " was",
+                     what, r->variant.label, (unsigned long long)left, left > 1 ? "s were" : " was",
                      left > 1 ? "them" : "it", why != NULL ? " (it needs " : "",
                      why != NULL ? why : "", why != NULL ? ")" : "");
     else if (applied == 0 && r->site != NULL)
         recorder_say("%s=%s: rank 0 of no communicator called from there what could run on it",
-                     what, r->label);
+                     what, r->variant.label);
 }
 
 /* With what to do, where something can be done. */

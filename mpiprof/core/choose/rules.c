@@ -4,9 +4,9 @@
  * (join.c sees to that); here they are read once and then const, but for counters. A rule that
  * names a call site goes before those that name an operation only; among equals the first wins.
  *
- *   OPERATION ALGORITHM FROM TO BLOCK_SIZE ORDER EQUAL [SIZES SITE RANGES];...     or: random SEED
+ *   OPERATION VARIANT FROM TO [SIZES SITE RANGES];...     or: random SEED
  *
- * OPERATION *: whatever the call site calls. FROM and TO: bytes that all members know, TO -1: no
+ * OPERATION *: whatever the call site calls. VARIANT: as in variant.c. FROM and TO: bytes that all members know, TO -1: no
  * limit. SIZES: communicator sizes, 4-8,16-16 or *. SITE: file:line or *, its bytes behind
  * percent signs where they would end a word. RANGES: where that line is in the program, offsets
  * from-to, or *: a line of a Python file.
@@ -20,14 +20,14 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/recorder.h"
-#include "base/text.h"
 #include "choose/rules.h"
 #include "record/callsite.h"
 #include "record/names.h"
 #include "record/site.h"
+#include "run/variant.h"
 #include "schedule/algorithms/catalogue.h"
 
-enum { MOST_RULES = 4096, NAME_BYTES = 64 };
+enum { MOST_RULES = 4096, NAME_BYTES = 64, VARIANT_BYTES = 200 };
 
 static struct rule *rules;
 static int rule_count;
@@ -57,31 +57,15 @@ static char *decoded(const char *text)
     return copy;
 }
 
-/* As a person would write it, for the log: pipelined_ring:block_size=65536 */
-static char *label_of(const struct rule *r)
-{
-    static const char *const orders[] = {"ranks", "spread", "nodes", "both"};
-    struct text t = {0};
-
-    text_add(&t, "%s", r->algorithm);
-    if (r->block_size > 0)
-        text_add(&t, ":block_size=%lld", (long long)r->block_size);
-    if (r->equal_blocks)
-        text_add(&t, ":blocks=equal");
-    if (r->order > 0 && r->order < 4)
-        text_add(&t, ":order=%s", orders[r->order]);
-    return t.bytes;
-}
-
 static bool rule_read(struct rule *r, const char *line)
 {
-    char operation[NAME_BYTES], algorithm[NAME_BYTES], *rest = NULL;
-    long long from, to, block;
-    int order, equal, length = 0;
+    char operation[NAME_BYTES], variant[VARIANT_BYTES], algorithm[NAME_BYTES], *rest = NULL;
+    long long from, to;
+    int length = 0;
 
     *r = (struct rule){0};
-    if (sscanf(line, " %63s %63s %lld %lld %lld %d %d%n", operation, algorithm, &from, &to, &block,
-               &order, &equal, &length) < 7)
+    if (sscanf(line, " %63s %199s %lld %lld%n", operation, variant, &from, &to, &length) < 4 ||
+        !variant_read(&r->variant, variant, algorithm, sizeof algorithm))
         return false;
     char *const words = memory_text(line + length);
 
@@ -91,11 +75,7 @@ static bool rule_read(struct rule *r, const char *line)
         return false;
     r->from = from;
     r->to = to;
-    r->block_size = block;
-    r->order = order;
-    r->equal_blocks = equal != 0;
     r->native = strcmp(algorithm, "native") == 0;
-    r->label = label_of(r);
     const char *word = strtok_r(words, " ", &rest);
 
     r->sizes = word != NULL ? decoded(word) : NULL;
@@ -104,7 +84,7 @@ static bool rule_read(struct rule *r, const char *line)
     word = word != NULL ? strtok_r(NULL, " ", &rest) : NULL;
     r->ranges = word != NULL ? decoded(word) : NULL;
     memory_free(words);
-    return r->label != NULL;
+    return true;
 }
 
 /* Returns how many there are. */
@@ -139,14 +119,13 @@ bool rules_only(const char *text)
 
     for (only = 0; only < rule_count; only++)
         if (strcmp(rules[only].operation, r->operation) == 0 &&
-            strcmp(rules[only].label, r->label) == 0)
+            rules[only].variant.label == r->variant.label)
             break;
     if (only == rule_count) {
         rule_count++;
     } else {
         memory_free((char *)r->operation);
         memory_free((char *)r->algorithm);
-        memory_free((char *)r->label);
     }
     return true;
 }

@@ -5,17 +5,16 @@
 #include <stdint.h>
 
 #include "record/site.h"
+#include "run/variant.h"
 
 enum { RULE_NONE = -1 };
 struct rule {
     const char *operation, *algorithm;
-    const char *label;         /* the algorithm with its parameters */
+    struct variant variant;    /* its algorithm depends on the operation and the communicator */
     const char *sizes;         /* of communicators: 4-8,16-16; NULL: any */
     const char *site, *ranges; /* file:line; where that is in the program; NULL: any call site */
     int64_t from, to;          /* bytes that all members know; to < 0: no limit */
-    int64_t block_size;
-    int order;
-    bool equal_blocks, native;
+    bool native;
     _Atomic uint64_t applied, left_alone; /* instances, counted by the communicator's rank 0 */
 };
 struct asked { /* what all members know of a call */

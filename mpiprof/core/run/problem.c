@@ -156,8 +156,7 @@ bool problem_is_known(const struct execution *e)
 {
     const int operation = e->call->operation;
 
-    return switched[operation][e->call->comm->inter] && operation != OP_barrier &&
-           !operation_is_v(operation) &&
+    return switched[operation][e->call->comm->inter] && operation_is_sized(operation) &&
            !(operation == OP_allgatherv && e->call->comm->inter); /* each knows the others' */
 }
 

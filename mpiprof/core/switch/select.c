@@ -39,6 +39,7 @@
 #include "run/scratch.h"
 #include "run/stage.h"
 #include "run/valid.h"
+#include "run/variant.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
 #include "switch/select.h"
@@ -191,10 +192,9 @@ static const struct algorithm *take_candidate(struct execution *e, const struct 
 {
     if (c == NULL)
         return NULL;
-    e->problem.block_size = c->block_size;
-    e->problem.order = c->order;
-    *label = c->label;
-    return c->algorithm;
+    variant_apply(&c->variant, &e->problem);
+    *label = c->variant.label;
+    return c->variant.algorithm;
 }
 
 /* NULL: the library's own. Called by all members. */
@@ -240,14 +240,12 @@ static const struct algorithm *choose(struct execution *e, const char **label)
         return NULL;
     const struct algorithm *const a = catalogue_find(q.operation, r->algorithm, q.inter);
 
-    e->problem.block_size = r->block_size;
-    e->problem.order = r->order;
-    e->problem.equal_blocks = r->equal_blocks;
+    variant_apply(&r->variant, &e->problem);
     const bool applies = r->native || (a != NULL && candidate_applies(a, e));
 
     if (comm_leads(k))
         atomic_fetch_add(applies ? &r->applied : &r->left_alone, 1);
-    *label = r->label;
+    *label = r->variant.label;
     return applies && !r->native && candidate_fits(a, e) ? a : NULL;
 }
 

@@ -1,0 +1,66 @@
+"""An algorithm with its parameters stays what it is: rule, run, trace, plan, and run again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.jobs import run_mpi
+from support.mpis import Mpi
+
+import mpiprof
+from mpiprof.model.variant import Variant
+from mpiprof.tune import entries, noted
+
+PROGRAM = """
+import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+counts = [1000 * (rank + 1) for rank in range(comm.size)]
+mine, all_ = np.full(counts[comm.rank], comm.rank, "d"), np.zeros(sum(counts))
+for _ in range(30):
+    comm.Allgatherv(mine, [all_, counts])
+assert (all_ == np.repeat(np.arange(comm.size), counts)).all()
+"""
+VARIANTS = (
+    "pipelined_ring:block_size=4096:blocks=equal:order=nodes",
+    "pipelined_ring:block_size=1000:order=both",
+    "pipelined_ring:blocks=equal:order=spread",
+    "linear_ring",
+)
+
+
+def ran(mpi: Mpi, folder: Path, specification: str, *options: str | Path) -> tuple[Path, set[str]]:
+    """Record the program under a choice; returns the trace and what its calls ran on."""
+    program, trace = folder / "app.py", folder / f"trace-{len(list(folder.iterdir()))}"
+    program.write_text(PROGRAM)
+    words: list[str | Path] = [mpi.python, "-m", "mpiprof", "run", "-q", "-o", trace]
+    words += ["--switch", specification, *options, program]
+    run_mpi(mpi, 3, words, check=True)
+    found = mpiprof.open(trace).instances
+    return trace, set(found.loc[found["operation"] == "allgatherv", "algorithm"].astype(str))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_variant_survives_on_3_ranks(variant: str, openmpi: Mpi, tmp_path: Path) -> None:
+    plan, found = tmp_path / "plan.json", tmp_path / "found.json"
+    _, forced = ran(openmpi, tmp_path, f"allgatherv={variant}")
+    assert forced == {variant}
+    entries.write(plan, [entries.entry("allgatherv", 3, None, (), forced.pop(), "", {})])
+    assert ran(openmpi, tmp_path, str(plan))[1] == {variant}
+
+    trace, chosen = ran(openmpi, tmp_path, f"{plan},auto", "--plan-out", found)
+    assert variant in chosen
+    written = {
+        str(Variant(e["algorithm"], tuple((n, str(v)) for n, v in e.get("parameters", {}).items())))
+        for e in json.loads(found.read_text())
+    }
+    assert written == {variant}
+    assert variant in {one.algorithm for one in noted.read(trace)}
+    assert ran(openmpi, tmp_path, str(found))[1] == {variant}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_text_is_read_as_it_was_written(variant: str) -> None:
+    assert str(Variant.read(variant)) == variant
