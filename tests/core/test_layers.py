@@ -72,7 +72,7 @@ def called(objects: dict[str, Path]) -> Edges:
     owner = {
         name: module_
         for module_, path in objects.items()
-        for name in symbols(path, "--defined-only", "--extern-only")
+        for name in symbols(path, "--defined-only", "--extern-only") - {"predefined"}  # abi.h's
     }
     return {
         module_: {owner[name] for name in symbols(path, "-u") if name in owner} - {module_}

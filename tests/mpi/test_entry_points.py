@@ -5,6 +5,7 @@ The programs (call_programs.py) check their own results. All run on 2 ranks.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -227,6 +228,16 @@ def test_fortran_s_other_functions(system_mpi: Mpi, binding: str, tmp_path: Path
     assert len(labels[0]) == 14
 
 
+def recorded_in_time(
+    mpi: Mpi, argv: Sequence[str | Path], folder: Path, options: dict[str, Any]
+) -> raw.Raw:
+    """Record windows and files; Open MPI 4.1 on a busy machine hangs in them, bare too."""
+    for number in range(4):
+        with contextlib.suppress(pytest.fail.Exception):
+            return record(mpi, 2, argv, folder / f"trace-{number}", timeout=15, **options)
+    return record(mpi, 2, argv, folder / "trace", **options)
+
+
 @pytest.mark.parametrize("binding", ["mpif.h", "mpi", "mpi_f08"])
 def test_fortran_s_windows_and_files_on_2_ranks(
     system_mpi: Mpi, binding: str, tmp_path: Path
@@ -240,7 +251,7 @@ def test_fortran_s_windows_and_files_on_2_ranks(
     argv: list[str | Path] = ["--", program, tmp_path / "data"]
     # The other way of Open MPI 4.1 to share a file's pointer hangs now and then, bare too.
     options = {"env": {"OMPI_MCA_sharedfp": "individual"}}
-    trace = record(system_mpi, 2, argv, tmp_path / "trace", **options)
+    trace = recorded_in_time(system_mpi, argv, tmp_path, options)
     records = [trace.gathered(rank) for rank in (0, 1)]
     calls = [[(r.identity, r.sequence, r.operation) for r in own] for own in records]
     assert calls[0] == calls[1]

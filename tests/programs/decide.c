@@ -65,7 +65,7 @@ int candidate_resized(struct candidate *list, int *count, int which, int64_t blo
         if (blocks[i] != block_size)
             continue;
         for (; *count <= i; ++*count)
-            list[*count].block_size = blocks[*count];
+            list[*count].variant.block_size = blocks[*count];
         return i;
     }
     return 0;
@@ -129,11 +129,11 @@ int main(int argc, char **argv)
 
         times[1][i] = n < 2 ? times[0][i] : times[1][i];
         blocks[i] = (int64_t)(1024 * kilobytes);
-        s.list[i].algorithm = i > 0 ? (const struct algorithm *)&s : NULL;
+        s.list[i].variant.algorithm = i > 0 ? (const struct algorithm *)&s : NULL;
         s.list[i].predicted_ns = (int64_t)(1e3 * (n < 3 ? times[0][i] : predicted));
         if (s.list[i].predicted_ns < 0)
             continue;
-        s.list[i].block_size = blocks[i];
+        s.list[i].variant.block_size = blocks[i];
         s.count = i + 1;
     }
     memset(s.plan, NOBODY, sizeof s.plan);

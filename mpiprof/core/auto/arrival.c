@@ -25,6 +25,7 @@
 #include "base/memory.h"
 #include "base/native.h"
 #include "base/operation.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
 #include "machine/clock.h"
 

@@ -26,6 +26,7 @@
 #include "base/memory.h"
 #include "base/native.h"
 #include "base/operation.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
 #include "choose/key.h"
 #include "choose/rules.h"

@@ -14,6 +14,7 @@
 #include "auto/candidates.h"
 #include "base/memory.h"
 #include "base/operation.h"
+#include "base/pmpi.h"
 #include "machine/machine.h"
 #include "record/comm.h"
 #include "run/execution.h"

@@ -6,6 +6,7 @@
  */
 #include "auto/pairs.h"
 #include "base/native.h"
+#include "base/pmpi.h"
 
 static MPI_Datatype pair_type;
 static MPI_Op pair_op;

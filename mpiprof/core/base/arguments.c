@@ -2,6 +2,7 @@
 #include "base/arguments.h"
 #include "base/fortran.h"
 #include "base/native.h"
+#include "base/pmpi.h"
 
 bool argument_in_place(const struct arguments *a, const void *buffer)
 {

@@ -2,6 +2,7 @@
 #include "base/collect.h"
 #include "base/memory.h"
 #include "base/native.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/text.h"
 

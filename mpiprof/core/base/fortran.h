@@ -1,6 +1,7 @@
 /* Fortran's handles as C's. */
 #pragma once
 #include "base/native.h"
+#include "base/pmpi.h"
 
 #if defined(MPIPROF_ABI_openmpi) /* a Fortran handle is an index */
 static inline MPI_Comm comm_f2c(MPI_Fint f)

@@ -5,7 +5,6 @@
  * behind us is called; else the library that is loaded already.
  * Any thread may come here; finding the same pointer twice does no harm.
  */
-#include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,13 +12,8 @@
 #include "base/native.h"
 
 native_function *_Atomic natives[NATIVE_COUNT];
-struct pmpi pmpi;
 
 static const char *const native_names[] = {NATIVE_NAMES};
-
-#ifdef PREDEFINED_HANDLES
-struct predefined predefined;
-#endif
 
 static void *library(void)
 {
@@ -44,7 +38,8 @@ static void *library(void)
     return handle;
 }
 
-static void *symbol(const char *name)
+/* Of the library, or of a tool behind us. */
+void *native_symbol(const char *name)
 {
     void *const loaded = library();
     void *found = dlsym(RTLD_NEXT, name);
@@ -54,16 +49,6 @@ static void *symbol(const char *name)
     return found;
 }
 
-#ifdef PREDEFINED_HANDLES
-/* Data: the program itself may hold the copy that counts (a copy relocation). */
-static void *data_symbol(const char *name)
-{
-    void *const found = dlsym(RTLD_DEFAULT, name);
-
-    return found != NULL ? found : symbol(name);
-}
-#endif
-
 native_function *native_find(enum native id)
 {
     const char *const name = native_names[id];
@@ -72,117 +57,12 @@ native_function *native_find(enum native id)
     union {
         void *object;
         native_function *function;
-    } found = {.object = symbol(name)};
+    } found = {.object = native_symbol(name)};
 
     if (found.object == NULL) {
         snprintf(profiling, sizeof profiling, "%c%s", name[0] == 'm' ? 'p' : 'P', name);
-        found.object = symbol(profiling);
+        found.object = native_symbol(profiling);
     }
     atomic_store(&natives[id], found.function);
     return found.function;
-}
-
-#ifdef PREDEFINED_HANDLES
-static void *own_ops[12];
-
-static bool predefined_load(void)
-{
-    static const char *const ops[] = {"max", "min", "sum",  "prod", "land",   "band",
-                                      "lor", "bor", "lxor", "bxor", "maxloc", "minloc"};
-    char name[40];
-    bool complete = true;
-
-    for (size_t i = 0; i < sizeof own_ops / sizeof *own_ops; i++) {
-        snprintf(name, sizeof name, "ompi_mpi_op_%s", ops[i]);
-        own_ops[i] = data_symbol(name);
-    }
-
-#define FIND(name) complete &= (predefined.mpi_##name = data_symbol("ompi_mpi_" #name)) != NULL;
-    PREDEFINED_HANDLES(FIND)
-#undef FIND
-    predefined.request_null = data_symbol("ompi_request_null");
-    return complete && predefined.request_null != NULL;
-}
-#endif
-
-#ifdef PREDEFINED_HANDLES
-/* Of Fortran's constants that are addresses only two are looked at here; all others (statuses that
- * are ignored, error codes, weights, arguments of spawned programs) reach the library as they came.
- * MPICH's Fortran layers hand C's own constants to the C names that are wrapped. */
-static void find_spellings(const char *constant, void *found[4])
-{
-    static const char *const spellings[] = {"mpi_fortran_%s_", "mpi_fortran_%s", "mpi_fortran_%s__",
-                                            "MPI_FORTRAN_%s"};
-    char name[40];
-
-    for (int i = 0; i < 4; i++) {
-        const int stem = snprintf(name, sizeof name, spellings[i], constant);
-
-        for (int j = 0; i == 3 && j < stem; j++)
-            name[j] = (char)toupper((unsigned char)name[j]);
-        found[i] = data_symbol(name);
-    }
-}
-#endif
-
-bool pmpi_load(void)
-{
-    bool complete = true;
-
-#define FIND(name, parameters)                                                                     \
-    *(void **)&pmpi.name = symbol("PMPI_" #name);                                                  \
-    complete &= pmpi.name != NULL;
-    PMPI_REQUIRED(FIND)
-#undef FIND
-#define FIND(name, parameters) *(void **)&pmpi.name = symbol("PMPI_" #name);
-    PMPI_OPTIONAL(FIND)
-#undef FIND
-    *(void **)&pmpi.File_f2c = symbol("PMPI_File_f2c");
-    pmpi.can_switch = true;
-#define FIND(name, parameters)                                                                     \
-    *(void **)&pmpi.name = symbol("PMPI_" #name);                                                  \
-    pmpi.can_switch &= pmpi.name != NULL;
-    PMPI_SWITCHING(FIND)
-#undef FIND
-#ifdef PREDEFINED_HANDLES
-    complete &= predefined_load();
-    *(void **)&pmpi.Comm_f2c = symbol("PMPI_Comm_f2c");
-    *(void **)&pmpi.Type_f2c = symbol("PMPI_Type_f2c");
-    *(void **)&pmpi.Request_f2c = symbol("PMPI_Request_f2c");
-    *(void **)&pmpi.Op_f2c = symbol("PMPI_Op_f2c");
-    *(void **)&pmpi.Session_f2c = symbol("PMPI_Session_f2c");
-    find_spellings("in_place", pmpi.fortran_in_place);
-    find_spellings("bottom", pmpi.fortran_bottom);
-    *(void **)&pmpi.Win_f2c = symbol("PMPI_Win_f2c");
-#endif
-    return complete;
-}
-
-/* Whether it was asked to outlive processes that fail (ULFM). MPICH's ch4 has no such mode. */
-bool pmpi_survives_failures(void)
-{
-#ifdef MPIPROF_ABI_openmpi
-    int *on = NULL, there = 0, initialised = 0;
-
-    pmpi.Initialized(&initialised); /* else, under Sessions, there is no communicator to ask */
-    return initialised && symbol("PMPIX_Comm_revoke") != NULL &&
-           pmpi.Comm_get_attr(MPI_COMM_WORLD, MPI_FT, &on, &there) == MPI_SUCCESS && there && *on;
-#else
-    return false;
-#endif
-}
-
-/* Whether an operation is MPI's own: those are commutative, and any association will do. */
-bool pmpi_op_predefined(MPI_Op op)
-{
-#if defined(MPIPROF_ABI_mpich)
-    return ((unsigned)op & 0xff000000u) == 0x58000000u;
-#elif defined(MPIPROF_ABI_openmpi)
-    for (size_t i = 0; i < sizeof own_ops / sizeof *own_ops; i++)
-        if (op == own_ops[i])
-            return true;
-    return false;
-#else
-    return (uintptr_t)op > (uintptr_t)MPI_OP_NULL && (uintptr_t)op < 0x100;
-#endif
 }

@@ -16,12 +16,10 @@ enum { ROOT_NONE = -1000 };
 typedef void native_function(void);
 extern native_function *_Atomic natives[NATIVE_COUNT];
 native_function *native_find(enum native id);
+void *native_symbol(const char *name);
 
 static inline native_function *native_get(enum native id)
 {
     native_function *const known = atomic_load_explicit(&natives[id], memory_order_relaxed);
     return known != NULL ? known : native_find(id);
 }
-
-/* Below, as its types are MPI's. */
-#include "base/pmpi.h"

@@ -1,7 +1,6 @@
 /* Facts about operations: from the table of mpiprof/operations.py, by wrappers.py. */
-#include "base/operation.h"
 #include "base/native.h"
-#include "trace/event.h"
+#include "base/operation.h"
 
 const char *const operation_names[OP_COUNT] = {OPERATION_NAMES};
 

@@ -1,9 +1,12 @@
 /* The PMPI routines that the recorder itself calls, as one list: a table of pointers.
  *
- * Taken by dlsym from the library that the program has loaded (native.c). Some may be missing in an
+ * Taken by dlsym from the library that the program has loaded (pmpi.c). Some may be missing in an
  * old library; those marked optional are tested before use.
  */
 #pragma once
+#include <stdbool.h>
+
+#include "abi.h"
 
 #define PMPI_REQUIRED(X)                                                                           \
     X(Comm_rank, (MPI_Comm, int *))                                                                \

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/native.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/text.h"
 #include "choose/remarks.h"

@@ -6,6 +6,7 @@
 
 #include "base/common.h"
 #include "base/native.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/text.h"
 #include "life/options.h"

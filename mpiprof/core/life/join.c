@@ -27,6 +27,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/native.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
 #include "life/fingerprint.h"
 #include "life/join.h"

@@ -15,6 +15,7 @@
 #include "base/common.h"
 #include "base/memory.h"
 #include "base/native.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/text.h"
 #include "choose/rules.h"

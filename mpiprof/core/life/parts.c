@@ -19,6 +19,7 @@
 
 #include "base/common.h"
 #include "base/native.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
 #include "life/parts.h"
 #include "trace/file.h"

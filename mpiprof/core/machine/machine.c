@@ -11,6 +11,7 @@
 
 #include "base/common.h"
 #include "base/native.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/text.h"
 #include "machine/clock.h"

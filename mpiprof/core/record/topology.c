@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/native.h"
+#include "base/pmpi.h"
 #include "base/text.h"
 #include "record/topology.h"
 

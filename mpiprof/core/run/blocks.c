@@ -3,6 +3,7 @@
 
 #include "base/arguments.h"
 #include "base/native.h"
+#include "base/pmpi.h"
 #include "base/type.h"
 #include "run/blocks.h"
 #include "run/execution.h"

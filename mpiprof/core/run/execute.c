@@ -24,6 +24,7 @@
 
 #include "base/memory.h"
 #include "base/native.h"
+#include "base/pmpi.h"
 #include "base/type.h"
 #include "record/comm.h"
 #include "run/execute.h"

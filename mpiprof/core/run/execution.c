@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/native.h"
+#include "base/pmpi.h"
 #include "run/execution.h"
 
 void execution_note(struct execution *e, int error)

@@ -21,6 +21,7 @@
 #include "base/common.h"
 #include "base/memory.h"
 #include "base/native.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
 #include "machine/clock.h"
 #include "machine/machine.h"
@@ -34,7 +35,7 @@
 #include "run/valid.h"
 #include "schedule/schedule.h"
 
-enum { MANY_COMMUNICATORS = 500 }; /* of 2043 */
+enum { MANY_COMMUNICATORS = 500 /* of 2043 */, OFTEN = 64 };
 
 static atomic_int refused[REFUSALS]; /* communicators, counted by their rank 0 */
 
@@ -338,6 +339,8 @@ static bool is_due(struct communicator *k)
     const uint32_t asked = ++k->asked;
 
     if (asked == 1)
+        return true;
+    if (k->why_not == REFUSED_BUSY && asked <= OFTEN) /* that passes soon */
         return true;
     return private_may_come(k) && is_power_of_two(asked);
 }

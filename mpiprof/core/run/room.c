@@ -18,6 +18,7 @@
 
 #include "base/hash.h"
 #include "base/native.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
 #include "record/comm.h"
 #include "run/room.h"

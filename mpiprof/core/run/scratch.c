@@ -27,6 +27,7 @@
 
 #include "base/memory.h"
 #include "base/native.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
 #include "record/comm.h"
 #include "run/room.h"

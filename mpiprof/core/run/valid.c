@@ -17,6 +17,7 @@
 #include "base/map.h"
 #include "base/native.h"
 #include "base/operation.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/type.h"
 #include "record/call.h"

@@ -21,6 +21,7 @@
 #include "base/memory.h"
 #include "base/native.h"
 #include "base/operation.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/text.h"
 #include "base/type.h"
