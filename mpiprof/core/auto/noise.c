@@ -4,9 +4,9 @@
  * instance weighs no more than any other. What disturbs a measurement makes it longer: of an even
  * number of them the lower one in the middle is taken.
  */
+#include "auto/noise.h"
 #include "auto/arrival.h"
 #include "auto/candidates.h"
-#include "auto/noise.h"
 #include "auto/selection.h"
 
 int64_t noise_median_of(const int64_t *values, int count)

@@ -4,8 +4,8 @@
  * with NULL. A table that is three quarters full is copied into one with room for its live keys and
  * published; the old one is kept, since a reader may still be in it.
  */
-#include "base/hash.h"
 #include "base/map.h"
+#include "base/hash.h"
 #include "base/memory.h"
 
 struct map_slot {

@@ -1,6 +1,6 @@
 /* Facts about operations: from the table of mpiprof/operations.py, by wrappers.py. */
-#include "base/native.h"
 #include "base/operation.h"
+#include "base/native.h"
 
 const char *const operation_names[OP_COUNT] = {OPERATION_NAMES};
 

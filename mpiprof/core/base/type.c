@@ -1,7 +1,7 @@
 /* What a datatype says of itself. */
+#include "base/type.h"
 #include "base/native.h"
 #include "base/pmpi.h"
-#include "base/type.h"
 
 struct type_facts type_facts(MPI_Datatype type)
 {

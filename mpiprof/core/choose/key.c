@@ -22,12 +22,12 @@
  * ago, by sequence number, makes room. All members see the same keys in the same order, so their
  * tables are alike. A table belongs to its communicator, on which no two threads call at once.
  */
+#include "choose/key.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/native.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "choose/key.h"
 #include "choose/remarks.h"
 #include "choose/rules.h"
 #include "record/call.h"

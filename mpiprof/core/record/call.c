@@ -6,12 +6,12 @@
  *
  * Threads: any; a call is on its thread's stack.
  */
+#include "record/call.h"
 #include "base/arguments.h"
 #include "base/common.h"
 #include "base/native.h"
 #include "base/operation.h"
 #include "base/recorder.h"
-#include "record/call.h"
 #include "record/callsite.h"
 #include "record/comm.h"
 #include "record/handles.h"

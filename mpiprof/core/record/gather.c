@@ -5,10 +5,10 @@
  * stand in for them, and nothing watches them. The wrappers come here, from any thread; what a
  * call belongs to (comm.c, handles.c) has counted it before, whether it is recorded or not.
  */
+#include "record/gather.h"
 #include "base/recorder.h"
 #include "record/call.h"
 #include "record/comm.h"
-#include "record/gather.h"
 #include "record/outside.h"
 #include "record/thread.h"
 

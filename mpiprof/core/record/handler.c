@@ -22,11 +22,11 @@
  *
  * Threads: any; the table grows under recorder.lock, its entries never change.
  */
+#include "record/handler.h"
 #include "base/native.h"
 #include "base/recorder.h"
 #include "record/call.h"
 #include "record/comm.h"
-#include "record/handler.h"
 #include "record/stack.h"
 #include "record/thread.h"
 #include "record/watch.h"

@@ -9,11 +9,11 @@
  * Any thread comes here, from the wrappers; the tables are changed under recorder.lock, and what a
  * handle leads to is read without. Entries live as long as the process.
  */
+#include "record/handles.h"
 #include "base/map.h"
 #include "base/native.h"
 #include "base/recorder.h"
 #include "record/comm.h"
-#include "record/handles.h"
 #include "record/making.h"
 #include "trace/file.h"
 

@@ -3,12 +3,12 @@
  * Comes after the native routine has accepted the arguments, and reads only what is significant at
  * this rank: what is not may be garbage. A v-form costs O(members) additions.
  */
+#include "record/traffic.h"
 #include "base/arguments.h"
 #include "base/native.h"
 #include "base/pmpi.h"
 #include "record/comm.h"
 #include "record/signature.h"
-#include "record/traffic.h"
 
 static int64_t type_bytes(const struct arguments *a, const void *types, size_t i)
 {

@@ -1,11 +1,11 @@
 /* What a rank sends to itself, and gets from itself, in one call: both sides of it are known here.
  */
+#include "run/own.h"
 #include "base/arguments.h"
 #include "base/native.h"
 #include "base/type.h"
 #include "record/call.h"
 #include "record/comm.h"
-#include "run/own.h"
 
 static struct own_block block_of(const struct arguments *a, const struct side *s,
                                  const void *buffer, int i)

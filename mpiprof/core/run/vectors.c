@@ -3,6 +3,7 @@
  * Count, type and operation are the same on all members, and PMPI_Reduce_local gets the user's own
  * handles.
  */
+#include "run/vectors.h"
 #include "base/arguments.h"
 #include "base/native.h"
 #include "base/pmpi.h"
@@ -10,7 +11,6 @@
 #include "run/execution.h"
 #include "run/problem.h"
 #include "run/scratch.h"
-#include "run/vectors.h"
 #include "schedule/schedule.h"
 
 enum { ALIGNMENT = 16 };
