@@ -1,4 +1,4 @@
-/* Runs the decisions of mpiprof/core/decide.c on instances whose times are given, without MPI.
+/* Runs the decisions of mpiprof/core/auto/decide.c on instances whose times are given, without MPI.
  *
  *     decide INSTANCES CHANGE NOISE_PERCENT SEED TIME[:LATER[:PREDICTED[:BLOCK]]] ...
  *

@@ -1,4 +1,4 @@
-/* The statistics of a window (core/arrival.c) of MEMBERS members, without MPI: half of them come
+/* The statistics of a window (core/auto/arrival.c) of MEMBERS members, without MPI: half of them come
  * EARLY and leave at LATE, half come LATE; times in ns.
  *
  *     sums MEMBERS EARLY LATE
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "auto/arrival.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
 #include "machine/clock.h"
 

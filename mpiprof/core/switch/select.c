@@ -65,6 +65,13 @@ static void release(void *unused)
     releases = false;
 }
 
+static void thread_keeps(void)
+{
+    if (!releases)
+        pthread_setspecific(thread_key, &thread_key); /* anything but NULL */
+    releases = true;
+}
+
 static void switching_start(void)
 {
     const char *const model = getenv("MPIPROF_SWITCH_MODEL");
@@ -297,9 +304,6 @@ static bool run(struct execution *e)
 {
     struct communicator *const k = e->call->comm;
 
-    if (!releases)
-        pthread_setspecific(thread_key, &thread_key); /* anything but NULL */
-    releases = true;
     k->scratch.taken = 0; /* by a call that an operation of the user's has left, for good */
     e->comm = k->private;
     e->problem.alpha = k->link.alpha; /* agreed since the problem was made */
@@ -373,6 +377,7 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
     if ((k->inter && c->root != ROOT_NONE) || !valid_arguments(c, a))
         return false;
     e.reduces = operation_reduces(c->operation);
+    thread_keeps();
     if (!problem_fill(&e) || problem_bytes(&e) == 0)
         return false;
     if (e.reduces) {
