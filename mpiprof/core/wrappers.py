@@ -112,10 +112,14 @@ SEMANTICS = {
 }
 
 
-def facts(fact: Callable[[Operation], str], macro: str) -> list[str]:
-    """The lines of a macro with a fact about each operation, in each of its forms."""
-    found = [[f"    {fact(operation)}, \\"] * len(FORMS) for operation in OPERATIONS.values()]
-    return [f"#define {macro} \\", *(line for lines in found for line in lines), ""]
+def facts(fact: Callable[[Operation], str], macro: str, otherwise: str = "0") -> list[str]:
+    """The lines of a macro with a fact about each blocking collective.
+
+    `otherwise` is said of the other forms: they wait for nobody where they are called, and are not
+    switched.
+    """
+    found = [[fact(operation), otherwise, otherwise] for operation in OPERATIONS.values()]
+    return [f"#define {macro} \\", *(f"    {word}, \\" for words in found for word in words), ""]
 
 
 def natives_header(abi: str) -> str:
@@ -136,7 +140,7 @@ def natives_header(abi: str) -> str:
         lines += [f"    OP_{operation_name(operation, form)}," for form in FORMS]
     lines += [f"    OP_{operation}," for operation in gatherings()]
     lines += ["    OP_COUNT,", f"    OP_COLLECTIVES = OP_{gatherings()[0]}", "};"]
-    lines += facts(lambda o: f"{SEMANTICS[o.waits]}", "OPERATION_SEMANTICS")
+    lines += facts(lambda o: SEMANTICS[o.waits], "OPERATION_SEMANTICS", otherwise="OTHERWISE")
     lines += facts(lambda o: str(int(o.reduces)), "OPERATION_REDUCES")
     lines += facts(lambda o: str(int(o.sized)), "OPERATION_SIZED")
     lines += ["#define OPERATION_NAMES \\"]

@@ -12,6 +12,7 @@ static inline int operation_form(int operation)
     return operation < OP_COLLECTIVES ? operation % 3 : 0;
 }
 
+/* Facts about blocking collectives; of what is only started nothing of them is true. */
 enum semantics { SYNCHRONISES, FROM_ROOT, TO_ROOT, OTHERWISE }; /* who waits for whom */
 enum semantics operation_semantics(int operation);
 bool operation_reduces(int operation);

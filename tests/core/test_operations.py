@@ -1,0 +1,72 @@
+"""The core's facts about operations, which are generated, against a list of MPI's own."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from pathlib import Path
+
+import pytest
+from support import ROOT
+from support.jobs import run
+
+from mpiprof.core.collectives import COLLECTIVES
+
+CORE = ROOT / "mpiprof" / "core"
+# As enum semantics of base/operation.h has them.
+SYNCHRONISES, FROM_ROOT, TO_ROOT, OTHERWISE = range(4)
+REDUCTIONS = {"reduce", "allreduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan"}
+FROM_ALL_TO_ALL = {
+    *("barrier", "allgather", "allgatherv", "alltoall", "alltoallv", "alltoallw"),
+    *("allreduce", "reduce_scatter", "reduce_scatter_block"),
+}
+ALL_KNOW_THE_SIZES = REDUCTIONS | {
+    *("bcast", "gather", "scatter", "allgather", "allgatherv", "alltoall"),
+}
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """Build the table of facts into a library of its own."""
+    folder = tmp_path_factory.mktemp("operation")
+    run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
+    includes = [f"-I{path}" for path in (CORE, CORE / "base" / "abi" / "mpich", folder)]
+    options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-shared", "-fPIC", *includes]
+    made = folder / "operation.so"
+    run(["cc", *options, "-o", made, CORE / "base" / "operation.c"], check=True)
+    return ctypes.CDLL(str(made))
+
+
+def numbers(facts: ctypes.CDLL) -> dict[str, int]:
+    """Return the number of each operation that has a name."""
+    count = 3 * len(COLLECTIVES)
+    names = (ctypes.c_char_p * count).in_dll(facts, "operation_names")
+    return {name.decode(): i for i, name in enumerate(names) if name is not None}
+
+
+def expected(name: str) -> tuple[int, bool, bool]:
+    """Return who waits for whom, whether operands are combined, whether all know the sizes."""
+    semantics = OTHERWISE
+    if name in FROM_ALL_TO_ALL:
+        semantics = SYNCHRONISES
+    elif name in ("bcast", "scatter", "scatterv"):
+        semantics = FROM_ROOT
+    elif name in ("reduce", "gather", "gatherv"):
+        semantics = TO_ROOT
+    return semantics, name in REDUCTIONS, name in ALL_KNOW_THE_SIZES
+
+
+def test_facts_are_of_blocking_collectives_alone(facts: ctypes.CDLL) -> None:
+    """A nonblocking collective waits for nobody where it is called, nor does a persistent one's
+    making: a communicator's history must not count them as keeping its members together.
+    """
+    found = numbers(facts)
+    assert len(found) == 66
+    facts.operation_reduces.restype = facts.operation_is_sized.restype = ctypes.c_bool
+    for name, i in found.items():
+        said = (
+            facts.operation_semantics(i),
+            facts.operation_reduces(i),
+            facts.operation_is_sized(i),
+        )
+        assert said == expected(name), name
