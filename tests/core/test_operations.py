@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from pathlib import Path
 
 import pytest
 from support import ROOT
@@ -57,9 +56,7 @@ def expected(name: str) -> tuple[int, bool, bool]:
 
 
 def test_facts_are_of_blocking_collectives_alone(facts: ctypes.CDLL) -> None:
-    """A nonblocking collective waits for nobody where it is called, nor does a persistent one's
-    making: a communicator's history must not count them as keeping its members together.
-    """
+    """A communicator's history must not count what is only started as keeping members together."""
     found = numbers(facts)
     assert len(found) == 66
     facts.operation_reduces.restype = facts.operation_is_sized.restype = ctypes.c_bool
