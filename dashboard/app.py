@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import secrets
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,19 +43,13 @@ def make(context: Context, token: str, hosts: Sequence[str] = ()) -> dash.Dash:
     return app
 
 
-def new_token() -> str:
-    """Return a token that nobody guesses."""
-    return secrets.token_urlsafe(24)
-
-
-def listen(app: dash.Dash, host: str, port: int) -> MultiSocketServer | BaseWSGIServer:
-    """Return a server that listens (OSError if it can't); `run` serves until it is closed."""
+def server(app: dash.Dash, listener: socket.socket) -> MultiSocketServer | BaseWSGIServer:
+    """Return a server on a socket that listens; `run` serves until it is closed."""
     # That requests wait for a thread is no news to the reader of a terminal.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     return create_server(
         app.server,
-        host=host,
-        port=port,
+        sockets=[listener],
         threads=THREADS,
         ident=None,
         max_request_body_size=security.BODY_LIMIT,

@@ -12,9 +12,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import getpass
-import importlib
+import importlib.util
 import os
+import secrets
 import socket
+import sys
+import threading
 import webbrowser
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +26,8 @@ from typing import Any
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.invocation import invocation
 
+NEEDED = ("dash", "dash_ag_grid", "dash_mantine_components", "plotly", "waitress")
+BACKLOG = 128  # requests that wait until the pages are there
 PORT = 8765
 LOCAL = "127.0.0.1"
 
@@ -44,42 +49,78 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until interrupted."""
-    app, data = part("app"), part("data")
-    context = data.Context(folders(args.traces), sources(args.source))
-    for name in context.names:
-        context.data(name)  # what can't be read is said here, not in the browser
-    token = app.new_token()
-    server = listening(app, app.make(context, token, [args.host]), args.host, args.port)
-    address = f"http://{shown_host(args.host)}:{server.effective_port}/?token={token}"
-    announce(address, args.host, server.effective_port)
-    if not args.no_browser and has_browser():
-        webbrowser.open(address)
-    context.data(context.names[0]).prepare()
-    try:
-        server.run()
-    finally:
-        server.close()
+    """Serve until interrupted.
+
+    The address is printed before anything large is imported or read: requests wait until then.
+    """
+    require(NEEDED)
+    paths, allowed = folders(args.traces), sources(args.source)
+    token = secrets.token_urlsafe(24)
+    with listening(args.host, args.port) as listener:
+        port = listener.getsockname()[1]
+        address = f"http://{shown_host(args.host)}:{port}/?token={token}"
+        announce(address, args.host, port)
+        if not args.no_browser and has_browser():
+            webbrowser.open(address)
+        app, data = part("app"), part("data")
+        context = data.Context(paths, allowed)
+        for name in context.names:
+            threading.Thread(target=read, args=(context, name), daemon=True).start()
+        server = app.server(app.make(context, token, [args.host]), listener)
+        try:
+            server.run()
+        finally:
+            server.close()
     return 0
 
 
+def require(modules: tuple[str, ...]) -> None:
+    """Raise MpiprofError for the first of some modules that is not installed."""
+    for name in modules:
+        if importlib.util.find_spec(name) is None:
+            raise missing(name)
+
+
+def missing(name: str) -> MpiprofError:
+    """Return the error for a module that is not installed."""
+    return MpiprofError(f"view needs {name}: python -m pip install 'mpiprof[dashboard]'")
+
+
 def part(name: str) -> ModuleType:
-    """Return a module of the dashboard; raises MpiprofError where it isn't installed."""
+    """Return a module of the dashboard; raises MpiprofError where what it needs is missing."""
+    import mpiprof
+
+    # Python started in a checkout finds the package there, and the dashboard beside it.
+    if importlib.util.find_spec("mpiprof.dashboard") is None:
+        mpiprof.__path__.append(str(Path(mpiprof.__file__).parents[1]))
     try:
         return importlib.import_module(f"mpiprof.dashboard.{name}")
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("mpiprof"):
             raise
-        raise MpiprofError(
-            f"view needs {error.name}: python -m pip install 'mpiprof[dashboard]'"
-        ) from None
+        raise missing(str(error.name)) from None
+
+
+def read(context: Any, name: str) -> None:
+    """Read a trace ahead of the first question, and say where it can't be read."""
+    try:
+        data = context.data(name)
+    except MpiprofError as error:
+        print(f"mpiprof: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+    else:
+        if name == context.names[0]:
+            data.prepare()
 
 
 def folders(named: list[Path]) -> list[Path]:
-    """Return the trace folders to show."""
+    """Return the trace folders to show; raises TraceError for a folder that is none."""
     from mpiprof.trace.newest import chosen
+    from mpiprof.trace.records import files_of
 
-    return [chosen(path) for path in named] or [chosen(None)]
+    found = [chosen(path) for path in named] or [chosen(None)]
+    for path in found:
+        files_of(path)
+    return found
 
 
 def sources(named: list[Path] | None) -> list[Path]:
@@ -90,19 +131,27 @@ def sources(named: list[Path] | None) -> list[Path]:
     return named or [Path.cwd()]
 
 
-def listening(app: ModuleType, made: object, host: str, port: int | None) -> Any:
-    """Return the server on the port asked for; without one on the usual port, else any free."""
+def listening(host: str, port: int | None) -> socket.socket:
+    """Return a socket that listens on the port asked for; without one on the usual, else any."""
     if port is not None and not 0 <= port <= 65535:
         raise UsageError(f"--port {port}: ports are 0 to 65535")
     try:
         if port is None:
             with contextlib.suppress(OSError):
-                return app.listen(made, host, PORT)
-        return app.listen(made, host, port or 0)
+                return bound(host, PORT)
+        return bound(host, port or 0)
     except OSError as error:
         why = error.strerror or str(error)
     hint = "choose another with --port" if port else "is --host an address of this machine?"
     raise MpiprofError(f"can't listen on {host} port {port or PORT}: {why}; {hint}")
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on a port of a host; raises OSError."""
+    family, *_, address = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    return socket.create_server(address[:2], family=family, backlog=BACKLOG)
 
 
 def shown_host(host: str) -> str:

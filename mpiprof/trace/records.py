@@ -25,6 +25,27 @@ from mpiprof.trace.types import Problems
 RANK_LIMIT = 1 << 22
 
 
+def files_of(path: Path) -> tuple[list[Path], list[Path]]:
+    """Return the logs and tables in a trace folder; raises TraceError where there are none."""
+    if not path.exists():
+        raise TraceError(f"{path}: no such trace folder; give the folder that run named")
+    if not path.is_dir():
+        raise TraceError(f"{path}: not a folder; give the trace folder, not a file in it")
+    if not os.access(path, os.R_OK | os.X_OK):  # glob would find nothing
+        raise TraceError(f"{path}: cannot be read: {os.strerror(errno.EACCES)}")
+    try:
+        logs = sorted(path.glob("*.log"))
+        tables = sorted(path.glob("*.tables"))
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
+    if not logs and not tables:
+        raise TraceError(
+            f"{path}: no mpiprof trace in it (no .log files); "
+            "record one with: mpiexec -n 4 python -m mpiprof run PROGRAM"
+        )
+    return logs, tables
+
+
 class Records:
     """A trace folder, opened; raises TraceError when nothing in it can be read.
 
@@ -35,22 +56,7 @@ class Records:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._found = Problems()
-        if not self.path.exists():
-            raise TraceError(f"{self.path}: no such trace folder; give the folder that run named")
-        if not self.path.is_dir():
-            raise TraceError(f"{self.path}: not a folder; give the trace folder, not a file in it")
-        if not os.access(self.path, os.R_OK | os.X_OK):  # glob would find nothing
-            raise TraceError(f"{self.path}: cannot be read: {os.strerror(errno.EACCES)}")
-        try:
-            logs = sorted(self.path.glob("*.log"))
-            tables = sorted(self.path.glob("*.tables"))
-        except OSError as error:
-            raise TraceError(f"{self.path}: cannot be read: {error.strerror}") from None
-        if not logs and not tables:
-            raise TraceError(
-                f"{self.path}: no mpiprof trace in it (no .log files); "
-                "record one with: mpiexec -n 4 python -m mpiprof run PROGRAM"
-            )
+        logs, tables = files_of(self.path)
         self.meta: dict[str, Any] = self._read_meta()
         limit = self._rank_limit(len(logs) + len(tables))
         self.tables = read_tables(self.path, limit, self._found)

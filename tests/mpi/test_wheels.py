@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import site
+import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 from support import ROOT
-from support.jobs import run
+from support.dashboard_traces import plain
+from support.jobs import clean_environment, run
 
 BUILDING = 1200  # seconds: eight libraries, by a compiler that is fetched first
 
@@ -35,3 +40,47 @@ def test_a_wheel_records_and_switches_in_a_fresh_environment(tmp_path: Path) -> 
     assert rows["allgather"]["complete_instances"] == rows["allgather"]["instances"] > 1
     where = run([python, "-c", "import mpiprof; print(mpiprof.__file__)"], cwd=tmp_path, check=True)
     assert Path(where.stdout.strip()).is_relative_to(tmp_path / "fresh")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a Python with this checkout's wheel installed, not editable.
+
+    What it depends on comes from the environment of the tests, whose own mpiprof it does not see.
+    """
+    folder = tmp_path_factory.mktemp("installed")
+    run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    packages = next((folder / "venv" / "lib").glob("python3*/site-packages"))
+    wheels = ["-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages), str(ROOT)]
+    run([sys.executable, *wheels], cwd=folder, timeout=BUILDING, check=True)
+    # A folder that a .pth file names is searched, and its own .pth files are not run.
+    (packages / "dependencies.pth").write_text(site.getsitepackages()[0] + "\n")
+    return folder / "venv" / "bin" / "python"
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("where", ["inside", "outside"])
+def test_an_installed_package_works_inside_and_outside_of_the_checkout(
+    where: str, installed: Path, tmp_path: Path
+) -> None:
+    """Python puts the folder it is started in first: the checkout's package shadows the other."""
+    cwd = ROOT if where == "inside" else tmp_path
+    at = run([installed, "-c", "import mpiprof; print(mpiprof.__file__)"], cwd=cwd, check=True)
+    assert Path(at.stdout.strip()).is_relative_to(
+        ROOT if where == "inside" else installed.parents[1]
+    )
+    said = run([installed, "-m", "mpiprof", "algorithms", "allgather"], cwd=cwd, check=True)
+    assert "ring" in said.stdout
+    words = ["-m", "mpiprof", "view", str(plain(tmp_path / "t", 3)), "--no-browser", "--port", "0"]
+    process = subprocess.Popen(
+        [installed, *words], cwd=cwd, stdout=subprocess.PIPE, text=True, env=clean_environment()
+    )
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        page = opener.open(address, timeout=60).read().decode()
+        assert re.search(r"<title>mpiprof</title>", page)
+    finally:
+        process.terminate()
+        process.wait(30)

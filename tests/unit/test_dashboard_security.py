@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +261,38 @@ def test_view_listens_on_this_machine_only_and_says_how_to_come_there(tmp_path: 
     finally:
         process.terminate()
         process.wait(20)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_the_address_is_there_within_a_second_of_work(damaged: bool, tmp_path: Path) -> None:
+    """Processor time, as others use this machine; what can't be read is then said in a line."""
+    folder = plain(tmp_path / "t", 2)
+    for log in folder.glob("*.log") if damaged else ():
+        log.write_bytes(b"damaged")
+    words = [sys.executable, "-m", "mpiprof", "view", str(folder), "--no-browser", "--port", "0"]
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment()
+    )
+    assert process.stdout is not None and process.stderr is not None
+    try:
+        address = process.stdout.readline()
+        ticks = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        assert sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK") < 1
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        assert "<title>mpiprof</title>" in opener.open(address, timeout=60).read().decode()
+        if damaged:
+            line = process.stderr.readline()
+            assert line.startswith(f"mpiprof: {folder}: none of its 8 logs can be read")
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def test_a_folder_without_a_trace_is_said_in_a_line(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "mpiprof", "view", str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, env=clean_environment())
+    assert done.returncode == 1 and done.stdout == ""
+    assert "no mpiprof trace in it" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_large_heads_and_bodies_end_the_connection(served: Any) -> None:
