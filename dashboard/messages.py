@@ -12,6 +12,7 @@ from mpiprof.model.machine import DEFAULT, Machine, of_table
 from mpiprof.model.schedule import Schedule
 from mpiprof.model.setting import algorithm, with_parameters
 from mpiprof.model.simulate import simulate
+from mpiprof.model.variant import Variant
 from mpiprof.timeline.segments import COMPLETION, OPEN
 from mpiprof.timeline.window import Timeline
 from mpiprof.trace.types import Array
@@ -88,15 +89,11 @@ def _simulated(
     received: Array,
     arrivals: Array,
 ) -> Any:
-    word, *pairs = name.split(":")
-    parameters: dict[str, str | int] = {}
-    for pair in pairs:
-        key, _, value = pair.partition("=")
-        parameters[key] = int(value) if value.isdecimal() and len(value) < 16 else value
+    variant = Variant.read(name)
     machine = _machine(timeline)
-    chosen = algorithm(operation, word, groups=bool(sizes[1]))
+    chosen = algorithm(operation, variant.name, groups=bool(sizes[1]))
     problem = problem_of(operation, sizes, root, sent, received)
-    problem = with_parameters(chosen, problem, parameters)
+    problem = with_parameters(chosen, problem, dict(variant.parameters))
     if max(sum(problem.counts), sum(problem.remote_counts), problem.bytes) > MOST_BYTES:
         raise NotModelledError("its bytes are more than the model takes")
     problem = replace(problem, alpha=machine.alpha, beta=machine.beta)

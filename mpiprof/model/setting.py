@@ -12,6 +12,7 @@ from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
 from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.machine import DEFAULT, Machine
 from mpiprof.model.schedule import Problem
+from mpiprof.model.variant import Variant
 from mpiprof.operations import OPERATIONS
 
 DOUBLE = 8  # bytes of an element of a reduction
@@ -125,17 +126,15 @@ def parameters_for(a: Algorithm, values: Mapping[str, str | int]) -> dict[str, s
 def with_parameters(a: Algorithm, given: Problem, values: Mapping[str, str | int]) -> Problem:
     """Return a problem with an algorithm's parameters set; raises UsageError for wrong ones."""
     known = parameters_of(a)
-    changes: dict[str, Any] = {}
     for name, value in values.items():
         if name not in known:
             raise UsageError(_unknown(f"parameter of {a.operation} {a.name}", name, known))
         if known[name] and value not in known[name]:
             raise UsageError(_unknown(f"value of {name}", str(value), known[name]))
-        if name == "blocks":
-            changes["equal_blocks"] = value == "equal"
-        else:
-            changes[name] = value
-    return replace(given, **changes)
+        if not known[name] and not (str(value).isdecimal() and len(str(value)) < 16):
+            raise UsageError(f"{name}={value}: not a number of bytes")
+    words = tuple((name, str(value)) for name, value in values.items())
+    return Variant(a.name, words).apply(given)
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:

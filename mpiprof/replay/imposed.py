@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mpiprof.bench.harness.calls import CALLS, Call, check, mpi4py
 from mpiprof.bench.harness.case import Case
-from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Ranks
+from mpiprof.bench.harness.timing import Ranks, agreed_start
 from mpiprof.errors import MpiprofError
 from mpiprof.model.schedule import Problem
 from mpiprof.progress import Progress
@@ -136,16 +136,12 @@ def once(
     ranks: Ranks, case: Case, call: Call | None, late_ns: int, spin_ns: int
 ) -> tuple[int, int, int]:
     """Run one case once: when this rank should arrive, when it did, and its exit; 0 without."""
-    ranks.world.Barrier()
-    lead = LEAD_NS + LEAD_RANK_NS * ranks.world.size
-    mine = np.array([ranks.clock.now() + lead], np.int64)
-    agreed = np.zeros(1, np.int64)
-    ranks.world.Allreduce(mine, agreed, mpi4py().MAX)
+    start = agreed_start(ranks)
     ranks.choose(case.rule())  # on all ranks alike
     if call is None:
         ranks.choose("")
         return 0, 0, 0
-    wanted = int(agreed[0]) + late_ns
+    wanted = start + late_ns
     ranks.clock.wait_until(wanted - spin_ns)
     while (arrival := ranks.clock.now()) < wanted:
         pass

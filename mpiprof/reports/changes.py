@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.changes import COLUMNS, MEANS
-from mpiprof.reports.json import VERSION, plain
+from mpiprof.reports.json import VERSION, places_of, plain, run_of
 from mpiprof.reports.places import places
 from mpiprof.reports.table import Column, paragraph, render
 from mpiprof.reports.text import percent, total_time
@@ -33,7 +33,7 @@ def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
         {
             name: row[name]
             if name in TEXTS
-            else _sites(row["sites"])
+            else places_of(row["sites"])
             if name == "sites"
             else plain(row[name])
             for name in COLUMNS
@@ -46,26 +46,9 @@ def as_data(traces: Sequence[Trace], table: pd.DataFrame) -> dict[str, Any]:
     """Return a comparison as data: the runs, and a row a call site and other trace."""
     return {
         "version": VERSION,
-        "traces": [_run(trace) for trace in traces],
+        "traces": [run_of(trace) for trace in traces],
         "callsites": rows_of(table),
     }
-
-
-def _run(trace: Trace) -> dict[str, Any]:
-    return {
-        "trace": str(trace.path),
-        "program": trace.program,
-        "mpi": trace.mpi,
-        "ranks": trace.ranks,
-        "nodes": trace.nodes,
-        "duration_ns": plain(trace.duration_ns),
-        "collective_ns": plain(trace.callsites["total_elapsed_ns"].sum()),
-        "wait_ns": plain(trace.callsites["total_wait_ns"].sum()),
-    }
-
-
-def _sites(sites: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{name: site.get(name) for name in ("file", "line", "function")} for site in sites]
 
 
 def run_table(traces: Sequence[Trace]) -> str:

@@ -50,14 +50,7 @@ def report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[str, 
     """
     return {
         "version": VERSION,
-        "trace": str(trace.path),
-        "program": trace.program,
-        "mpi": trace.mpi,
-        "ranks": trace.ranks,
-        "nodes": trace.nodes,
-        "duration_ns": plain(trace.duration_ns),
-        "collective_ns": plain(trace.callsites["total_elapsed_ns"].sum()),
-        "wait_ns": plain(trace.callsites["total_wait_ns"].sum()),
+        **run_of(trace),
         "clock_error_ns": plain(trace.clock_error_ns),
         "dropped": plain(trace.dropped),
         "complete": bool(trace.complete),
@@ -69,10 +62,24 @@ def report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[str, 
     }
 
 
+def run_of(trace: Trace) -> dict[str, Any]:
+    """Return which run a trace is of, and its sums over all calls; ns."""
+    return {
+        "trace": str(trace.path),
+        "program": trace.program,
+        "mpi": trace.mpi,
+        "ranks": trace.ranks,
+        "nodes": trace.nodes,
+        "duration_ns": plain(trace.duration_ns),
+        "collective_ns": plain(trace.callsites["total_elapsed_ns"].sum()),
+        "wait_ns": plain(trace.callsites["total_wait_ns"].sum()),
+    }
+
+
 def summed_up(trace: Trace) -> list[dict[str, Any]]:
     """Return the calls that were only summed up, as logs had reached their limit, by call site."""
     return [
-        {"operation": row["operation"], "sites": _sites(row["sites"])}
+        {"operation": row["operation"], "sites": places_of(row["sites"])}
         | {name: plain(row[name]) for name in ("calls", "bytes", "total_ns", "longest_ns")}
         for row in trace.summed_up.to_dict("records")
     ]
@@ -96,10 +103,11 @@ def finding(trace: Trace, found: Finding) -> dict[str, Any]:
 
 def _place(trace: Trace, callsite: int) -> dict[str, Any]:
     row = wording.row_of(trace, callsite)
-    return {"operation": row["operation"], "sites": _sites(row["sites"])}
+    return {"operation": row["operation"], "sites": places_of(row["sites"])}
 
 
-def _sites(sites: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def places_of(sites: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the file, line and function of call sites."""
     return [{name: site.get(name) for name in ("file", "line", "function")} for site in sites]
 
 
@@ -137,7 +145,7 @@ def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
 def row_of(row: dict[str, Any]) -> dict[str, Any]:
     """Return one call site in the schema's order."""
     result: dict[str, Any] = {"operation": row["operation"]}
-    result["sites"] = _sites(row["sites"])
+    result["sites"] = places_of(row["sites"])
     result |= {name: plain(row[name]) for name in NUMBERS}
     result["algorithm"] = row["algorithm"]
     return result

@@ -174,4 +174,4 @@ def test_what_was_found_starts_the_next_run_on_4_ranks(openmpi: Mpi, tmp_path: P
     argv = [str(openmpi.python), "-m", "mpiprof", *again, str(PROGRAMS / "auto.py"), "long", "5"]
     run_mpi(openmpi, 4, argv, cwd=tmp_path, check=True)
     used = table_rows(mpiprof.open(tmp_path / "again").instances)["algorithm"].astype(str)
-    assert set(used) <= algorithms
+    assert set(used) and set(used) <= algorithms

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -228,12 +228,22 @@ def test_fortran_s_other_functions(system_mpi: Mpi, binding: str, tmp_path: Path
     assert len(labels[0]) == 14
 
 
+@contextlib.contextmanager
+def hangs_forgiven() -> Iterator[None]:
+    """Go on after a job that was ended because it hung; every other failure stays one."""
+    try:
+        yield
+    except pytest.fail.Exception as failed:
+        if "did not end within" not in str(failed):
+            raise
+
+
 def recorded_in_time(
     mpi: Mpi, argv: Sequence[str | Path], folder: Path, options: dict[str, Any]
 ) -> raw.Raw:
     """Record windows and files; Open MPI 4.1 on a busy machine hangs in them, bare too."""
     for number in range(4):
-        with contextlib.suppress(pytest.fail.Exception):
+        with hangs_forgiven():
             return record(mpi, 2, argv, folder / f"trace-{number}", timeout=15, **options)
     return record(mpi, 2, argv, folder / "trace", **options)
 

@@ -130,18 +130,24 @@ def lateness_ns(case: Case, lap: int, rank: int) -> int:
     )
 
 
-def once(ranks: Ranks, case: Case, call: Call | None, late_ns: int) -> tuple[int, int]:
-    """Run one case once: this rank's arrival and exit, 0 where it takes no part."""
+def agreed_start(ranks: Ranks) -> int:
+    """Return a time on the joint clock, ns, that no rank has reached yet; all ranks come here."""
     ranks.world.Barrier()
     lead = LEAD_NS + LEAD_RANK_NS * ranks.world.size
     mine = np.array([ranks.clock.now() + lead], np.int64)
     agreed = np.zeros(1, np.int64)
     ranks.world.Allreduce(mine, agreed, mpi4py().MAX)
+    return int(agreed[0])
+
+
+def once(ranks: Ranks, case: Case, call: Call | None, late_ns: int) -> tuple[int, int]:
+    """Run one case once: this rank's arrival and exit, 0 where it takes no part."""
+    start = agreed_start(ranks)
     ranks.choose(case.rule())  # on all ranks alike
     if call is None:
         ranks.choose("")
         return 0, 0
-    ranks.clock.wait_until(int(agreed[0]) + late_ns)
+    ranks.clock.wait_until(start + late_ns)
     arrival = ranks.clock.now()
     call.run()
     exit_ = ranks.clock.now()

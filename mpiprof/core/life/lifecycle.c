@@ -18,6 +18,7 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/text.h"
+#include "choose/key.h"
 #include "choose/rules.h"
 #include "life/join.h"
 #include "life/lifecycle.h"
@@ -184,7 +185,7 @@ void lifecycle_initialising(const char *wrapped)
     options_read();
     hooks = (struct hooks){.ended = select_ended,
                            .freed = private_freed,
-                           .forgotten = select_forgotten,
+                           .forgotten = keys_free,
                            .inherited = select_inherited,
                            .site_met = rules_meet,
                            .group_created = lifecycle_group_created};

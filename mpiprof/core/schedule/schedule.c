@@ -8,7 +8,10 @@
 bool schedule_prepare(const struct algorithm *a, struct context *c, const struct problem *p,
                       int rank)
 {
-    *c = (struct context){.problem = p, .rank = rank, .size = p->size};
+    *c = (struct context){.problem = p,
+                          .rank = rank,
+                          .size = p->size,
+                          .all_parts = strstr(a->operation, "reduce") != NULL};
     if (a->applies != NULL && !a->applies(p))
         return false;
     if (a->prepare == NULL || a->prepare(c))
@@ -35,7 +38,7 @@ void schedule_round(const struct algorithm *a, const struct context *c, int64_t 
                     struct round *out)
 {
     out->count = 0;
-    out->all_parts = strstr(a->operation, "reduce") != NULL;
+    out->all_parts = c->all_parts;
     a->round(c, r, out);
 }
 

@@ -67,6 +67,7 @@ enum ring_order { ORDER_RANKS, ORDER_SPREAD, ORDER_NODES, ORDER_BOTH };
 struct context {
     const struct problem *problem;
     int rank, size;
+    bool all_parts; /* of a reduction; `round` has what that means */
     int64_t *table; /* the algorithm's own, made by prepare, freed by schedule_free */
 };
 

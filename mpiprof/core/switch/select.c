@@ -165,11 +165,6 @@ void select_inherited(struct communicator *child, const struct communicator *par
         keys_inherit(child, parent);
 }
 
-void select_forgotten(struct communicator *c)
-{
-    keys_free(c);
-}
-
 /* ---- candidates */
 
 /* In at most 512 blocks, where all know the bytes: 300 KB in blocks of one byte took minutes where

@@ -11,5 +11,4 @@ bool select_run(struct call *c, const struct arguments *a, int *error);
 
 /* Hooks of the recording (hooks.h). */
 void select_ended(struct call *c);
-void select_forgotten(struct communicator *c);
 void select_inherited(struct communicator *child, const struct communicator *parent);

@@ -40,12 +40,8 @@ static void simple_round(const struct context *c, int64_t r, struct round *out)
 {
     (void)r;
     own_block(c, out);
-    for (int i = 1; i < c->size; i++) {
-        emit_receive(out, modulo(c->rank - i, c->size), BUFFER_OUT,
-                     modulo(c->rank - i, c->size) * c->problem->bytes, c->problem->bytes);
-        emit_send(out, modulo(c->rank + i, c->size), BUFFER_IN,
-                  modulo(c->rank + i, c->size) * c->problem->bytes, c->problem->bytes);
-    }
+    for (int i = 1; i < c->size; i++)
+        exchange(c, modulo(c->rank + i, c->size), modulo(c->rank - i, c->size), out);
 }
 
 const struct algorithm algorithm_alltoall_simple = {
