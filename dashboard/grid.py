@@ -24,7 +24,7 @@ COLUMNS: tuple[tuple[str, str, str, int, str], ...] = (
     ("operation", "operation", "", 105, ""),
     ("instances", "count", "count", 75, "instances"),
     ("bytes", "bytes", "size", 85, "sent by a rank, mean"),
-    ("total_wait_ns", "waiting", "duration", 90, "of all ranks, over all instances"),
+    ("total_wait_ns", "Σ wait", "duration", 90, "of all ranks, over all instances"),
     ("share", "of time", "share", 75, "waiting, of all ranks' time"),
     ("spark", "ω over the run", "spark", 148, "last minus first arrival"),
     ("worst_imbalance_ns", "ω", "duration", 85, "last minus first arrival, mean"),

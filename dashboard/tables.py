@@ -16,7 +16,7 @@ from mpiprof.units import UNKNOWN, share
 from .data import Data
 from .state import State
 
-SUMS = ["elapsed_ns", "wait_ns", "caused_ns", "lateness_ns", "last"]
+SUMS = ["elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns", "last"]
 PARTS = ("outside", "point to point", "work", "waiting", "other collectives")
 SPARKS = 40  # points of a sparkline
 
@@ -74,7 +74,7 @@ def time_parts(data: Data, state: State) -> pd.DataFrame:
     ranks = by_rank(data, state)
     everything = by_rank(data, State(ranks=state.ranks, nodes=state.nodes))
     whole = float(data.trace.duration_ns) * len(ranks)
-    elapsed, wait = float(ranks["elapsed_ns"].sum()), float(ranks["wait_ns"].sum())
+    elapsed, wait = float(ranks["elapsed_ns"].sum()), float(ranks["total_wait_ns"].sum())
     if data.trace.record == "summary":
         wait = min(float(by_callsite(data, state)["total_wait_ns"].sum()), elapsed)
     collective = float(everything["elapsed_ns"].sum())
@@ -91,12 +91,14 @@ def by_callsite(data: Data, state: State) -> pd.DataFrame:
     of these ranks' time; means over instances are of the whole call site. A summary doesn't tell
     the waiting of single ranks.
     """
-    sums = totals(data, state).groupby("callsite")[["elapsed_ns", "wait_ns", "caused_ns"]].sum()
+    sums = (
+        totals(data, state).groupby("callsite")[["elapsed_ns", "total_wait_ns", "caused_ns"]].sum()
+    )
     table = data.callsites[data.callsites["callsite"].isin(sums.index)].copy()
     at = sums.reindex(table["callsite"])
     table["total_elapsed_ns"] = at["elapsed_ns"].to_numpy()
     if data.trace.record != "summary":
-        table["total_wait_ns"] = at["wait_ns"].to_numpy()
+        table["total_wait_ns"] = at["total_wait_ns"].to_numpy()
     elif state.nodes or state.ranks:
         table["total_wait_ns"] = np.nan
     table["place"] = [places(sites)[:400] for sites in table["sites"]]

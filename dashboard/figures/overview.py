@@ -62,7 +62,8 @@ def time_bar(parts: pd.DataFrame) -> go.Figure:
 def ranks(table: pd.DataFrame) -> go.Figure:
     """Draw per rank the waiting it has (up) and what others wait for it (down).
 
-    From columns rank, where, wait_ns, caused_ns; many ranks are aggregated to the means of runs.
+    From columns rank, where, total_wait_ns, caused_ns; many ranks are aggregated to the means
+    of runs.
     """
     if not len(table):
         return axes.blank("no rank passes the filters")
@@ -71,13 +72,13 @@ def ranks(table: pd.DataFrame) -> go.Figure:
     counts = np.diff([*starts.tolist(), len(table)])
     means = {
         column: np.add.reduceat(table[column].to_numpy(np.float64), starts) / counts
-        for column in ("wait_ns", "caused_ns")
+        for column in ("total_wait_ns", "caused_ns")
     }
     unit, scale = axes.unit_of(max(float(values.max()) for values in means.values()))
     hosts = table["where"].to_numpy()[starts]
     figure = go.Figure()
     for column, sign, name, colour in (
-        ("wait_ns", 1, "waits", colours.WAITING),
+        ("total_wait_ns", 1, "waits", colours.WAITING),
         ("caused_ns", -1, "is waited for", colours.BLUE),
     ):
         values = means[column]

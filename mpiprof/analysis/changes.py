@@ -21,7 +21,7 @@ STRETCHES = 32
 FEWEST = 4  # instances in both, for a test
 LEVEL = 0.05
 MEANS = ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")
-COMPARED = ("total_elapsed_ns", *MEANS, "instances", "algorithm")
+COMPARED = ("total_elapsed_ns", "total_wait_ns", *MEANS, "instances", "algorithm")
 COLUMNS = (
     "other",
     "operation",
@@ -41,10 +41,10 @@ def compare(traces: Sequence[Trace]) -> pd.DataFrame:
     other (1..: which trace), operation, sites (of the first trace where it is there), callsite and
     other_callsite (-1: not there), matched ("line": same file, line and function; "function": same
     but for lines that moved; "": only in one); of the first trace and, with `other_` before it, of
-    the other: total_elapsed_ns (over all ranks), mean_elapsed_ns, wait_ns (over ranks) and
-    worst_imbalance_ns (means an instance), instances, algorithm; of each mean `..._change` (other /
-    first - 1) and `..._p` (Welch's test, NaN with fewer than FEWEST instances); significant: one of
-    these differs, by Holm's correction over all tests of the table.
+    the other: total_elapsed_ns and total_wait_ns (sums over all ranks), mean_elapsed_ns, wait_ns
+    (over ranks) and worst_imbalance_ns (means an instance), instances, algorithm; of each mean
+    `..._change` (other / first - 1) and `..._p` (Welch's test, NaN with fewer than FEWEST
+    instances); significant: one of these differs, by Holm's correction over all tests of the table.
     """
     first, *others = traces
     known = _values(first)

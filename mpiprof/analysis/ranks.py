@@ -31,7 +31,7 @@ from mpiprof.trace.types import (
 CHUNKS = 64  # read at once
 NEAR = 1 << 12  # records read at once, where one of them is looked for
 WIDE = np.iinfo(np.uint32).max  # stands for: see the extension before
-COLUMNS = ("instances", "elapsed_ns", "wait_ns", "caused_ns", "lateness_ns", "last")
+COLUMNS = ("instances", "elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns", "last")
 
 
 @dataclass
@@ -46,9 +46,10 @@ def rank_totals(trace: Trace) -> pd.DataFrame:
     """One row a call site, communicator and member.
 
     callsite, operation, communicator (identity), rank; instances (complete ones, as all but
-    elapsed_ns), elapsed_ns (in the calls), wait_ns (its own waiting), caused_ns (of all ranks, for
-    it: for the root of a broadcast or scatter, in all others for who came last), lateness_ns (after
-    the first arrival), last (instances in which it came last, by more than the clocks' error).
+    elapsed_ns), elapsed_ns (in the calls), total_wait_ns (its own waiting), caused_ns (of all
+    ranks, for it: for the root of a broadcast or scatter, in all others for who came last),
+    lateness_ns (after the first arrival), last (instances in which it came last, by more than the
+    clocks' error).
     Times are sums over instances.
     """
     measure = Measure(trace)
@@ -101,7 +102,7 @@ def _add(
     if signature.state is None or size == 1:
         return
     wait = STATE_FUNCTIONS[signature.state](arrival, begin, finish, signature.group)
-    sums["wait_ns"] += wait.sum(1)
+    sums["total_wait_ns"] += wait.sum(1)
     if signature.state == "late_root" and signature.group.root >= 0:
         sums["caused_ns"][signature.group.root] += wait.sum()
     else:

@@ -56,8 +56,8 @@ def waits_so_far(table: pd.DataFrame) -> pd.DataFrame:
     """Return `statistics` joined over communicators, the call site with most waiting first.
 
     operation, site_id, instances, mean_elapsed_ns, average_imbalance_ns and worst_imbalance_ns
-    (means), wait_ns (sum over ranks and instances, NaN unknown), latest_rank and latest_share (of
-    the instances; NA and NaN unknown).
+    (means), total_wait_ns (sum over ranks and instances, NaN unknown), latest_rank and latest_share
+    (of the instances; NA and NaN unknown).
     """
     rows = []
     for (operation, site), part in table.groupby(["operation", "site_id"], sort=False):
@@ -68,10 +68,10 @@ def waits_so_far(table: pd.DataFrame) -> pd.DataFrame:
         rows.append(
             {"operation": operation, "site_id": site, "instances": instances}
             | dict(zip(MEANS, (sums / instances).tolist(), strict=True))
-            | {"wait_ns": wait if is_waiting_observed(str(operation)) else np.nan}
+            | {"total_wait_ns": wait if is_waiting_observed(str(operation)) else np.nan}
             | {"latest_rank": late.idxmax() if len(late) else pd.NA}
             | {"latest_share": late.max() / instances if len(late) else np.nan}
         )
-    columns = ["operation", "site_id", "instances", *MEANS, "wait_ns"]
+    columns = ["operation", "site_id", "instances", *MEANS, "total_wait_ns"]
     frame = pd.DataFrame(rows, columns=[*columns, "latest_rank", "latest_share"])
-    return frame.sort_values("wait_ns", ascending=False, kind="stable", ignore_index=True)
+    return frame.sort_values("total_wait_ns", ascending=False, kind="stable", ignore_index=True)

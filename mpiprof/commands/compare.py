@@ -3,9 +3,10 @@
   python -m mpiprof compare A B [...] [options]
 
 Each trace is compared with the first. Call sites are matched by file, line and function, or by
-function where lines have moved. --fail-on takes columns of the JSON, compared with numbers and
-joined by `and`, such as "wait_ns_change>0.1 and wait_ns_p<0.01"; when a call site meets it, the
-exit code is 3.
+function where lines have moved. --fail-on takes columns of the JSON, compared with values and
+joined by `and`, `or` and brackets, such as "wait_ns_change > 10% and wait_ns_p < 0.01"; those of
+the runs as wholes have `run.` before them: "run.total_wait_ns_change > 10%". When a call site, or
+a run, meets it, the exit code is 3.
 """
 
 from __future__ import annotations
@@ -25,21 +26,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("traces", nargs="+", type=Path, metavar="TRACE", help="trace folders, at least two")
     add("--top", type=positive, default=20, metavar="N", help="at most N rows a comparison (20)")
     add("--json", action="store_true", help="as data, for programs")
-    add("--fail-on", metavar="EXPR", help="exit with 3 when a call site meets it")
+    add("--fail-on", metavar="EXPR", help="exit with 3 when a call site or a run meets it")
+    add("--incomplete", action="store_true", help="let --fail-on judge incomplete traces too")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a comparison; returns 3 when a call site meets --fail-on."""
+    """Print a comparison; returns 3 when --fail-on is met."""
     if len(args.traces) < 2:
         raise UsageError("name at least two traces, the one to compare with first")
     from mpiprof.reports import changes as reports
     from mpiprof.reports import condition
 
-    terms = condition.parse(args.fail_on, reports.NUMBERS, reports.TEXTS) if args.fail_on else []
+    wanted = None
+    if args.fail_on is not None:
+        numbers = (*reports.NUMBERS, *reports.RUNS)
+        wanted = condition.parse(args.fail_on, numbers, reports.TEXTS)
     from mpiprof.analysis.changes import compare
     from mpiprof.progress import working
     from mpiprof.reports import json
-    from mpiprof.reports.condition import exit_code
     from mpiprof.reports.table import paragraph
     from mpiprof.store.derived import open_trace
     from mpiprof.trace.newest import chosen
@@ -63,4 +67,13 @@ def run(args: argparse.Namespace) -> int:
         name = shlex.quote(str(args.traces[-1]))
         parts.append(f"next: {invocation()} report {name}   (why ranks are late in the last one)")
         print("\n\n".join(parts))
-    return exit_code(args.fail_on, terms, reports.rows_of(table) if terms else [])
+    if wanted is None:
+        return 0
+    for trace in () if args.incomplete else traces:
+        condition.refuse_incomplete(trace)
+    codes = []
+    for number, trace in enumerate(traces[1:], 1):
+        rows = reports.rows_of(table[table["other"] == number])
+        runs = reports.runs_of(traces[0], trace)
+        codes.append(condition.judge(args.fail_on, wanted, rows, runs))
+    return max(codes)

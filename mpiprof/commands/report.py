@@ -2,9 +2,10 @@
 
   python -m mpiprof report [TRACE] [options]
 
-Without TRACE: the newest in this folder. --fail-on takes columns of the JSON, compared with
-numbers and joined by `and`, such as "worst_factor>50 and wait_ns>1e9"; when a call site meets it,
-the exit code is 3.
+Without TRACE: the newest in this folder. --fail-on takes columns of the JSON, compared with values
+and joined by `and`, `or` and brackets, such as "total_wait > 1s and latest_share > 30%"; those of
+the run as a whole have `run.` before them: "run.wait_share > 30%". When a call site, or the run,
+meets it, the exit code is 3.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--top", type=positive, default=20, metavar="N", help="at most N rows (20)")
     add("--site", metavar="PATTERN", help="one call site over its instances, such as app.py:12")
     add("--json", action="store_true", help="as data, for programs")
-    add("--fail-on", metavar="EXPR", help="exit with 3 when a call site meets it")
+    add("--fail-on", metavar="EXPR", help="exit with 3 when a call site or the run meets it")
+    add("--incomplete", action="store_true", help="let --fail-on judge an incomplete trace too")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a report; returns 3 when a call site meets --fail-on."""
+    """Print a report; returns 3 when --fail-on is met."""
     from mpiprof.reports import condition
 
-    terms = condition.parse(args.fail_on) if args.fail_on else []
+    wanted = None if args.fail_on is None else condition.parse(args.fail_on)
     check_column(args.sort)
     from mpiprof.progress import working
     from mpiprof.reports import choices, json, times
-    from mpiprof.reports.condition import exit_code
     from mpiprof.store.derived import open_trace
     from mpiprof.trace.newest import chosen
 
@@ -87,15 +88,20 @@ def run(args: argparse.Namespace) -> int:
         print(by_routine(trace, name))
     else:
         print(by_callsite(trace, callsites, found, args, name))
-    rows = [json.row_of(row) for row in callsites.to_dict("records")] if terms else []
-    return exit_code(args.fail_on, terms, rows)
+    if wanted is None:
+        return 0
+    if not args.incomplete:
+        condition.refuse_incomplete(trace)
+    rows = [json.row_of(row) for row in callsites.to_dict("records")]
+    run_ = {f"run.{name}": value for name, value in json.totals(trace).items()}
+    return condition.judge(args.fail_on, wanted, rows, run_)
 
 
 def check_column(name: str) -> None:
     """Raise UsageError when --sort names no column."""
-    from mpiprof.reports.json import NUMBERS, TEXTS, TOTALS
+    from mpiprof.reports.json import NUMBERS, TEXTS
 
-    known = TOTALS + NUMBERS + TEXTS
+    known = NUMBERS + TEXTS
     if name not in known:
         raise UsageError(f"--sort {name}: no such column; columns: {', '.join(known)}")
 
@@ -142,7 +148,9 @@ def by_callsite(
         parts.append("No collective operation was recorded.")
     else:
         left = f", the first {top} of {len(callsites)}" if len(callsites) > top else ""
-        key = {"total_wait_ns": "waiting time", "total_elapsed_ns": "time"}.get(column, column)
+        key = {"total_wait_ns": "total waiting time", "total_elapsed_ns": "time"}.get(
+            column, column
+        )
         table = text.callsite_table(callsites.head(top))
         parts.append(f"Call sites by {key}{left}\n{table}\n{paragraph(text.legend(table))}")
         if trace.record == "events" or callsites["average_factor"].notna().any():

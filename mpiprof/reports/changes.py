@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.changes import COLUMNS, MEANS
-from mpiprof.reports.json import VERSION, places_of, plain, run_of
+from mpiprof.reports.json import TOTALS, VERSION, places_of, plain, run_of, totals
 from mpiprof.reports.places import places
 from mpiprof.reports.table import Column, paragraph, render
 from mpiprof.reports.text import percent, total_time
@@ -20,10 +20,16 @@ if TYPE_CHECKING:
 
 TEXTS = ("operation", "matched", "algorithm", "other_algorithm")
 NUMBERS = tuple(name for name in COLUMNS if name not in (*TEXTS, "sites"))
+# Of the runs as wholes: the first one's, the other's, and the change.
+RUNS = tuple(
+    name
+    for total in TOTALS
+    for name in (f"run.{total}", f"run.other_{total}", f"run.{total}_change")
+)
 LEGEND = (
-    "ē: mean time in the call. wait: of all ranks, and ω: last minus first arrival; means over "
-    "instances; Δ: change. *: differs by more than chance (95 %, over the whole table); (): too "
-    "few instances to tell."
+    "ē: mean time in the call. wait: of all ranks in an instance, and ω: last minus first arrival; "
+    "means over instances; Δ: change. *: differs by more than chance (95 %, over the whole table); "
+    "(): too few instances to tell."
 )
 
 
@@ -40,6 +46,17 @@ def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
         }
         for row in table.to_dict("records")
     ]
+
+
+def runs_of(first: Trace, other: Trace) -> dict[str, Any]:
+    """Return RUNS of two traces; a change is other / first - 1, None where that isn't known."""
+    found: dict[str, Any] = {}
+    after = totals(other)
+    for name, value in totals(first).items():
+        found |= {f"run.{name}": value, f"run.other_{name}": after[name]}
+        known = value and after[name] is not None
+        found[f"run.{name}_change"] = after[name] / value - 1 if known else None
+    return found
 
 
 def as_data(traces: Sequence[Trace], table: pd.DataFrame) -> dict[str, Any]:

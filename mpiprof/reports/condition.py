@@ -1,17 +1,24 @@
-"""Expressions such as "worst_factor>50 and wait_ns>=1e9" over the columns of a table as data."""
+"""Conditions such as "total_wait > 1s and (size > 8 or latest_share > 30%)" over rows of data.
+
+A condition compares columns with values, joined by `and`, `or` and brackets; `and` binds first. A
+column of times is also known without its `_ns`. Values carry the column's kind of unit: a time, a
+size, a share; a number without one is in ns, in bytes, or the share itself.
+"""
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mpiprof.errors import UsageError
-from mpiprof.reports.json import NUMBERS, TEXTS
+from mpiprof.errors import TraceError, UsageError
+from mpiprof.quantities import SIZES, TIMES
+from mpiprof.reports.json import NUMBERS, RUN, TEXTS
 from mpiprof.reports.places import places
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
@@ -23,7 +30,15 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
 }
 THRESHOLD_MET = 3  # the exit code of --fail-on
-TERM = re.compile(r"\s*([A-Za-z_]+)\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*$")
+TOKEN = re.compile(r"\s*([()]|[<>=!]+|'[^']*'|\"[^\"]*\"|[^\s()<>=!'\"]+|['\"])")
+VALUE = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)([a-zA-Zµ%]*)")
+# The units of each kind of column, and what a value of it looks like.
+UNITS: dict[str, tuple[Mapping[str, float], str]] = {
+    "time": ({"": 1.0, **TIMES}, "a time, such as 200us, 5ms or 1s"),
+    "size": (SIZES, "a size, such as 100, 64K or 1M"),
+    "share": ({"": 1.0, "%": 0.01}, "a share, such as 30% or 0.3"),
+    "number": ({"": 1.0}, "a number"),
+}
 
 
 @dataclass(frozen=True)
@@ -35,57 +50,149 @@ class Term:
     value: float | str
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a call site meets it; what is not known meets nothing."""
-        found = row[self.column]
+        """Return whether a row meets it; what is not known meets nothing."""
+        found = row.get(self.column)
         return found is not None and OPERATORS[self.operator](found, self.value)
+
+    def columns(self) -> Iterator[str]:
+        """Yield the columns that it looks at."""
+        yield self.column
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Conditions of which all (`every`) or any must hold."""
+
+    every: bool
+    parts: tuple[Term | Joined, ...]
+
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a row meets it."""
+        return (all if self.every else any)(part.holds(row) for part in self.parts)
+
+    def columns(self) -> Iterator[str]:
+        """Yield the columns that it looks at."""
+        for part in self.parts:
+            yield from part.columns()
+
+
+Condition = Term | Joined
 
 
 def parse(
-    expression: str, numbers: Sequence[str] = NUMBERS, texts: Sequence[str] = TEXTS
-) -> list[Term]:
-    """Return the terms that all must hold; raises UsageError for anything else.
+    expression: str, numbers: Sequence[str] = (*NUMBERS, *RUN), texts: Sequence[str] = TEXTS
+) -> Condition:
+    """Return the condition that an expression over some columns stands for; raises UsageError.
 
     The columns are those of the JSON report, or others that are given.
     """
-    parts = re.split(r"\s+and\s+", expression.strip())
-    return [_term(part, expression, numbers, texts) for part in parts]
+    return _Parser(expression, numbers, texts).whole()
 
 
-def _term(part: str, expression: str, numbers: Sequence[str], texts: Sequence[str]) -> Term:
-    columns = ", ".join([*numbers, *texts])
-    found = TERM.match(part)
-    if found is None:
-        raise UsageError(
-            f"can't read {part!r} in {expression!r}: write COLUMN OP NUMBER, OP one of "
-            f"{' '.join(OPERATORS)}, terms joined by 'and'; columns: {columns}"
+class _Parser:
+    """Reads an expression from left to right."""
+
+    def __init__(self, expression: str, numbers: Sequence[str], texts: Sequence[str]) -> None:
+        self.expression = expression
+        self.left = [found[1] for found in TOKEN.finditer(expression)]
+        self.numbers, self.texts = numbers, texts
+
+    def whole(self) -> Condition:
+        if not self.left:
+            raise UsageError("--fail-on '': say when to fail, such as 'total_wait > 1s'")
+        found = self.joined()
+        if self.left:
+            raise self.unreadable(f"{self.left[0]!r} is one too many")
+        return found
+
+    def joined(self, every: bool = False) -> Condition:
+        parts = [self.one() if every else self.joined(every=True)]
+        while self.left[:1] == ["and" if every else "or"]:
+            del self.left[0]
+            parts.append(self.one() if every else self.joined(every=True))
+        return parts[0] if len(parts) == 1 else Joined(every, tuple(parts))
+
+    def one(self) -> Condition:
+        if self.left[:1] == ["("]:
+            del self.left[0]
+            found = self.joined()
+            if self.left[:1] != [")"]:
+                raise self.unreadable("a bracket is not closed")
+            del self.left[0]
+            return found
+        if len(self.left) < 3 or self.left[1] not in OPERATORS:
+            raise self.unreadable(f"no comparison at {' '.join(self.left[:3])!r}")
+        name, sign, value = self.left[:3]
+        del self.left[:3]
+        column = self.column(name)
+        if column in self.texts:
+            if sign not in ("==", "!="):
+                raise UsageError(f"{column} is text: compare it with == or !=, not {sign}")
+            return Term(column, sign, value.strip("'\""))
+        if self.left and self.left[0] in (*TIMES, *SIZES, "%"):  # "1 s"
+            value += self.left.pop(0)
+        return Term(column, sign, self.number(column, value))
+
+    def column(self, name: str) -> str:
+        known = {column: column for column in (*self.numbers, *self.texts)}
+        known |= {column[:-3]: column for column in self.numbers if column.endswith("_ns")}
+        if name in known:
+            return known[name]
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"columns: {', '.join(known.values())}"
+        raise UsageError(f"no column {name!r} in {self.expression!r}; {hint}")
+
+    def number(self, column: str, text: str) -> float:
+        units, wanted = UNITS[kind_of(column)]
+        found = VALUE.fullmatch(text)
+        unit = None
+        if found is not None:
+            unit = next((unit for unit in (found[2], found[2].upper()) if unit in units), None)
+        value = float(found[1]) * units[unit] if found and unit is not None else math.nan
+        if not math.isfinite(value):
+            raise UsageError(f"{text!r} in {self.expression!r}: {column} is {wanted}")
+        return value
+
+    def unreadable(self, why: str) -> UsageError:
+        return UsageError(
+            f"can't read {self.expression!r}: {why}; write COLUMN OP VALUE, OP one of "
+            f"{' '.join(OPERATORS)}, joined by 'and', 'or' and brackets"
         )
-    column, sign, value = found.groups()
-    if column in texts:
-        if sign not in ("==", "!="):
-            raise UsageError(f"{column} is text: compare it with == or !=, not {sign}")
-        return Term(column, sign, value.strip("'\""))
-    if column not in numbers:
-        raise UsageError(f"no column {column!r}; columns: {columns}")
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if math.isnan(number):
-        raise UsageError(f"{value!r} in {expression!r} is no number")
-    return Term(column, sign, number)
 
 
-def holds(terms: list[Term], row: Mapping[str, Any]) -> bool:
-    """Return whether a call site, as a row of data, meets all terms."""
-    return all(term.holds(row) for term in terms)
+def kind_of(column: str) -> str:
+    """Return what kind of number a column holds: a key of UNITS."""
+    if column.endswith(("_share", "_change", "_p")):
+        return "share"
+    if column.endswith("_ns"):
+        return "time"
+    return "size" if "bytes" in column else "number"
 
 
-def exit_code(expression: str, terms: list[Term], rows: Sequence[Mapping[str, Any]]) -> int:
-    """Return 3, and say so, when a call site, as a row of data, meets all terms; else 0."""
-    met = [row for row in rows if terms and holds(terms, row)]
-    if not met:
-        return 0
-    many = f"{len(met)} call site" + "s" * (len(met) > 1)
-    first = f"{met[0]['operation']} at {places(met[0]['sites'])}"
-    print(f"mpiprof: --fail-on {expression!r} is met by {many}, first {first}", file=sys.stderr)
-    return THRESHOLD_MET
+def judge(
+    expression: str,
+    condition: Condition,
+    rows: Sequence[Mapping[str, Any]],
+    run: Mapping[str, Any],
+) -> int:
+    """Return 3, and say so, when a call site or the run, as rows of data, meets it; else 0."""
+    if all(column in run for column in condition.columns()):
+        met, by = condition.holds(run), "the run"
+    else:
+        found = [row for row in rows if condition.holds({**run, **row})]
+        met, by = bool(found), f"{len(found)} call site" + "s" * (len(found) > 1)
+        if found:
+            by += f", first {found[0]['operation']} at {places(found[0]['sites'])}"
+    if met:
+        print(f"mpiprof: --fail-on {expression!r} is met by {by}", file=sys.stderr)
+    return THRESHOLD_MET if met else 0
+
+
+def refuse_incomplete(trace: Any) -> None:
+    """Raise TraceError where a trace lacks something, so that its numbers may be too small."""
+    if not trace.complete:
+        why = next(iter(trace.problems), "not all of it was recorded")
+        raise TraceError(
+            f"{trace.path}: incomplete, so --fail-on can't judge it ({why}); "
+            "--incomplete has it judged all the same"
+        )

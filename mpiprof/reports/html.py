@@ -61,7 +61,7 @@ COLUMN_HEADS = (
     ("mean time", False),
     ("ω", False),
     ("ω/T", False),
-    ("waiting", False),
+    ("Σ wait", False),
     ("latest rank", False),
     ("ω over instances", False),
 )
@@ -89,8 +89,8 @@ def page(trace: Trace, step: Callable[[int], None]) -> str:
         *_callsites(trace, rows, sites),
         *(part for row in rows[:DRAWN] for part in _site(trace, row, sites)),
         f'<p class="faint">Made by mpiprof {escape(__version__)}. ω: last minus first arrival; T: '
-        "the time of one message of that size on this machine; waiting: time that ranks spent in a "
-        "call only because another had not come yet, summed over ranks.</p>",
+        "the time of one message of that size on this machine; Σ wait: time that ranks spent in "
+        "calls only because another had not come yet, over ranks and instances.</p>",
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -159,7 +159,7 @@ def _callsites(trace: Trace, rows: Sequence[dict[str, Any]], sites: dict[int, Si
     body = [_callsite_row(i, row, sites.get(int(row["callsite"]))) for i, row in enumerate(rows)]
     more = f"<p>{count(left)} more call sites are left out; `report` lists them.</p>" * (left > 0)
     table = f'<div class="scroll"><table><tr>{head}</tr>{"".join(body)}</table></div>'
-    return ['<h2 id="sites">Call sites by waiting time</h2>', table, more]
+    return ['<h2 id="sites">Call sites by total waiting time</h2>', table, more]
 
 
 def _callsite_row(number: int, row: dict[str, Any], site: Site | None) -> str:

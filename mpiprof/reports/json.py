@@ -7,6 +7,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from mpiprof.analysis.operations import STATES
 from mpiprof.reports import family, wording
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from mpiprof.analysis.findings import Finding
     from mpiprof.trace import Trace
 
-VERSION = 1
+NAN = float("nan")
+VERSION = 2
 NUMBERS = (
     "instances",
     "complete_instances",
@@ -26,25 +28,32 @@ NUMBERS = (
     "bytes",
     "bytes_min",
     "bytes_max",
+    "message_bytes",
     "mean_elapsed_ns",
     "average_imbalance_ns",
     "worst_imbalance_ns",
     "message_time_ns",
     "average_factor",
     "worst_factor",
+    "worst_factor_max",
     "balanced_share",
+    "completion_skew_ns",
     "wait_ns",
     "latest_rank",
     "latest_share",
+    "total_elapsed_ns",
+    "total_wait_ns",
+    *(f"total_wait_{state}_ns" for state in STATES),
 )
 TEXTS = ("operation", "algorithm")
 
-# Sums over instances: columns of the text report, to sort by.
-TOTALS = ("total_wait_ns", "total_elapsed_ns")
+# Of the run as a whole: in --fail-on, with "run." before the name that the JSON report has.
+TOTALS = ("duration_ns", "collective_ns", "collective_share", "total_wait_ns", "wait_share")
+RUN = tuple(f"run.{name}" for name in TOTALS)
 
 
 def report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[str, Any]:
-    """Return a trace, (a selection of) its call sites and its findings, schema version 1.
+    """Return a trace, (a selection of) its call sites and its findings, schema VERSION.
 
     Times are means over instances, in ns; what is not known is None.
     """
@@ -70,10 +79,17 @@ def run_of(trace: Trace) -> dict[str, Any]:
         "mpi": trace.mpi,
         "ranks": trace.ranks,
         "nodes": trace.nodes,
-        "duration_ns": plain(trace.duration_ns),
-        "collective_ns": plain(trace.callsites["total_elapsed_ns"].sum()),
-        "wait_ns": plain(trace.callsites["total_wait_ns"].sum()),
+        **totals(trace),
     }
+
+
+def totals(trace: Trace) -> dict[str, Any]:
+    """Return TOTALS of a trace: sums over all ranks and call sites, shares of all ranks' time."""
+    whole = float(trace.duration_ns) * trace.ranks
+    inside = float(trace.callsites["total_elapsed_ns"].sum())
+    waiting = float(trace.callsites["total_wait_ns"].sum())
+    values = (trace.duration_ns, inside, inside / (whole or NAN), waiting, waiting / (whole or NAN))
+    return dict(zip(TOTALS, map(plain, values), strict=True))
 
 
 def summed_up(trace: Trace) -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ def instance_table(instances: Any, most: int) -> str:
             Column("δ", [duration(float(p["average_imbalance_ns"].mean())) for p in parts]),
             Column("ω", [duration(value) for value in spread]),
             Column("ω/T", [factor(float(p["worst_factor"].mean())) for p in parts]),
-            Column("wait", [duration(float(p["wait_ns"].sum())) for p in parts]),
+            Column("Σ wait", [duration(float(p["wait_ns"].sum())) for p in parts]),
             Column("latest", [most_frequent(p) for p in parts]),
             Column("ω", [bar(value / largest) for value in spread], left=True),
         ]
@@ -127,7 +127,7 @@ def phase_table(phases: pd.DataFrame) -> str:
             Column("δ", [duration(row["average_imbalance_ns"]) for row in rows]),
             Column("ω", [duration(row["worst_imbalance_ns"]) for row in rows]),
             Column("ω/T", [factor(row["worst_factor"]) for row in rows]),
-            Column("wait", [duration(row["total_wait_ns"]) for row in rows]),
+            Column("Σ wait", [duration(row["total_wait_ns"]) for row in rows]),
             Column("latest", ["–" if n else t for n, t in zip(unknown, late, strict=True)]),
         ]
     )

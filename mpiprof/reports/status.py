@@ -164,7 +164,7 @@ def _wait_table(trace: Trace, waits: list[dict[str, Any]]) -> str:
             Column("observed", [count(row["instances"]) for row in rows]),
             Column("ē", [duration(row["mean_elapsed_ns"]) for row in rows], drop=1),
             Column("ω", [duration(row["worst_imbalance_ns"]) for row in rows]),
-            Column("wait", [duration(row["wait_ns"]) for row in rows]),
+            Column("Σ wait", [duration(row["total_wait_ns"]) for row in rows]),
             Column("latest", [latest(row) for row in rows]),
         ]
     )

@@ -134,7 +134,7 @@ def summed_table(trace: Trace) -> str:
 
 
 def callsite_table(callsites: Any) -> str:
-    """Return the table of call sites; times are means over instances, wait is the sum."""
+    """Return the table of call sites; times are means over instances, total wait the sum."""
     rows = callsites.to_dict("records")
     partly = any(0 < row["complete_instances"] < row["instances"] for row in rows)
     columns = [
@@ -148,7 +148,7 @@ def callsite_table(callsites: Any) -> str:
         Column("ω", [duration(row["worst_imbalance_ns"]) for row in rows]),
         Column("δ/T", [factor(row["average_factor"]) for row in rows], drop=1),
         Column("ω/T", [factor(row["worst_factor"]) for row in rows]),
-        Column("wait", [waiting(row) for row in rows]),
+        Column("Σ wait", [waiting(row) for row in rows]),
         Column("latest", [latest(row) for row in rows]),
         Column("bal.", [share(row["balanced_share"]) for row in rows], drop=4),
     ]
@@ -185,7 +185,7 @@ LEGEND = {
     " δ ": "δ: mean distance of arrivals from their mean.",
     " ω ": "ω: last minus first arrival.",
     "/T": "T: time of one message.",
-    "wait": "wait: sum over ranks.",
+    "Σ wait": "Σ wait: total wait, over ranks and instances.",
     "latest": "latest: who comes last most often.",
     "bal.": "bal.: share of instances with ω/T < 1.",
 }

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # Columns of the table, and their heads.
 HEADS = {
     "collective_ns": "collectives",
-    "wait_ns": "of it waiting",
+    "total_wait_ns": "of it waiting",
     "point_to_point_ns": "point-to-point",
     "completion_ns": "completion",
     "one_sided_ns": "one-sided",
@@ -32,11 +32,11 @@ def rows(trace: Trace) -> list[dict[str, Any]]:
     table = trace.spent.rename(columns=lambda name: f"{name}_ns").set_index("rank_ns")
     if trace.record == "summary":
         table["collective_ns"] = trace.summary.groupby("rank")["total_ns"].sum()
-        table["wait_ns"] = float("nan")
+        table["total_wait_ns"] = float("nan")
     else:
-        sums = trace.rank_totals.groupby("rank")[["elapsed_ns", "wait_ns"]].sum()
-        table["collective_ns"], table["wait_ns"] = sums["elapsed_ns"], sums["wait_ns"]
-        table["wait_ns"] = table["wait_ns"].fillna(0)
+        sums = trace.rank_totals.groupby("rank")[["elapsed_ns", "total_wait_ns"]].sum()
+        table["collective_ns"], table["total_wait_ns"] = sums["elapsed_ns"], sums["total_wait_ns"]
+        table["total_wait_ns"] = table["total_wait_ns"].fillna(0)
     table["collective_ns"] = table["collective_ns"].fillna(0)
     found: list[dict[str, Any]] = table[list(HEADS)].to_dict("records")  # type: ignore[assignment]
     return [{"rank": rank, **row} for rank, row in zip(table.index, found, strict=True)]

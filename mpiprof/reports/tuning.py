@@ -58,7 +58,7 @@ def summary(rows: Rows) -> str:
             Column("count", [count(r["calls"]) for r in rows]),
             Column("time", [duration(r["elapsed_ns"]) for r in rows]),
             Column("of all", [share(r["elapsed_ns"] / total) for r in rows]),
-            Column("waiting", [share(r["wait_ns"] / (r["elapsed_ns"] or 1.0)) for r in rows]),
+            Column("waiting", [share(r["total_wait_ns"] / (r["elapsed_ns"] or 1.0)) for r in rows]),
             Column("less", [_part(r, "saved_ns") for r in rows]),
             Column("perhaps", [_part(r, "perhaps_ns") for r in rows]),
             Column("", [_bar(r, most) for r in rows], left=True),
@@ -86,7 +86,7 @@ def _part(r: Mapping[str, Any], name: str) -> str:
 def _bar(r: Mapping[str, Any], most: float) -> str:
     left = whole = round(WIDTH * float(r["elapsed_ns"]) / most)
     parts = []
-    for name in ("wait_ns", "saved_ns", "perhaps_ns"):
+    for name in ("total_wait_ns", "saved_ns", "perhaps_ns"):
         parts.append(min(round(WIDTH * float(r[name]) / most), left))
         left -= parts[-1]
     waiting, saved, perhaps = parts

@@ -58,8 +58,8 @@ def row(verdict: Verdict) -> Row:
 def summary(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]:
     """Return what each operation takes and could gain, as Rabenseifner's Figure 1, most time first.
 
-    operation, calls (instances), elapsed_ns and wait_ns (over all ranks), saved_ns (expected where
-    it is certain), perhaps_ns (expected where it is not), candidates (whether there are any).
+    operation, calls (instances), elapsed_ns and total_wait_ns (over all ranks), saved_ns (expected
+    where it is certain), perhaps_ns (expected where it is not), candidates (whether there are any).
     """
     table = trace.callsites
     known = {a.operation for a in catalogue()}
@@ -72,7 +72,7 @@ def summary(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]:
                 "operation": name,
                 "calls": 0,
                 "elapsed_ns": 0.0,
-                "wait_ns": 0.0,
+                "total_wait_ns": 0.0,
                 "saved_ns": 0.0,
                 "perhaps_ns": 0.0,
                 "candidates": name in known and not one["started"],
@@ -80,7 +80,7 @@ def summary(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]:
         )
         made["calls"] += int(one["instances"])
         made["elapsed_ns"] += float(one["total_elapsed_ns"])
-        made["wait_ns"] += float(np.nan_to_num(one["total_wait_ns"]))
+        made["total_wait_ns"] += float(np.nan_to_num(one["total_wait_ns"]))
     for v in verdicts:
         column = {YES: "saved_ns", DOUBTFUL: "perhaps_ns"}.get(v.worth)
         if column is not None:

@@ -234,7 +234,7 @@ def test_a_killed_job_keeps_its_statistics(
     assert 50 < known["complete_instances"] < 400 and known["worst_factor"] > 0
     assert main(["status", str(trace.path), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["callsites"]
-    assert rows[0]["wait_ns"] == max(row["wait_ns"] for row in rows) > 0
+    assert rows[0]["total_wait_ns"] == max(row["total_wait_ns"] for row in rows) > 0
     assert main(["status", str(trace.path)]) == 0
     assert "Waiting so far" in capsys.readouterr().out
     assert main(["report", str(trace.path)]) == 0

@@ -34,7 +34,7 @@ def test_the_time_bar_adds_up_to_all() -> None:
 
 def test_ranks_are_aggregated_to_what_can_be_seen() -> None:
     ranks = np.arange(4096)
-    table = pd.DataFrame({"rank": ranks, "where": "n", "wait_ns": ranks * MS, "caused_ns": 0})
+    table = pd.DataFrame({"rank": ranks, "where": "n", "total_wait_ns": ranks * MS, "caused_ns": 0})
     bar = overview.ranks(table).data[0]
     assert len(bar.x) == axes.MOST_ROWS
     assert bar.x[0] == "0-15"
@@ -170,7 +170,7 @@ def test_comparisons_share_a_scale() -> None:
 
 
 def test_empty_tables_give_a_figure_that_says_so() -> None:
-    nothing = pd.DataFrame(columns=["rank", "where", "wait_ns", "caused_ns"])
+    nothing = pd.DataFrame(columns=["rank", "where", "total_wait_ns", "caused_ns"])
     assert overview.ranks(nothing).layout.annotations[0].text
     assert callsite.distribution(np.array([np.nan])).layout.annotations[0].text
     assert callsite.heat_map(np.zeros((0, 0)), np.zeros(0), np.zeros(0)).layout.annotations

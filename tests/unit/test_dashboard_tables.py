@@ -26,11 +26,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
 
 
 def test_rank_totals_add_up_to_the_call_sites(data: Data) -> None:
-    totals = rank_totals(data.trace).groupby("callsite")[["elapsed_ns", "wait_ns", "caused_ns"]]
+    totals = rank_totals(data.trace).groupby("callsite")[
+        ["elapsed_ns", "total_wait_ns", "caused_ns"]
+    ]
     sums = totals.sum()
     table = data.callsites.set_index("callsite")
     assert (sums["elapsed_ns"] == table["total_elapsed_ns"]).all()
-    assert (sums["wait_ns"] == table["total_wait_ns"]).all()
+    assert (sums["total_wait_ns"] == table["total_wait_ns"]).all()
     assert (sums["caused_ns"] == table["total_wait_ns"]).all()
 
 
@@ -100,7 +102,7 @@ def test_where_the_time_went_adds_up_under_every_filter(data: Data, state: State
     assert (parts >= 0).all()
     assert parts.sum() == pytest.approx(data.trace.duration_ns * len(data.ranks(state)))
     sums = tables.totals(data, state)
-    assert parts["waiting"] == sums["wait_ns"].sum()
+    assert parts["waiting"] == sums["total_wait_ns"].sum()
 
 
 def test_filters_hold_for_call_sites_and_instances(data: Data) -> None:

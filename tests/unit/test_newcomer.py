@@ -82,7 +82,7 @@ def test_json_is_valid_in_every_locale() -> None:
 def test_a_condition_that_could_never_hold_is_refused(
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "is no number" in said(capsys, "report", trace, "--fail-on", "wait_ns>nan")
+    assert "is a time" in said(capsys, "report", trace, "--fail-on", "wait_ns>nan")
     met = said(capsys, "report", trace, "--fail-on", "wait_ns>1", code=3)
     assert "is met by 1 call site, first" in met
 

@@ -74,7 +74,7 @@ def test_summary_by_operation(trace: Path) -> None:
     assert "20" in line and "of all" in out and "." * 10 in line
     ring, _ = as_data(trace, "--summary")["summary"]
     assert ring["elapsed_ns"] == pytest.approx(20 * (35 * HOP - LATE_NS), rel=1e-4)
-    assert ring["wait_ns"] == pytest.approx(20 * 7 * LATE_NS, rel=1e-4)
+    assert ring["total_wait_ns"] == pytest.approx(20 * 7 * LATE_NS, rel=1e-4)
     # A pipeline takes little more than one hop where the ring takes 35 / 8 of them, on average.
     assert 0.5 < ring["saved_ns"] / ring["elapsed_ns"] < 0.8 and ring["perhaps_ns"] == 0
 
