@@ -17,6 +17,7 @@ from dash.exceptions import PreventUpdate
 
 from mpiprof.analysis.causes import Causes
 from mpiprof.analysis.findings import Finding
+from mpiprof.invocation import command, switched
 from mpiprof.reports import wording
 from mpiprof.tune import result
 from mpiprof.units import UNKNOWN, duration, share
@@ -28,6 +29,7 @@ from .figures import algorithms as pictures
 from .figures import callsite as figures
 
 MOST_RANKS, MOST_ORIGINS, MOST_TRIED = 8, 6, 12
+LONGEST = 1000  # characters of a command
 NAMES = {
     "inherited": "came in late from the previous collective",
     "outside": "arose since then, outside MPI collectives",
@@ -129,9 +131,10 @@ def expectation(verdict: result.Verdict) -> Any:
     gain = f"{verdict.best} would save {share(verdict.gain_ns / verdict.base_ns)} of the score"
     sure = "" if verdict.worth == result.YES else f", which is doubtful: {verdict.reason}"
     where = (work.sites or (work.operation,))[0]
-    command = f"python -m mpiprof run --switch {where}={verdict.best} PROGRAM"
-    return [f"{gain}, {duration(verdict.saved(verdict.gain_ns))} in all{sure}. Try: ",
-            html.Code(tables.text_of(command))]  # fmt: skip
+    line = command("run", "--switch", switched(where, verdict.best), "PROGRAM")
+    said = f"{gain}, {duration(verdict.saved(verdict.gain_ns))} in all{sure}."
+    # Never a part of it: a quotation that is not closed would swallow what is typed after it.
+    return [f"{said} Try: ", html.Code(line)] if len(line) < LONGEST else said
 
 
 def findings(data: Data, state: states.State, most: int) -> Component:

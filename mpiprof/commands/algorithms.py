@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.invocation import invocation
+from mpiprof.invocation import command
 from mpiprof.quantities import arrivals, parameters, positive, size
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         operation = args.operation or "allgatherv"
         print(catalogue.listing([setting.row_of(a) for a in chosen]))
-        print(f"\nnext: {invocation()} algorithms {operation} -p 64 --bytes 64K --simulate")
+        words = (operation, "-p", 64, "--bytes", "64K", "--simulate")
+        print(f"\nnext: {command('algorithms', *words)}")
     return 0
 
 
@@ -117,8 +118,9 @@ def prove(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
         print(json.dumps(rows, indent=1))
     else:
         print(catalogue.proofs(rows))
-        first = f"{found[0].algorithm.operation} {found[0].algorithm.name}"
-        print(f"\nnext: {invocation()} algorithms {first} -p 8 --draw")
+        first = found[0].algorithm
+        line = command("algorithms", first.operation, first.name, "-p", 8, "--draw")
+        print(f"\nnext: {line}")
     return int(any(one.failure for one in found))
 
 
@@ -189,8 +191,9 @@ def simulate(args: argparse.Namespace) -> None:
     print(catalogue.predictions(result))
     if rows:
         size = min(8, args.processes)
-        command = f"{invocation()} algorithms {args.operation} {rows[0][0]} -p {size}"
-        print(f"\nnext: {command}{f' -q {min(4, args.remote)}' * groups} --draw")
+        words = [args.operation, rows[0][0], "-p", size]
+        words += ["-q", min(4, args.remote)] if groups else []
+        print(f"\nnext: {command('algorithms', *words, '--draw')}")
 
 
 def attempt(
@@ -241,9 +244,9 @@ def draw(args: argparse.Namespace) -> None:
     if args.output is None:
         print(f"{title}\n  {machine}\n  {times}\n")
         print(draw.text(timing, names, terminal_width()))
-        groups = f" -q {args.remote}" * bool(args.remote)
-        command = f"{invocation()} algorithms {args.operation} -p {args.processes}{groups}"
-        print(f"\nnext: {command} --simulate")
+        groups = ["-q", args.remote] if args.remote else []
+        words = [args.operation, "-p", args.processes, *groups, "--simulate"]
+        print(f"\nnext: {command('algorithms', *words)}")
         return
     page = draw.page(timing, names, title, [machine, times, f"Cost: {a.cost}. Source: {a.source}."])
     try:

@@ -23,7 +23,7 @@ from pathlib import Path
 from mpiprof import quantities
 from mpiprof.bench.harness.options import Options
 from mpiprof.errors import UsageError
-from mpiprof.invocation import invocation
+from mpiprof.invocation import command
 from mpiprof.launch import ranks
 from mpiprof.launch.job import rank_in
 from mpiprof.launch.library import Mpi
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
         if not 2 <= args.simulate <= 65536:
             raise UsageError(f"--simulate {args.simulate}: 2 to 65536 processes")
         run_simulated(args.study, options, args.simulate)
-        print(f"next: {invocation()} bench {args.study} --cluster 16x100mbit")
+        print(f"next: {command('bench', args.study, '--cluster', '16x100mbit')}")
         return 0
     if rank_in(environment) is not None:
         if args.ranks is not None or args.cluster:
@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
         return on_cluster(args, mpi, options)
     if args.ranks is None:
         raise UsageError(
-            f"say where to run: `mpiexec -n 8 {invocation()} bench {args.study}`, -n 8, "
+            f"say where to run: `{command('bench', args.study, ranks=8)}`, -n 8, "
             "--cluster 16x100mbit or --simulate 64"
         )
     return on_this_machine(args, mpi, options)

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.invocation import invocation
+from mpiprof.invocation import command
 from mpiprof.launch.job import rank_in
 from mpiprof.launch.library import ABIS, FAMILIES, Mpi
 
@@ -29,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure; every rank takes part, rank 0 writes and speaks."""
     if args.output is None:
-        raise UsageError("give -o FILE: `mpiexec -n 8 python -m mpiprof calibrate -o machine.json`")
+        line = command("calibrate", "-o", "machine.json", ranks=8)
+        raise UsageError(f"give -o FILE: `{line}`")
     if not args.output.absolute().parent.is_dir():
         raise UsageError(f"{args.output.parent}: no such folder to write {args.output.name} into")
     environment = dict(os.environ)
@@ -37,12 +38,13 @@ def run(args: argparse.Namespace) -> int:
     if rank is None:
         raise UsageError(
             "calibrate needs two ranks or more: "
-            f"`mpiexec -n 8 python -m mpiprof calibrate -o {args.output}`"
+            f"`{command('calibrate', '-o', args.output, ranks=8)}`"
         )
     measure(find_mpi(args.mpi, environment), args.output)
     if rank == 0:
         print(describe(args.output))
-        print(f"next: mpiexec -n 8 {invocation()} run --machine {args.output} app.py")
+        line = command("run", "--machine", args.output, "app.py", ranks=8)
+        print(f"next: {line}")
     sys.stdout.flush()
     return 0
 

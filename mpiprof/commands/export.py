@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import MpiprofError, TraceError, UsageError
-from mpiprof.invocation import invocation
+from mpiprof.invocation import command
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     first = next(iter(written))
     hint = NEXT[args.to].format(first)
     if args.to == "perfetto" and first.stat().st_size > PERFETTO_LIMIT:
-        hint = f"too much for Perfetto's page (2 GB): `{invocation()} view`, or its trace_processor"
+        hint = f"too much for Perfetto's page (2 GB): `{command('view')}`, or its trace_processor"
     print(f"next: {hint}")
     return 0
 

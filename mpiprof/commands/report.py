@@ -11,18 +11,18 @@ meets it, the exit code is 3.
 from __future__ import annotations
 
 import argparse
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import TraceError, UsageError
-from mpiprof.invocation import invocation
+from mpiprof.invocation import command
 from mpiprof.quantities import positive
 
 if TYPE_CHECKING:
     from mpiprof.analysis.findings import Finding
     from mpiprof.trace import Trace
 
+Named = tuple[Path, ...]  # the trace as the user named it, if they did
 MOST_FINDINGS = 8
 MOST_KEYS = 8
 SIMULATING_S = 3.0
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.store.derived import open_trace
     from mpiprof.trace.newest import chosen
 
-    name = shlex.quote(str(args.trace)) if args.trace else ""
+    named = (args.trace,) if args.trace else ()
     trace = open_trace(chosen(args.trace))
     with working("reading the trace"):
         if args.sort == "total_wait_ns" and not trace.callsites["total_wait_ns"].any():
@@ -81,13 +81,13 @@ def run(args: argparse.Namespace) -> int:
         }
         print(json.text(with_causes(trace, callsites, data) if args.site else data))
     elif args.site:
-        print(one_site(trace, callsites, args.top, name))
+        print(one_site(trace, callsites, args.top, named))
     elif args.by == "rank":
-        print(by_rank(trace, args.top, name))
+        print(by_rank(trace, args.top, named))
     elif args.by == "routine":
-        print(by_routine(trace, name))
+        print(by_routine(trace, named))
     else:
-        print(by_callsite(trace, callsites, found, args, name))
+        print(by_callsite(trace, callsites, found, args, named))
     if wanted is None:
         return 0
     if not args.incomplete:
@@ -137,7 +137,7 @@ def with_causes(trace: Trace, callsites: Any, data: dict[str, Any]) -> dict[str,
 
 
 def by_callsite(
-    trace: Trace, callsites: Any, found: list[Finding], args: argparse.Namespace, name: str
+    trace: Trace, callsites: Any, found: list[Finding], args: argparse.Namespace, named: Named
 ) -> str:
     """Return the whole report, call site by call site."""
     from mpiprof.reports import choices, text, wording
@@ -171,11 +171,11 @@ def by_callsite(
         if keys:
             chosen = choices.text(keys, min(top, MOST_KEYS))
             parts.append(f"Algorithms chosen\n{chosen}\n{paragraph(choices.LEGEND)}")
-    parts.append(text.suggestion(name, callsites))
+    parts.append(text.suggestion(named, callsites))
     return "\n\n".join(parts)
 
 
-def by_routine(trace: Trace, name: str) -> str:
+def by_routine(trace: Trace, named: Named) -> str:
     """Return counts, message sizes and times of each routine."""
     from mpiprof.reports import text
 
@@ -185,20 +185,20 @@ def by_routine(trace: Trace, name: str) -> str:
             f"Routines; times are per rank\n{text.routine_table(trace, trace.callsites)}\n"
             "  * sizes differ: the average; a range: call sites of different (average) sizes"
         )
-    parts.append(f"next: {invocation()} report {name}".rstrip() + "   (the call sites)")
+    parts.append(f"next: {command('report', *named)}   (the call sites)")
     return "\n\n".join(parts)
 
 
-def by_rank(trace: Trace, top: int, name: str) -> str:
+def by_rank(trace: Trace, top: int, named: Named) -> str:
     """Return where each rank spends its time in MPI."""
     from mpiprof.reports import text, times
 
     parts = [text.facts(trace), times.text(trace, top)]
-    parts.append(f"next: {invocation()} report {name}".rstrip() + "   (the call sites)")
+    parts.append(f"next: {command('report', *named)}   (the call sites)")
     return "\n\n".join(parts)
 
 
-def one_site(trace: Trace, callsites: Any, top: int, name: str) -> str:
+def one_site(trace: Trace, callsites: Any, top: int, named: Named) -> str:
     """Return the first of some call sites over its instances."""
     from mpiprof.reports import site, text, wording
     from mpiprof.reports.table import paragraph
@@ -221,7 +221,7 @@ def one_site(trace: Trace, callsites: Any, top: int, name: str) -> str:
         parts.append(why(trace, callsite, top))
         parts.append(f"Over its instances\n{site.instance_table(instances, top)}")
         parts.append(f"Its ranks\n{site.rank_table(arrivals, exits, ranks, top)}")
-    parts.append(f"next: {invocation()} report {name}".rstrip() + "   (all call sites)")
+    parts.append(f"next: {command('report', *named)}   (all call sites)")
     return "\n\n".join(parts)
 
 

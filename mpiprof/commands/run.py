@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.invocation import command
 from mpiprof.launch import job, library
 from mpiprof.launch.folder import base_name, check_folder, check_place, dated_name
 from mpiprof.launch.job import rank_in
@@ -83,7 +84,7 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
         raise MpiprofError("this folder is gone: go to one that is there with `cd`") from error
     words = program_words(args)
     if not words:
-        raise UsageError("name a program to run: `python -m mpiprof run app.py`")
+        raise UsageError(f"name a program to run: `{command('run', 'app.py')}`")
     program = find_program(words, module=args.module)
     if args.machine is not None:
         check_machine(args.machine)
@@ -151,7 +152,7 @@ def check_machine(path: Path) -> None:
     """Raise UsageError unless a file is what `calibrate` writes, as far as can be seen at once."""
     if not path.is_file():
         raise UsageError(
-            f"{path}: no such file; `mpiexec -n 4 python -m mpiprof calibrate -o {path}` makes it"
+            f"{path}: no such file; `{command('calibrate', '-o', path, ranks=4)}` makes it"
         )
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path} can't be read: {os.strerror(errno.EACCES)}")
@@ -177,10 +178,8 @@ def model_of(machine: Path | None) -> str | None:
         link = table.get("between") or table["within"]
         return f"{float(link['alpha_ns'])} {float(link['beta_ns_per_byte'])}"
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        raise UsageError(
-            f"{machine} is no machine table: `mpiexec -n 4 python -m mpiprof calibrate "
-            f"-o {machine}` makes one"
-        ) from None
+        line = command("calibrate", "-o", machine, ranks=4)
+        raise UsageError(f"{machine} is no machine table: `{line}` makes one") from None
 
 
 def start_ranks(

@@ -8,10 +8,9 @@ Without TRACE: the newest in this folder. In --json, since_ns counts from the st
 from __future__ import annotations
 
 import argparse
-import shlex
 from pathlib import Path
 
-from mpiprof.invocation import invocation
+from mpiprof.invocation import command
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +42,6 @@ def run(args: argparse.Namespace) -> int:
     stuck = any(one.missing for one in pending) and status.is_running(trace, found)
     verb = "status" if stuck else "report"
     hint = "   (again: do the same ranks still lack?)" if stuck else ""
-    name = shlex.quote(str(args.trace)) if args.trace else ""
-    print(f"next: {invocation()} {verb} {name}".rstrip() + hint)
+    named = (args.trace,) if args.trace else ()
+    print(f"next: {command(verb, *named)}{hint}")
     return 0

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof import quantities
 from mpiprof.errors import UsageError
-from mpiprof.invocation import invocation
+from mpiprof.invocation import command
 
 if TYPE_CHECKING:
     from mpiprof.model.machine import Machine
@@ -300,18 +300,20 @@ def ending(
         said.append(f"{args.output}: {many}" + ("" if plan else ", as nothing is certain to gain"))
     if any("reduce" in one["operation"] for one in plan):
         said.append("Reductions of floating-point numbers may round differently than before.")
-    again = f"{invocation()} tune {name}"
+    again = ["tune", Path(name), *(["--replay"] if args.replay else [])]
     doubtful = any(v.worth == DOUBTFUL for v in verdicts)
     if args.output is not None and plan:
         program = trace.program if trace.program != "?" else "app.py"
-        here = f"mpiexec -n {trace.ranks} {invocation()} run --switch {args.output} {program}"
-        said.append(f"next: {here}")
+        words = ("run", "--switch", args.output, Path(program))
+        said.append(f"next: {command(*words, ranks=trace.ranks)}")
     elif doubtful and not args.replay:
-        said.append(f"next: mpiexec -n {trace.ranks} {again} --replay -o plan.json   (measures it)")
+        line = command(*again, "--replay", "-o", "plan.json", ranks=trace.ranks)
+        said.append(f"next: {line}   (measures it)")
     elif plan:
-        said.append(f"next: {again}{' --replay' * bool(args.replay)} -o plan.json")
+        said.append(f"next: {command(*again, '-o', 'plan.json')}")
     else:
-        said.append(f"next: {invocation()} report {name}   (who is late, where nothing else helps)")
+        line = command("report", Path(name))
+        said.append(f"next: {line}   (who is late, where nothing else helps)")
     return "\n".join(said)
 
 

@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.invocation import invocation
+from mpiprof.invocation import command
 
 NEEDED = ("dash", "dash_ag_grid", "dash_mantine_components", "plotly", "waitress")
 BACKLOG = 128  # requests that wait until the pages are there
@@ -172,7 +172,7 @@ def announce(address: str, host: str, port: int) -> None:
         print(f"  from other machines: put {machine} for the host; without https the token can be")
         print("  read on the way: trust the network, or leave out --host and use ssh -L")
     print("  end with Ctrl-C\n")
-    print(f"next: {invocation()} report   (the same in the terminal)", flush=True)
+    print(f"next: {command('report')}   (the same in the terminal)", flush=True)
 
 
 def user() -> str:

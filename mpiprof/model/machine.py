@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.errors import UsageError
+from mpiprof.invocation import command
 
 Numbers = NDArray[np.int64]
 Times = NDArray[np.float64]
@@ -61,7 +62,7 @@ def read(path: Path) -> Machine:
         table = json.loads(path.read_text())
     except FileNotFoundError:
         raise UsageError(
-            f"{path}: no such file; `mpiexec -n 4 python -m mpiprof calibrate -o {path}` makes it"
+            f"{path}: no such file; `{command('calibrate', '-o', path, ranks=4)}` makes it"
         ) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} can't be read as a machine table: {error}") from None

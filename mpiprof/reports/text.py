@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from mpiprof.analysis.callsites import averages, distribution, routines
-from mpiprof.invocation import invocation
+from mpiprof.invocation import command
 from mpiprof.reports import family, wording
 from mpiprof.reports.places import pattern_of, places
 from mpiprof.reports.table import Column, bar, render
 from mpiprof.units import UNKNOWN, count, duration, factor, share, size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from mpiprof.trace import Trace
 
 # Within a node a message takes a microsecond or two; more shows that its ranks had to share cores.
@@ -278,13 +280,18 @@ def size_range(callsites: Any) -> str:
     return text + ("*" if average else "")
 
 
-def suggestion(name: str, callsites: Any) -> str:
-    """Return the command to type next; `name` is the trace as the user named it, or empty."""
-    command = f"{invocation()} report {name}".rstrip()
+def site_words(pattern: str) -> list[str]:
+    """Return the words that name a call site on the command line, whatever it begins with."""
+    return [f"--site={pattern}"] if pattern.startswith("-") else ["--site", pattern]
+
+
+def suggestion(named: Sequence[Path], callsites: Any) -> str:
+    """Return the command to type next; `named` is the trace as the user named it, if they did."""
     if len(callsites) and callsites["total_wait_ns"].any():
         worst = callsites.sort_values("total_wait_ns", ascending=False).iloc[0]
         pattern = pattern_of(worst["sites"])
         if pattern:
-            command += f" --site {shlex.quote(pattern)}"
-            return f"next: {command}   (that call site over its instances)"
-    return f"next: {command} --by routine   (counts, sizes and times)"
+            line = command("report", *named, *site_words(pattern))
+            return f"next: {line}   (that call site over its instances)"
+    line = command("report", *named, "--by", "routine")
+    return f"next: {line}   (counts, sizes and times)"

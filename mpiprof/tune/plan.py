@@ -4,7 +4,8 @@ A plan is read, and everything in it checked, before a program starts: by the la
 not wait for numpy. What the recorder gets is a text in its environment (core/choose/rules.c).
 
     operation=algorithm[:parameter=value...]    all calls of an operation
-    app.py:88=algorithm[:parameter=value...]    a call site, as the communicator's rank 0 sees it
+    app.py:88=algorithm[:parameter=value...]    a call site, as the communicator's rank 0 sees it;
+                                                %2c, %3d and %25 are a comma, = and % in its file
     PLAN.json                                   a list of entries, see `entry_rules`
     auto                                        the program finds its own, from these on if given
     random:SEED                                 for tests: a valid algorithm at every call
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import UsageError
+from mpiprof.invocation import ESCAPES
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.rules import (
     NATIVE,
@@ -40,6 +43,8 @@ from mpiprof.tune.rules import (
 AUTO = "auto"
 KEYS = ("operation", "size", "bytes", "call_sites", "algorithm", "parameters", "why", "measured")
 ORIGIN = ("how", "mpi", "hosts", "date")
+# A call site and what it shall run on; the last line number before a "=" ends its name.
+CALL_SITE = re.compile(r"(.+:[1-9][0-9]*)=([A-Za-z_].*)", re.DOTALL)
 MOST_TEXT = 100_000  # the system's limit for one variable is 131072
 
 
@@ -129,13 +134,38 @@ def _is_file(item: str) -> bool:
 def _items(specification: str) -> list[str]:
     if _is_file(specification):
         return [specification]  # a file's name may have commas
-    items = [item.strip() for item in specification.split(",")]
+    items = _joined([item.strip() for item in specification.split(",")])
     if not all(items):
         raise UsageError(
             f"--switch {specification!r}: empty; give operation=algorithm, such as alltoall=ring, "
             "app.py:88=ring, PLAN.json, or auto"
         )
     return items
+
+
+def _joined(parts: list[str]) -> list[str]:
+    """Return parts between commas, those joined again that are one file or call site together."""
+    items: list[str] = []
+    while parts:
+        most = 1
+        if not _is_whole(parts[0]):
+            for end in range(2, len(parts) + 1):
+                whole = ",".join(parts[:end])
+                if _is_file(whole) or CALL_SITE.fullmatch(whole):
+                    most = end
+                    break
+        items.append(",".join(parts[:most]))
+        del parts[:most]
+    return items
+
+
+def _is_whole(part: str) -> bool:
+    """Whether a part between commas means something by itself, or was to be a plan's file."""
+    if part in ("", AUTO) or part.startswith("random:") or part.endswith(".json"):
+        return True
+    what, equals, _ = part.partition("=")
+    named = bool(equals) and what.isidentifier()
+    return named or CALL_SITE.fullmatch(part) is not None or _is_file(part)
 
 
 def _seed(item: str) -> int:
@@ -146,7 +176,8 @@ def _seed(item: str) -> int:
 
 
 def _item_rule(item: str) -> Rule:
-    what, _, how = item.partition("=")
+    site = CALL_SITE.fullmatch(item)
+    what, how = (site[1], site[2]) if site else item.split("=", 1)
     algorithm, *words = how.split(":")
     if algorithm == NATIVE and words and "=" not in words[0]:
         algorithm = f"{NATIVE}:{words.pop(0)}"
@@ -160,8 +191,15 @@ def _item_rule(item: str) -> Rule:
             raise UsageError(f"{where}: {name} is given twice")
         given[name] = value
     if ":" in what:
-        return rule_of(where, None, site_of(where, what), algorithm, given)
+        return rule_of(where, None, site_of(where, _plain(what)), algorithm, given)
     return rule_of(where, operation_of(where, what), None, algorithm, given)
+
+
+def _plain(site: str) -> str:
+    """Return a call site as it is, from one that invocation.switched has written."""
+    for character, escaped in reversed(ESCAPES.items()):
+        site = re.sub(re.escape(escaped), character, site, flags=re.IGNORECASE)
+    return site
 
 
 # ---- plan files

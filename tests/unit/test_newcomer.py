@@ -14,6 +14,7 @@ from support.jobs import run_mpi
 from support.mpis import Mpi
 from support.synthetic import Synthetic
 
+import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.launch.folder import dated_name
 from mpiprof.launch.program import find_program
@@ -113,7 +114,7 @@ def test_a_long_program_name_gives_a_folder_that_can_be_made(tmp_path: Path) -> 
 
 def test_what_the_recorder_says_to_type_next_works(mpi: Mpi, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n")
-    words = ["-m", "mpiprof", "run", "-o", "tr ace", "app.py"]
+    words = ["-m", "mpiprof", "run", "-o", "tr `touch planted` it's", "app.py"]
     done = run_mpi(mpi, 2, [str(mpi.python), *words], cwd=tmp_path, check=True)
     command = next(line for line in done.stderr.splitlines() if "next: " in line)
     command = command.partition("next: ")[2]
@@ -121,6 +122,19 @@ def test_what_the_recorder_says_to_type_next_works(mpi: Mpi, tmp_path: Path) -> 
         ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert again.stdout.startswith("app.py · 2 ranks")
+    assert not (tmp_path / "planted").exists()
+
+
+def test_a_program_with_commas_and_equals_signs_is_switched(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks, as the report of the trace names the call site."""
+    name = "a,b=c.py"
+    call = "MPI.COMM_WORLD.Alltoall([bytes(8), MPI.BYTE], [bytearray(8), MPI.BYTE])"
+    (tmp_path / name).write_text(f"from mpi4py import MPI\n{call}\n")
+    words = ["-m", "mpiprof", "run", "-o", "trace", "--switch", f"{name}:2=ring", name]
+    done = run_mpi(openmpi, 2, [str(openmpi.python), *words], cwd=tmp_path, check=True)
+    assert "a,b=c.py" not in done.stderr
+    table = mpiprof.open(tmp_path / "trace").callsites.set_index("operation")
+    assert table.loc["alltoall", "algorithm"] == "ring"
 
 
 def test_a_message_time_that_cannot_be_is_pointed_out(

@@ -1,4 +1,4 @@
-/* Growing text, and strings as JSON; numbers have a point in all locales. A text that cannot grow
+/* Growing text, strings as JSON, and words for a shell; numbers have a point in all locales. A text that cannot grow
  * stays as it is: lines are checked by their readers, and a recorder out of memory has other
  * worries. Used by one thread at a time. */
 #include <locale.h>
@@ -81,6 +81,34 @@ void text_json(struct text *t, const char *string, long length)
             t->bytes[t->length++] = (char)c;
     }
     text_add(t, "\"");
+}
+
+/* A word as a shell reads it back, as mpiprof/invocation.py writes it: nothing in it runs, and it
+ * stays in one line. */
+void text_quoted(struct text *t, const char *word)
+{
+    const char *const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                              "@%+=:,./-_";
+    bool control = false;
+
+    if (*word != '\0' && word[strspn(word, plain)] == '\0') {
+        text_add(t, "%s", word);
+        return;
+    }
+    for (const char *c = word; *c != '\0'; c++)
+        control |= (unsigned char)*c < 0x20 || *c == 0x7f;
+    text_add(t, control ? "$'" : "'");
+    for (const char *c = word; *c != '\0'; c++) {
+        if (control && ((unsigned char)*c < 0x20 || *c == 0x7f))
+            text_add(t, "\\x%02x", (unsigned char)*c);
+        else if (control && (*c == '\'' || *c == '\\'))
+            text_add(t, "\\%c", *c);
+        else if (*c == '\'')
+            text_add(t, "'\"'\"'");
+        else if (text_reserve(t, 1)) /* as in text_json */
+            t->bytes[t->length++] = *c;
+    }
+    text_add(t, "'");
 }
 
 void text_free(struct text *t)

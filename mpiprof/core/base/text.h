@@ -1,4 +1,4 @@
-/* Growing text, JSON: text.c. */
+/* Growing text, JSON, words for a shell: text.c. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,4 +11,5 @@ struct text {
 void text_add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int text_scan(const char *s, const char *format, ...) __attribute__((format(scanf, 2, 3)));
 void text_json(struct text *t, const char *string, long length);
+void text_quoted(struct text *t, const char *word);
 void text_free(struct text *t);

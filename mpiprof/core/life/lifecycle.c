@@ -262,11 +262,14 @@ static void say_goodbye(void)
         skip = strlen(here) + 1;
     recorder_say("trace of %d ranks in %s", recorder.size, folder + skip);
 
-    /* So that it can be typed as it stands: a shell would split a name with a space. */
-    const char *const quote = strpbrk(folder + skip, " \t'\"$&()*;<>?[\\]`{|}~") ? "'" : "";
+    struct text named = {0};
 
-    recorder_say("next: %s report %s%s%s", own != NULL ? own : "python -m mpiprof", quote,
-                 folder + skip, quote);
+    if (folder[skip] == '-')
+        text_add(&named, "./"); /* no option */
+    text_quoted(&named, folder + skip);
+    if (named.bytes != NULL && !named.cut)
+        recorder_say("next: %s report %s", own != NULL ? own : "python -m mpiprof", named.bytes);
+    text_free(&named);
 }
 
 /* MPI_Finalize is a call like others that all make: it is entered before we end, and left after. */
