@@ -12,6 +12,7 @@ struct scratch { /* scratch.c: alike on all members but for the address */
     char *bytes;
     int64_t room, taken; /* `taken` by the call under way */
     int64_t refused;     /* what some member did not get; 0: nothing */
+    bool begun;
 };
 struct communicator {
     uint64_t identity;

@@ -12,7 +12,8 @@
  *
  * Members may disagree on sizes. What is longer than this rank expects is truncated by the library.
  * What is shorter is an error too, but where it is its sender's own and ends in this rank's OUT:
- * then it is a message like any other. Wrong data is not passed on: what a rank sends of what has
+ * then it is a message like any other. On a broadcast's size its members agree (lead.c). Wrong data
+ * is not passed on: what a rank sends of what has
  * come, after an error, is a marker of another length, which is an error where it arrives. A rank
  * whose own two sizes differ calls the operation off, where all depend on its data: it sends empty
  * messages, whoever gets one does, too, and in the end all run the library's own.
@@ -29,6 +30,7 @@
 #include "record/comm.h"
 #include "run/execute.h"
 #include "run/execution.h"
+#include "run/lead.h"
 #include "run/stage.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
@@ -107,12 +109,18 @@ static struct pending *request_new(struct execution *e, struct requests *r)
     return &r->list[r->count++];
 }
 
+static bool may_call_off(const struct execution *e)
+{
+    return !e->reduces && e->algorithm->opening == NULL;
+}
+
 /* A message in place of one of `length` bytes: of no bytes, or of a wrong number of them.
- * Reductions are not called off; parts of their elements would be more than MPICH can bear. */
+ * Reductions and broadcasts are not called off; parts of a reduction's elements would be more than
+ * MPICH can bear, and a broadcast of one byte may be a root's own. */
 static int post_marker(struct execution *e, int64_t length, int peer, MPI_Request *request)
 {
     static const char marker[2];
-    const int bytes = e->called_off || e->reduces ? 0 : length == 1 ? 2 : 1;
+    const int bytes = e->called_off || !may_call_off(e) ? 0 : length == 1 ? 2 : 1;
 
     return pmpi.Isend(marker, bytes, MPI_BYTE, peer, e->tag, e->comm, request);
 }
@@ -141,20 +149,22 @@ static void post(struct execution *e, const struct step *s, struct requests *r)
 
     do {
         const int64_t part = chunk_of(e, s->length - done);
+        const int64_t here = lead_length(e, s->offset + done, part);
         struct pending *const p = request_new(e, r);
 
         if (p == NULL)
             return;
         char *const at = address(e, s->buffer, s->offset + done);
-        const int count = elements(e, part);
+        const int count = elements(e, here);
         int error;
 
         p->at = at;
-        p->expected = s->kind == STEP_SEND ? 0 : part;
+        p->expected = s->kind == STEP_SEND ? 0 : here;
         p->may_lack = may_lack(e, s);
-        if (s->kind == STEP_RECEIVE)
+        if (s->kind == STEP_RECEIVE) {
+            e->parent = e->listens && e->parent < 0 ? peer : e->parent;
             error = pmpi.Irecv(at, count, e->type, peer, e->tag, e->comm, &p->request);
-        else if (is_marked(e, s))
+        } else if (is_marked(e, s))
             error = post_marker(e, part, peer, &p->request);
         else
             error = pmpi.Isend(at, count, e->type, peer, e->tag, e->comm, &p->request);
@@ -261,8 +271,10 @@ static void note_length(struct execution *e, const struct pending *p, const MPI_
     pmpi.Get_elements_x(status, MPI_BYTE, &bytes); /* of whatever type they were received */
     if (bytes == p->expected)
         return;
-    if (bytes == 0 && !e->reduces)
+    if (bytes == 0 && may_call_off(e))
         e->called_off = true;
+    else if (lead_is_short(e, p->expected, bytes))
+        return;
     else if (p->may_lack && (bytes > 1 || e->algorithm->direct))
         stage_lacks(e, p->at + bytes);
     else
@@ -274,10 +286,11 @@ static void wait_all(struct execution *e, struct requests *r)
     for (int i = 0; i < r->count; i++) {
         struct pending *const p = &r->list[i];
         MPI_Status status;
-        const int error = pmpi.Wait(&p->request, &status);
+        const int error =
+            e->listens ? lead_wait(e, &p->request, &status) : pmpi.Wait(&p->request, &status);
 
         execution_note(e, error);
-        if (error == MPI_SUCCESS && p->expected > 0)
+        if (error == MPI_SUCCESS && p->expected > 0 && !e->heard)
             note_length(e, p, &status);
     }
     r->count = 0;
@@ -403,6 +416,18 @@ static void turn(int filled)
     mine.receives[filled - 1] = receives;
 }
 
+/* What was posted for a schedule that does not go on. */
+static void forget_receives(void)
+{
+    for (int i = 0; i <= AHEAD; i++) {
+        for (int j = 0; j < mine.receives[i].count; j++) {
+            pmpi.Cancel(&mine.receives[i].list[j].request);
+            pmpi.Wait(&mine.receives[i].list[j].request, MPI_STATUS_IGNORE);
+        }
+        mine.receives[i].count = 0;
+    }
+}
+
 static void run_round(struct execution *e, int filled)
 {
     const struct round *const now = &mine.queue[0].round;
@@ -421,6 +446,8 @@ static void run_round(struct execution *e, int filled)
         if (!mine.queue[i].posted)
             post_receives(e, i);
     wait_all(e, &mine.receives[0]);
+    if (e->heard)
+        forget_receives();
     wait_all(e, &mine.sends);
 }
 
@@ -430,7 +457,7 @@ void execute(struct execution *e)
     int64_t generated = 0;
     int filled = 0;
 
-    for (int64_t r = 0; r < rounds; r++) {
+    for (int64_t r = 0; r < rounds && !e->heard; r++) {
         while (filled <= AHEAD && generated < rounds)
             generate(e, generated++, filled++);
         run_round(e, filled);

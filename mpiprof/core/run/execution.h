@@ -53,8 +53,13 @@ struct execution {
     struct blocks blocks[2];
     bool own_differs;   /* sizes do, of what this rank sends to itself and expects */
     struct lack *lacks; /* where parts of OUT have not come */
-    bool called_off;    /* all members will know, and run the library's own */
-    int error;          /* the first */
+    /* A broadcast's (lead.c): */
+    int64_t given, room; /* bytes that this rank was given; of them those that come */
+    bool told;           /* the size is the root's own, as it has said itself */
+    bool listens, heard; /* to whether it says so in place of the message; it does */
+    int parent;          /* who passes that on; < 0: not known yet */
+    bool called_off;     /* all members will know, and run the library's own */
+    int error;           /* the first */
 };
 
 void execution_note(struct execution *e, int error);

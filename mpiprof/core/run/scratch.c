@@ -9,7 +9,8 @@
  *   what is staged               depends on a rank's own types; no more than all the operation's
  *                                data (stage.c). Where a region may have so much, it has: all know
  *                                that without a message. It grows by an eighth or more, agreed each
- *                                time by one reduction: some in a communicator's life
+ *                                time by one reduction: some in a communicator's life, the first
+ *                                in its first call
  *   otherwise                    (more than that, or sizes that not all know) the members ask each
  *                                other in this call what they really need
  *   gatherv, scatterv, alltoallv move whole blocks from place to place: nothing is staged, and
@@ -34,7 +35,7 @@
 #include "run/scratch.h"
 #include "schedule/schedule.h"
 
-enum { LEAST = 1 << 16, ALIGNMENT = 64 };
+enum { ALIGNMENT = 64 };
 #define KEPT (INT64_C(1) << 20)
 
 static int64_t limit = INT64_C(64) << 20;
@@ -97,7 +98,7 @@ static bool room_for(int64_t bytes)
  * sizes of programs are not where members would part whose sizes differ by a few bytes. */
 static int64_t rounded(int64_t bytes)
 {
-    int64_t step = LEAST;
+    int64_t step = SCRATCH_SURE;
 
     while (8 * step < bytes)
         step *= 2;
@@ -151,6 +152,14 @@ static bool grow(struct communicator *k, int64_t bytes)
 bool scratch_had(struct communicator *k, int64_t bytes)
 {
     return bytes <= k->scratch.room || (scratch_fits(k, bytes) && grow(k, bytes));
+}
+
+/* In the first call, whatever its size: what all are sure to have must not be asked for by some. */
+void scratch_begin(struct communicator *k)
+{
+    if (!k->scratch.begun)
+        scratch_had(k, 1);
+    k->scratch.begun = true;
 }
 
 /* The same, where each knows what it needs itself; `bytes` becomes what the neediest does. */

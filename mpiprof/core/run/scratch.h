@@ -6,6 +6,9 @@
 #include "record/comm.h"
 #include "schedule/schedule.h"
 
+/* Bytes that a region has from its beginning, where there is memory for it. */
+enum { SCRATCH_SURE = 1 << 16 };
+
 struct scratch_note {
     const struct algorithm *algorithm; /* that of those left out which needs most */
     int64_t bytes, limit;
@@ -16,6 +19,7 @@ int64_t scratch_piece(int64_t bytes);
 bool scratch_fits(const struct communicator *k, int64_t bytes);
 void scratch_left_out(const struct communicator *k, const struct algorithm *a, int64_t bytes);
 struct scratch_note scratch_noted(void);
+void scratch_begin(struct communicator *k);
 bool scratch_had(struct communicator *k, int64_t bytes);
 bool scratch_asked(struct communicator *k, int64_t *bytes);
 void *scratch_take(struct communicator *k, int64_t bytes);

@@ -32,6 +32,14 @@
 
 enum { IN, OUT, OWN };
 
+/* Of a broadcast no more is staged than comes. */
+static int64_t packed(const struct execution *e, const struct blocks *b)
+{
+    const int64_t bytes = blocks_packed(e, b);
+
+    return e->algorithm->opening != NULL && e->room < bytes ? e->room : bytes;
+}
+
 /* Makes one of the schedule's buffers from the user's. True: it is memory of ours, still empty. */
 static bool stage(struct execution *e, int which, const struct blocks *b, bool copied)
 {
@@ -44,7 +52,7 @@ static bool stage(struct execution *e, int which, const struct blocks *b, bool c
         e->blocks[which] = *b;
         return false;
     }
-    const int64_t bytes = blocks_packed(e, b);
+    const int64_t bytes = packed(e, b);
     const bool fits = scratch_piece(bytes) <= k->scratch.room - k->scratch.taken;
 
     /* Else what this rank sends to itself is longer than what it expects: it is not sent. */
@@ -276,7 +284,7 @@ static int64_t stage_own(const struct execution *e)
     else if (s.has_in && !s.in_is_part && !blocks_are_direct(e, &s.in))
         bytes += scratch_piece(blocks_packed(e, &s.in));
     if (s.has_out && !s.out_is_part && !blocks_are_direct(e, &s.out))
-        bytes += scratch_piece(blocks_packed(e, &s.out));
+        bytes += scratch_piece(packed(e, &s.out));
     return bytes;
 }
 

@@ -8,10 +8,11 @@
 bool schedule_prepare(const struct algorithm *a, struct context *c, const struct problem *p,
                       int rank)
 {
-    *c = (struct context){.problem = p,
-                          .rank = rank,
-                          .size = p->size,
-                          .all_parts = strstr(a->operation, "reduce") != NULL};
+    *c =
+        (struct context){.problem = p,
+                         .rank = rank,
+                         .size = p->size,
+                         .all_parts = strstr(a->operation, "reduce") != NULL || a->opening != NULL};
     if (a->applies != NULL && !a->applies(p))
         return false;
     if (a->prepare == NULL || a->prepare(c))
@@ -31,9 +32,9 @@ void schedule_free(struct context *c)
     c->table = NULL;
 }
 
-/* The steps of round r. Members of a reduction may disagree on its counts: one that has fewer
- * elements than there are ranks would else send and expect fewer messages than the others do, and
- * wait for ever. So all exchange as many, and what differs is a length, which is noticed. */
+/* The steps of round r. Members of a reduction or broadcast may disagree on its counts: one that has
+ * fewer elements than there are ranks would else send and expect fewer messages than the others do,
+ * and wait for ever. So all exchange as many, and what differs is a length, which is noticed. */
 void schedule_round(const struct algorithm *a, const struct context *c, int64_t r,
                     struct round *out)
 {

@@ -67,7 +67,7 @@ enum ring_order { ORDER_RANKS, ORDER_SPREAD, ORDER_NODES, ORDER_BOTH };
 struct context {
     const struct problem *problem;
     int rank, size;
-    bool all_parts; /* of a reduction; `round` has what that means */
+    bool all_parts; /* of a reduction or broadcast; `round` has what that means */
     int64_t *table; /* the algorithm's own, made by prepare, freed by schedule_free */
 };
 
@@ -85,6 +85,10 @@ struct algorithm {
     int64_t (*rounds)(const struct context *c);
     int64_t (*scratch)(const struct problem *p); /* bytes, the same on all ranks; NULL: none */
     void (*round)(const struct context *c, int64_t r, struct round *out);
+    /* A broadcast's alone. Its opening: the rounds in which each rank gets its first message, over a
+     * tree, when the message is not cut in blocks by its size; and in how many it is (NULL: 1). */
+    int64_t (*opening)(const struct context *c);
+    int64_t (*blocks)(const struct problem *p);
 };
 
 bool schedule_prepare(const struct algorithm *a, struct context *c, const struct problem *p,
@@ -95,7 +99,7 @@ void schedule_free(struct context *c);
 int64_t schedule_scratch_of(const struct algorithm *a, const struct problem *p);
 
 /* ---- for generators: an empty message or copy is left out, alike on both sides; but in reductions
- * an empty part becomes a token */
+ * and broadcasts an empty part becomes a token */
 
 void emit_send(struct round *r, int peer, enum buffer b, int64_t offset, int64_t length);
 void emit_receive(struct round *r, int peer, enum buffer b, int64_t offset, int64_t length);

@@ -33,6 +33,7 @@
 #include "record/comm.h"
 #include "run/execute.h"
 #include "run/execution.h"
+#include "run/lead.h"
 #include "run/own.h"
 #include "run/private.h"
 #include "run/problem.h"
@@ -298,28 +299,36 @@ static bool has_memory(struct execution *e)
 static bool run(struct execution *e)
 {
     struct communicator *const k = e->call->comm;
+    const bool broadcasts = e->algorithm->opening != NULL;
 
-    k->scratch.taken = 0; /* by a call that an operation of the user's has left, for good */
     e->comm = k->private;
     e->problem.alpha = k->link.alpha; /* agreed since the problem was made */
     e->problem.beta = k->link.beta;
     e->problem.nodes = k->nodes;
     e->own_first = k->inter && !k->first_group ? k->remote_size : 0;
     e->remote_first = k->inter && k->first_group ? k->size : 0;
-    e->tag = 1 + (int)(e->call->sequence % 16384);
-    if (!has_memory(e)) {
-        e->call->candidate = NATIVE;
-        return false;
-    }
-    if (!schedule_prepare(e->algorithm, &e->context, &e->problem, k->rank)) {
-        execution_note(e, MPI_ERR_NO_MEM); /* not even the reserve has any */
-        return true;
-    }
-    e->called_off = e->own_differs && may_be_called_off(e);
-    stage_begin(e);
-    execute(e);
+    e->tag = 1 + (int)(e->call->sequence % LEAD_TAGS);
+    scratch_begin(k);
+    if (broadcasts)
+        lead_begin(e);
+    do {
+        k->scratch.taken = 0; /* by a call that an operation of the user's has left, for good */
+        if (!has_memory(e)) {
+            e->call->candidate = NATIVE;
+            return false;
+        }
+        if (!schedule_prepare(e->algorithm, &e->context, &e->problem, k->rank)) {
+            execution_note(e, MPI_ERR_NO_MEM); /* not even the reserve has any */
+            return true;
+        }
+        e->called_off = e->own_differs && may_be_called_off(e);
+        stage_begin(e);
+        execute(e);
+    } while (lead_again(e));
     if (e->own_differs && !e->called_off && longer_than_expected(e))
         execution_note(e, MPI_ERR_TRUNCATE);
+    if (broadcasts)
+        lead_end(e);
     stage_end(e);
     schedule_free(&e->context);
     scratch_give_back(k);

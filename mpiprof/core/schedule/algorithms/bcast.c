@@ -44,6 +44,7 @@ const struct algorithm algorithm_bcast_flat_tree = {
     .source = "Faraj et al. 2008, Section 6",
     .rounds = one,
     .round = flat_round,
+    .opening = one,
 };
 
 /* ---- binomial */
@@ -70,6 +71,7 @@ const struct algorithm algorithm_bcast_binomial = {
     .source = "Faraj et al. 2008, Section 6",
     .rounds = doublings,
     .round = binomial_round,
+    .opening = doublings,
 };
 
 /* ---- scatter, then allgather; part v of the message is v's share */
@@ -145,6 +147,7 @@ const struct algorithm algorithm_bcast_scatter_allgather_doubling = {
     .applies = power_of_two,
     .rounds = scatter_doubling_rounds,
     .round = scatter_doubling_round,
+    .opening = doublings,
 };
 
 static int64_t scatter_ring_rounds(const struct context *c)
@@ -183,25 +186,24 @@ const struct algorithm algorithm_bcast_scatter_allgather_ring = {
     .source = "Thakur, Rabenseifner and Gropp 2005, Section 5",
     .rounds = scatter_ring_rounds,
     .round = scatter_ring_round,
+    .opening = doublings,
 };
 
 /* ---- chain: v receives block i in round v-1+i and sends it in the next; n blocks, made equal */
 
-static int64_t chain_blocks(const struct context *c)
+static int64_t chain_blocks(const struct problem *p)
 {
-    const int64_t m = c->problem->bytes;
-
-    return blocks_of(m, pipeline_block(c->problem, m, c->size - 2, m));
+    return blocks_of(p->bytes, pipeline_block(p, p->bytes, p->size - 2, p->bytes));
 }
 
 static int64_t chain_rounds(const struct context *c)
 {
-    return c->size > 1 ? chain_blocks(c) + c->size - 2 : 0;
+    return c->size > 1 ? chain_blocks(c->problem) + c->size - 2 : 0;
 }
 
 static void chain_round(const struct context *c, int64_t r, struct round *out)
 {
-    const int64_t v = relative_rank(c), n = chain_blocks(c);
+    const int64_t v = relative_rank(c), n = chain_blocks(c->problem);
     const int64_t gets = r - (v - 1), gives = r - v;
 
     if (v > 0 && gets >= 0 && gets < n)
@@ -218,4 +220,6 @@ const struct algorithm algorithm_bcast_chain = {
     .source = "Traeff et al. 2009, Section 2.2",
     .rounds = chain_rounds,
     .round = chain_round,
+    .opening = chain_rounds,
+    .blocks = chain_blocks,
 };

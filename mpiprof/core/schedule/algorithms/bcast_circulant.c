@@ -110,17 +110,22 @@ static void compute_gets(const struct circulant *s, int64_t v, int64_t *gets)
 
 /* ---- the schedule */
 
+static int64_t circulant_blocks(const struct problem *p)
+{
+    return blocks_of(p->bytes, pipeline_block(p, p->bytes, log2_ceiling(p->size) - 1, p->bytes));
+}
+
 static bool circulant_prepare(struct context *c)
 {
     struct circulant *const s = memory_get(sizeof *s);
-    const int64_t m = c->problem->bytes, v = relative_rank(c);
+    const int64_t v = relative_rank(c);
     int64_t others[MOST];
 
     c->table = (int64_t *)s;
     if (s == NULL)
         return false;
     compute_skips(s, c->size);
-    s->blocks = blocks_of(m, pipeline_block(c->problem, m, s->q - 1, m));
+    s->blocks = circulant_blocks(c->problem);
     if (s->blocks == 0 || s->q == 0)
         return true;
     s->idle = modulo(1 - s->blocks, s->q);
@@ -162,4 +167,6 @@ const struct algorithm algorithm_bcast_circulant = {
     .prepare = circulant_prepare,
     .rounds = circulant_rounds,
     .round = circulant_round,
+    .opening = circulant_rounds,
+    .blocks = circulant_blocks,
 };
