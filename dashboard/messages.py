@@ -111,6 +111,6 @@ def _simulated(
 
 def _machine(timeline: Timeline) -> Machine:
     try:
-        return of_table(timeline.trace.meta.get("machine"), "the trace")
+        return of_table(timeline.trace.machine, "the trace")
     except MpiprofError:
         return DEFAULT

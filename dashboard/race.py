@@ -41,7 +41,7 @@ def works(data: Data) -> list[Work]:
 
 def machine_of(data: Data) -> Machine:
     """Return the machine of the trace; raises UsageError where none was measured."""
-    return machines.of_table(data.trace.meta.get("machine"), "the trace")
+    return machines.of_table(data.trace.machine, "the trace")
 
 
 def at_callsite(data: Data, callsite: int) -> Work | None:

@@ -41,7 +41,7 @@ class Measure:
         self.shapes: list[Shape] = trace.tables.shapes
         self.tables = trace.tables
         self.trace = trace
-        self.machine = trace.meta.get("machine")
+        self.machine = trace.machine
         self.callsites: dict[CallsiteKey, int] = {}
         self.algorithms: dict[str, int] = {}
         self.known: dict[tuple[int, int], Signature] = {}

@@ -111,7 +111,7 @@ def _part(
         sums = ALONE | {"instances": instances, "balanced": instances}
     found = _volume(trace, base_operation(operation), index, per_rank)
     nodes = {trace.node_of.get(rank) for rank in communicator.ranks.tolist()}
-    time = message_time(trace.meta.get("machine"), len(nodes) > 1, np.asarray(found.message))
+    time = message_time(trace.machine, len(nodes) > 1, np.asarray(found.message))
     return Part(operation, index, instances, found, float(time), sums)
 
 

@@ -92,6 +92,7 @@ def measure(mpi: Mpi, output: Path) -> None:
 
 def describe(output: Path) -> str:
     """Return what was measured, in a few lines."""
+    from mpiprof.trace.machine import fault
     from mpiprof.units import duration
 
     try:
@@ -107,4 +108,9 @@ def describe(output: Path) -> str:
         beta = link["beta_ns_per_byte"]
         bandwidth = f", {1 / beta:.2f} GB/s" if beta > 0 else ""
         lines.append(f"  {label:<14} {duration(link['alpha_ns'])} for an empty message{bandwidth}")
+    why = fault(machine)
+    if why:
+        lines.append(
+            f"  not usable: {why}; measure again with a core for each rank, and nothing else"
+        )
     return "\n".join(lines)

@@ -6,6 +6,7 @@ python -m mpiprof doctor
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -179,12 +180,15 @@ def launchers() -> Iterator[tuple[bool, Check]]:
             text = f"{path} ({FAMILIES[known.abi]} {known.version})"
             yield False, Check(False, text, "its shared libmpi isn't found beside it")
             continue
-        problem = preload(known, mpi)
+        problem, fault = preload(known, mpi)
         text = f"{path}: {mpi.family} {known.version}, {mpi.library}, level {mpi.level}"
         if problem:
             yield False, Check(False, text + ", preloading fails", problem, True)
         else:
             yield True, Check(True, text + ", preloading works")
+        if fault:
+            remedy = "give each rank a core: factors stay empty with such times"
+            yield False, Check(False, f"its message times are not usable: {fault}", remedy)
     if not seen:
         yield (
             False,
@@ -207,33 +211,48 @@ def mpi_beside(known: Mpiexec) -> Mpi | None:
     return None
 
 
-def preload(known: Mpiexec, mpi: Mpi) -> str:
-    """Record a tiny program on two ranks; returns what went wrong, or nothing."""
+def preload(known: Mpiexec, mpi: Mpi) -> tuple[str, str]:
+    """Record a tiny program on two ranks; returns what went wrong, and what is wrong with T."""
+    with tempfile.TemporaryDirectory() as folder:
+        problem = record(known, mpi, Path(folder, "trace"))
+        return problem, "" if problem else fault_of(Path(folder, "trace", "meta.json"))
+
+
+def fault_of(meta: Path) -> str:
+    """Return why the message times of a trace can't be used, or nothing."""
+    try:
+        from mpiprof.trace.machine import fault
+
+        return fault(json.loads(meta.read_text()).get("machine"))
+    except (ImportError, OSError, ValueError, AttributeError):
+        return ""
+
+
+def record(known: Mpiexec, mpi: Mpi, trace: Path) -> str:
+    """Record a tiny program on two ranks in a folder; returns what went wrong, or nothing."""
     if known.abi == "openmpi" and os.geteuid() == 0 and "OMPI_ALLOW_RUN_AS_ROOT" not in os.environ:
         return (
             "Open MPI refuses to run as root: set OMPI_ALLOW_RUN_AS_ROOT=1 and "
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, or be another user"
         )
-    with tempfile.TemporaryDirectory() as folder:
-        trace = Path(folder, "trace")
-        argv = (sys.executable, "-c", PROBE, str(mpi.library), mpi.abi)
-        program = Program("doctor", argv, ("doctor",), None, None)
-        options = Recording(folder=trace, quiet=True)
-        try:
-            environment = recorder_environment(program, mpi, options, os.environ)
-        except MpiprofError as error:
-            return str(error)
-        added = [f"{k}={v}" for k, v in environment.items() if os.environ.get(k) != v]
-        env = shutil.which("env") or "/usr/bin/env"
-        words = [*known.words(2, os.environ), env, *added, *argv]
-        try:
-            answer = subprocess.run(
-                words, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return f"two ranks did not end within {TIMEOUT_S} s"
-        if answer.returncode:
-            said = [line for line in answer.stderr.splitlines() if line.strip("-= ")]
-            return f"exit code {answer.returncode}: {said[0] if said else 'nothing was said'}"
-        logs = list(trace.glob("*.log"))
-        return "" if len(logs) == 2 else f"the run left {len(logs)} logs where 2 were due"
+    argv = (sys.executable, "-c", PROBE, str(mpi.library), mpi.abi)
+    program = Program("doctor", argv, ("doctor",), None, None)
+    options = Recording(folder=trace, quiet=True)
+    try:
+        environment = recorder_environment(program, mpi, options, os.environ)
+    except MpiprofError as error:
+        return str(error)
+    added = [f"{k}={v}" for k, v in environment.items() if os.environ.get(k) != v]
+    env = shutil.which("env") or "/usr/bin/env"
+    words = [*known.words(2, os.environ), env, *added, *argv]
+    try:
+        answer = subprocess.run(
+            words, cwd=trace.parent, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"two ranks did not end within {TIMEOUT_S} s"
+    if answer.returncode:
+        said = [line for line in answer.stderr.splitlines() if line.strip("-= ")]
+        return f"exit code {answer.returncode}: {said[0] if said else 'nothing was said'}"
+    logs = list(trace.glob("*.log"))
+    return "" if len(logs) == 2 else f"the run left {len(logs)} logs where 2 were due"

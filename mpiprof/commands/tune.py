@@ -127,10 +127,11 @@ def machine_of(args: argparse.Namespace, trace: Trace) -> Machine:
 
     if args.machine is not None:
         return machine.read(args.machine)
-    table = trace.meta.get("machine")
+    table = trace.machine
     if table is None:
+        why = f"not usable: {trace.machine_fault}" if trace.machine_fault else "not known"
         raise UsageError(
-            f"{trace.path} knows no message times: measure the machine with `calibrate -o FILE` "
+            f"{trace.path}: message times are {why}; measure the machine with `calibrate -o FILE` "
             "and give --machine FILE"
         )
     return machine.of_table(table, f"{trace.path}/meta.json")

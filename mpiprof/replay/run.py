@@ -97,7 +97,7 @@ def prepared(asked: Asked, ranks: int | None) -> tuple[Trace, list[Work]]:
 
 def tasks_of(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
     """Return works as what the ranks are to do."""
-    table = trace.meta.get("machine")
+    table = trace.machine
     known = machine.of_table(table, "meta.json") if table else machine.DEFAULT
     made = []
     for work in works:

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from mpiprof.trace import Trace
 
-# Within a node a message takes a microsecond or two; more shows that its ranks had to share cores.
-IMPLAUSIBLE_NS = 50_000
-
 
 def facts(trace: Trace) -> str:
     """Return what ran, how long, how much of it in collectives and in waiting, and how sure."""
@@ -107,12 +104,14 @@ def message_times(trace: Trace) -> str:
     )
     link = machine.get("between") or machine.get("within") or {}
     alpha = link.get("alpha_ns")
+    if trace.machine_fault:
+        return (
+            f"not usable, so no factors: {trace.machine_fault} ({source}); "
+            "`calibrate` with a core for each rank"
+        )
     if alpha is None:
         return source
-    text = f"{source}; {duration(alpha)} for an empty message"
-    if source == "sketched at start" and not machine.get("between") and alpha > IMPLAUSIBLE_NS:
-        text += ", far too long within a node: trust no factor; `calibrate` with a core for each"
-    return text
+    return f"{source}; {duration(alpha)} for an empty message"
 
 
 def notes(trace: Trace) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import TraceError
+from mpiprof.trace.check import chunk_sum, line_is_sound
 from mpiprof.trace.types import CALL, COMPLETION, Array, Problems
 
 BAD_LAYOUT = (
@@ -28,7 +29,7 @@ BAD_LAYOUT = (
     SyntaxError,  # which NumPy raises for some type names
 )
 MAGIC = 0x6863504D
-VERSION = 1
+VERSION = 2  # of which each chunk that is written no more has a sum
 FIELDS = ("enter_ns", "exit_ns", "sequence", "shape", "outside_ns", "thread", "kind", "choice")
 NARROW = ("sequence", "shape", "outside_ns", "thread", "kind")  # unsigned, 32 bits at most
 HEADER_FIELDS = ("magic", "rank", "thread", "window", "serial", "dropped")
@@ -44,6 +45,13 @@ class Layout:
     header_bytes: int
     record: np.dtype[Any]
     header: np.dtype[Any]
+    checked: bool = False
+
+    @property
+    def check_at(self) -> int:
+        """Where in a header the sum of its chunk stands."""
+        assert self.header.fields is not None
+        return int(self.header.fields["check"][1])
 
     @property
     def records(self) -> int:
@@ -79,6 +87,9 @@ def parse_layout(head: bytes, name: str) -> Layout:
     if not newline:
         raise TraceError(f"{name}: cut off inside its first line; nothing in it can be read")
     try:
+        sound = line_is_sound(line)
+        if sound is False:
+            raise ValueError("its sum is another")
         described = json.loads(line)
         if described["format"] != "mpiprof log":
             raise TraceError(f"{name}: not an mpiprof log but {described['format']!r:.40}")
@@ -92,14 +103,18 @@ def parse_layout(head: bytes, name: str) -> Layout:
         if header_bytes + record_bytes > chunk:
             raise ValueError("chunks too small for one record")
         record = _dtype(described["record"], record_bytes, FIELDS)
-        header = _dtype(described["header"], header_bytes, HEADER_FIELDS)
+        checked = int(described["version"]) >= 2
+        if checked and sound is None:
+            raise ValueError("it has no sum")
+        needed = (*HEADER_FIELDS, "check") if checked else HEADER_FIELDS
+        header = _dtype(described["header"], header_bytes, needed)
     except TraceError:
         raise
     except BAD_LAYOUT as error:
         raise TraceError(
             f"{name}: damaged first line ({str(error)[:80]}); record it anew"
         ) from None
-    return Layout(chunk, header_bytes, record, header)
+    return Layout(chunk, header_bytes, record, header, checked)
 
 
 class LogFile:
@@ -118,6 +133,8 @@ class LogFile:
                 self.headers = self._read_headers(file.fileno())
         except OSError as error:
             raise TraceError(f"{path.name}: cannot be read: {error.strerror}") from None
+        self.damaged = False  # found while it was read
+        self._sound: dict[int, bool] = {}
         self.cut = rest != 0
         if self.cut:
             problems.note(
@@ -149,6 +166,30 @@ class LogFile:
         if len(head) < layout.header_bytes:
             return -1
         return int(np.frombuffer(head, layout.header)["serial"][0])
+
+    def is_sound(self, chunk: int) -> bool:
+        """Return whether a chunk is as it was written, as far as it tells; looks once at each.
+
+        A window that is written to, or was when its process died, has no sum.
+        """
+        if not self.layout.checked:
+            return True
+        if chunk not in self._sound:
+            head = self.headers[chunk]
+            known = int(head["check"])
+            if known == 0:
+                self._sound[chunk] = int(head["window"]) != 0
+            else:
+                size = self.layout.chunk_bytes
+                try:
+                    with self.path.open("rb", buffering=0) as file:
+                        content = os.pread(file.fileno(), size, chunk * size)
+                except OSError:
+                    content = b""
+                whole = len(content) == size and size % 8 == 0
+                self._sound[chunk] = whole and chunk_sum(content, self.layout.check_at) == known
+            self.damaged |= not self._sound[chunk]
+        return self._sound[chunk]
 
     def read(self, pieces: list[tuple[int, int, int]]) -> Array:
         """Give records start..stop of some (chunk, start, stop) as one structured array.
@@ -204,6 +245,12 @@ class Logs:
     files: int
     cut: bool
     spent: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    opened: list[LogFile] = field(default_factory=list)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether something in them was found damaged while it was read."""
+        return any(log.damaged for log in self.opened)
 
 
 def open_logs(folder: Path, limit: int, problems: Problems) -> Logs:
@@ -217,6 +264,7 @@ def open_logs(folder: Path, limit: int, problems: Problems) -> Logs:
             logs.cut = True
             continue
         logs.files += 1
+        logs.opened.append(log)
         logs.cut |= log.cut
         _sort_chunks(log, limit, logs, problems)
     for key, chunks in logs.threads.items():

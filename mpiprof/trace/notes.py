@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mpiprof.trace.check import line_is_sound
 from mpiprof.trace.sites import resolve_native
 
 FILE = "selection.jsonl"
@@ -100,6 +101,8 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                 line = file.readline(LONGEST)
                 if not line.endswith(b"\n"):
                     return
+                if line_is_sound(line[:-1]) is False:
+                    continue
                 try:
                     found = json.loads(line)
                 except (ValueError, RecursionError):

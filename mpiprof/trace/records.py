@@ -15,8 +15,10 @@ import numpy as np
 from mpiprof.errors import TraceError
 from mpiprof.trace import clock as clocks_module
 from mpiprof.trace.batch import Batch
+from mpiprof.trace.check import line_is_sound
 from mpiprof.trace.clock import Clock
 from mpiprof.trace.log import Chunk, open_logs
+from mpiprof.trace.machine import fault
 from mpiprof.trace.match import BATCH, Matcher
 from mpiprof.trace.stream import FOREVER, SLACK, RankStream, Source
 from mpiprof.trace.tables import read_tables
@@ -72,7 +74,10 @@ class Records:
     def _read_meta(self) -> dict[str, Any]:
         path = self.path / "meta.json"
         try:
-            meta = json.loads(path.read_bytes())
+            content = path.read_bytes()
+            if line_is_sound(content.rstrip(b"\n")) is False:
+                raise ValueError("its sum is another")
+            meta = json.loads(content)
         except FileNotFoundError:
             self._found.note("meta.json is missing: the job is starting, or it died very early")
             return {}
@@ -119,6 +124,11 @@ class Records:
         if silent:
             self._found.note(f"{_ranks(silent)}: the tables name calls, but the log holds none")
             self.logs.cut = True
+        for rank, end in self.tables.ends.items():
+            found = sum(len(c) for (of, _), c in self.logs.threads.items() if of == rank)
+            if found < end["chunks"]:
+                self._found.note(f"rank {rank}: {end['chunks'] - found} chunks of its log are gone")
+                self.logs.cut = True
         unfinished = [r for r in sorted(known) if r not in self.tables.ends]
         if unfinished:
             self._found.note(
@@ -181,7 +191,21 @@ class Records:
         ended = all(e["reason"] == "finalize" for e in self.tables.ends.values())
         all_there = len(self.tables.ends) == self.ranks
         lacking = self.dropped or self.tables.limits or self.logs.cut or self.tables.cut
+        lacking = lacking or self.logs.damaged
         return ended and all_there and not lacking
+
+    # The machine
+
+    @cached_property
+    def machine_fault(self) -> str:
+        """Why the message times that were measured can't be used; empty where they can."""
+        return fault(self.meta.get("machine"))
+
+    @property
+    def machine(self) -> dict[str, Any] | None:
+        """The machine table, None without a usable one."""
+        table = self.meta.get("machine")
+        return table if isinstance(table, dict) and not self.machine_fault else None
 
     # Nodes and clocks
 

@@ -71,6 +71,8 @@ def _windows(trace: Trace, rank: int) -> Iterator[Array]:
     for chunks in trace.threads_of(rank):
         if len(chunks) == 1:
             log = chunks[0].log
+            if not log.is_sound(chunks[0].index):
+                continue
             yield log.read([(chunks[0].index, 0, log.layout.records)])
 
 

@@ -91,6 +91,10 @@ class ThreadStream:
             chunk = self.chunks[index]
             if log is not None and chunk.log is not log:
                 break
+            if start == 0 and not chunk.log.is_sound(chunk.index):
+                self._note_damage("a chunk is not as it was written; unread")
+                self.position = (index + 1, 0)
+                continue
             log = chunk.log
             stop = min(start + count, log.layout.records)
             pieces.append((chunk.index, start, stop))
@@ -119,6 +123,11 @@ class ThreadStream:
                     self._note_before(block)
                 return block
         return None
+
+    def _note_damage(self, what: str) -> None:
+        """Note that something can't be: the trace is not complete."""
+        self.chunks[0].log.damaged = True
+        self.problems.note(f"rank {self.source.rank}: {what}")
 
     def _note_before(self, block: Block) -> None:
         left = block.exit
@@ -174,7 +183,7 @@ class ThreadStream:
             return block
         bad = self._impossible(block)
         if bad is not None:
-            self.problems.note(f"rank {source.rank}: damaged records are left out")
+            self._note_damage("damaged records are left out")
             block = block.take(~bad)
         ids = source.shape_map
         shape = block.shape
@@ -185,9 +194,7 @@ class ThreadStream:
             joint = ids[shape]
         block.shape = joint.astype(np.int32)
         if len(block) and int(joint.min()) < 0:
-            self.problems.note(
-                f"rank {source.rank}: records name a shape that its tables do not hold; left out"
-            )
+            self._note_damage("records name a shape that its tables do not hold; left out")
             block = block.take(joint >= 0)
         if source.to_global is not None and len(block):
             summary = None if block.kind is None else block.kind == SUMMARY
@@ -218,7 +225,7 @@ class ThreadStream:
             bad[kind == SUMMARY] = False
             unknown = kind > SUMMARY
             if unknown.any():
-                self.problems.note(f"rank {self.source.rank}: records of an unknown kind")
+                self._note_damage("records of an unknown kind")
             bad |= unknown
         return bad if bad.any() else None
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.trace.check import line_is_sound
 from mpiprof.trace.described import Communicator, Shape, Tables
 from mpiprof.trace.sites import same_lines
 from mpiprof.trace.types import Int, Problems
@@ -61,6 +62,7 @@ class _Reader:
             "shape": {},
         }
         self.naming: list[tuple[int, int, str]] = []
+        self.checked = False  # whether some line carries a sum: then all do
 
     def read(self, name: str, content: bytes) -> None:
         lines = content.split(b"\n")
@@ -68,10 +70,11 @@ class _Reader:
             self.tables.cut = True
             self.problems.note(f"{name}: its last line is cut off and unread")
         damaged = 0
-        for line in lines[:-1]:
-            if not line:
-                continue
-            damaged += not self._read_line(line)
+        sound = [(line, line_is_sound(line)) for line in lines[:-1] if line]
+        self.checked |= any(known for _, known in sound)
+        for line, known in sound:
+            whole = known is True or (known is None and not self.checked)
+            damaged += not (whole and self._read_line(line))
         if damaged:
             self.tables.cut = True
             self.problems.note(f"{name}: {damaged} damaged lines are unread")
@@ -175,6 +178,7 @@ def _end(row: Any) -> dict[str, Any]:
         "reason": text(row["reason"]),
         "dropped": integer(row.get("dropped", 0), 0),
         "recorder_ns": integer(row.get("recorder_ns", 0), 0),
+        "chunks": integer(row.get("chunks", 0), 0),
     }
 
 

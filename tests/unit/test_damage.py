@@ -12,11 +12,14 @@ import tracemalloc
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.synthetic import Synthetic, chunks, head_chunk
 
 import mpiprof
+from mpiprof.bench.cost import damage
 from mpiprof.errors import TraceError
+from mpiprof.testing.sealed import seal
 
 
 def healthy(folder: Path) -> Path:
@@ -252,3 +255,56 @@ def test_an_empty_summary_is_a_trace_without_calls(tmp_path: Path) -> None:
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     assert "total_wait_ns" in opened.callsites
     assert opened.summary.empty
+
+
+def test_a_trace_with_sums_reads_as_one_without(tmp_path: Path) -> None:
+    old, new = (
+        mpiprof.open(healthy(tmp_path / "old")),
+        mpiprof.open(seal(healthy(tmp_path / "new"))),
+    )
+    assert new.logs.opened[0].layout.checked and not old.logs.opened[0].layout.checked
+    pd.testing.assert_frame_equal(old.callsites, new.callsites)
+    assert new.complete and new.problems == []
+
+
+@pytest.mark.parametrize("kind", ["flip", "drop", "double", "swap"])
+def test_a_damaged_line_of_a_table_is_never_a_number(tmp_path: Path, kind: str) -> None:
+    """Whatever is done to a line that has a sum: what is left is what the other lines say."""
+    folder = seal(healthy(tmp_path / "t"))
+    path = folder / "rank-000001.tables"
+    lines = path.read_bytes().split(b"\n")[:-1]
+    place = next(i for i, line in enumerate(lines) if b"alltoallv" in line)
+    before, after = {
+        "flip": (b"alltoallv", b"allreduce"),
+        "drop": (b', "check"', b', "cheek"'),
+        "double": (b'"sent"', b'"sent": 9, "sent"'),
+        "swap": (b'"operation"', b'"op"'),
+    }[kind]
+    lines[place] = lines[place].replace(before, after)
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    trace = mpiprof.open(folder)
+    exercise(trace)
+    assert not trace.complete
+    counts = trace.callsites.set_index("operation")["complete_instances"]
+    assert counts["allreduce"] == 30 and counts["alltoallv"] == 0
+
+
+def test_a_chunk_that_is_gone_is_missed(tmp_path: Path) -> None:
+    """Also where it is the last one, whose number leaves no gap."""
+    folder = seal(healthy(tmp_path / "t"))
+    path = folder / "rank-000002.log"
+    content = bytearray(path.read_bytes())
+    content[65536 : 65536 + 4096] = bytes(4096)
+    path.write_bytes(content)
+    trace = mpiprof.open(folder)
+    exercise(trace)
+    assert not trace.complete
+    assert any("1 chunks of its log are gone" in line for line in trace.problems)
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.heavy)])
+def test_damage_is_never_silent(seed: int) -> None:
+    """A hundred damaged traces; the benchmark takes as many as one likes."""
+    found, wrong = damage.run(100, seed, lambda _: None)
+    assert wrong == [] and sum(found.values()) == 100
+    assert found[damage.MARKED] > 50 and found[damage.SOUND] > 0

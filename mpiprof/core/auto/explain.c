@@ -33,6 +33,7 @@
 #include "run/execution.h"
 #include "run/problem.h"
 #include "schedule/schedule.h"
+#include "trace/check.h"
 #include "trace/file.h"
 
 static struct text words; /* for the end, under recorder.lock, as is: */
@@ -68,6 +69,7 @@ static struct text line_begin(const struct selection *s, const char *kind)
 static void line_end(struct text *t)
 {
     text_add(t, "}\n");
+    check_close(t);
     file_selection(t);
     text_free(t);
 }

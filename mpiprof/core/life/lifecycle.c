@@ -247,7 +247,8 @@ static void end_write(const char *reason)
     text_add(&t,
              "{\"rank\": %d, \"end\": {\"at_ns\": %lld, \"reason\": \"%s\", \"dropped\": %llu, ",
              recorder.rank, (long long)now_ns(), reason, (unsigned long long)record_dropped());
-    text_add(&t, "\"recorder_ns\": %lld}}\n", (long long)record_overhead_ns());
+    text_add(&t, "\"recorder_ns\": %lld, \"chunks\": %u}}\n", (long long)record_overhead_ns(),
+             file_chunks());
     file_line(&t);
 }
 

@@ -5,7 +5,8 @@
  * value), a line of the summary (enter_ns: total time, exit_ns: number of calls), and statistics of
  * a call site (statistics.c).
  * `kind` is written last, so that a reader of a live or dead job never sees half a record.
- * A chunk's head holds what its thread has dropped, and its time in calls without a record, so far.
+ * A chunk's head holds what its thread has dropped, and its time in calls without a record, so far;
+ * `check` is its sum (check.c) once nothing more is written to it, 0 before.
  */
 #pragma once
 #include <stdint.h>
@@ -23,8 +24,9 @@
 #define CHUNK_FIELDS(X)                                                                            \
     X(uint32_t, magic, "<u4")                                                                      \
     X(uint32_t, rank, "<u4")                                                                       \
-    X(uint32_t, thread, "<u4")                                                                     \
-    X(uint32_t, window, "<u4")                                                                     \
+    X(uint16_t, thread, "<u2")                                                                     \
+    X(uint16_t, window, "<u2")                                                                     \
+    X(uint32_t, check, "<u4")                                                                      \
     X(uint64_t, serial, "<u8")                                                                     \
     X(uint64_t, dropped, "<u8")                                                                    \
     X(int64_t, point_to_point_ns, "<i8")                                                           \

@@ -25,10 +25,17 @@
 #include "base/guard.h"
 #include "base/recorder.h"
 #include "base/text.h"
+#include "trace/check.h"
 #include "trace/event.h"
 #include "trace/file.h"
 
-enum { HEAD_TEXT = 4096, CLAIMS = 15000, NODE_FILES_ABOVE = 1000, FIRST_DESCRIPTOR = 500 };
+enum {
+    HEAD_TEXT = 4096,
+    CLAIMS = 15000,
+    MOST_SEALED = 256,
+    NODE_FILES_ABOVE = 1000,
+    FIRST_DESCRIPTOR = 500
+};
 
 struct log_head {
     char text[HEAD_TEXT];
@@ -46,7 +53,9 @@ static struct owned log_file = {.descriptor = -1}, tables_file = {.descriptor = 
 static struct owned selection_file = {.descriptor = -1}; /* under recorder.lock */
 static struct log_head *head;
 static bool line_cut;
-static _Atomic int64_t log_bytes; /* of this rank, its windows among them */
+static _Atomic int64_t log_bytes;                  /* of this rank, its windows among them */
+static struct chunk *_Atomic windows[MOST_SEALED]; /* of this process, in use or left */
+static atomic_uint window_count;
 
 static void say_stopped(const char *what, int reason)
 {
@@ -76,14 +85,18 @@ static int reserve(int descriptor, off_t offset)
     return failed;
 }
 
-/* Writes all of at most two parts, at an offset or (-1) where the file ends: a signal or a nearly
+/* Writes all of at most three parts, at an offset or (-1) where the file ends: a signal or a nearly
  * full disk may let less through at a time. Returns how much was written; less: errno says why. */
 static ssize_t write_guarded(int descriptor, const struct iovec *parts, int count, off_t offset)
 {
-    struct iovec left[2] = {parts[0], count > 1 ? parts[1] : (struct iovec){0}};
-    const size_t all = left[0].iov_len + left[1].iov_len;
-    size_t done = 0;
+    struct iovec left[3] = {0};
+    size_t all = 0, done = 0;
     struct guard g;
+
+    for (int i = 0; i < count; i++) {
+        left[i] = parts[i];
+        all += parts[i].iov_len;
+    }
 
     guard_begin(&g);
     while (done < all) {
@@ -95,7 +108,7 @@ static ssize_t write_guarded(int descriptor, const struct iovec *parts, int coun
         if (written <= 0)
             break;
         done += (size_t)written;
-        for (size_t i = 0, taken = (size_t)written; i < 2; i++) {
+        for (size_t i = 0, taken = (size_t)written; i < 3; i++) {
             const size_t part = taken < left[i].iov_len ? taken : left[i].iov_len;
 
             left[i].iov_base = (char *)left[i].iov_base + part;
@@ -180,7 +193,7 @@ static void head_text(struct text *t)
 {
     const char *comma = "";
 
-    text_add(t, "{\"format\": \"mpiprof log\", \"version\": 1, \"chunk_bytes\": %d, ", CHUNK_BYTES);
+    text_add(t, "{\"format\": \"mpiprof log\", \"version\": 2, \"chunk_bytes\": %d, ", CHUNK_BYTES);
     text_add(t, "\"header_bytes\": %d, \"record_bytes\": %zu, \"record\": [", CHUNK_HEAD,
              sizeof(struct record));
 #define FIELD(type, name, format)                                                                  \
@@ -204,6 +217,7 @@ static void head_text(struct text *t)
     KINDS(KIND)
 #undef KIND
     text_add(t, "]}\n");
+    check_close(t);
 }
 
 static bool head_make(int descriptor)
@@ -326,8 +340,14 @@ struct chunk *file_window(uint32_t thread)
         return NULL;
     }
     atomic_fetch_add(&log_bytes, CHUNK_BYTES);
-    c->head = (struct chunk_head){
-        .rank = (uint32_t)recorder.rank, .thread = thread, .window = 1, .magic = CHUNK_MAGIC};
+    c->head = (struct chunk_head){.rank = (uint32_t)recorder.rank,
+                                  .thread = (uint16_t)thread,
+                                  .window = 1,
+                                  .magic = CHUNK_MAGIC};
+    const unsigned number = atomic_fetch_add(&window_count, 1);
+
+    if (number < MOST_SEALED)
+        atomic_store(&windows[number], c);
     return c;
 }
 
@@ -362,6 +382,7 @@ bool file_append(const struct chunk *chunk)
                                   {(void *)(uintptr_t)((const char *)chunk + sizeof front), rest}};
 
     front.window = 0;
+    front.check = check_chunk(&front, chunk);
     if (!still_ours(&log_file)) {
         say_stopped("the log was closed by the program", EBADF);
         return false;
@@ -387,24 +408,49 @@ bool file_append(const struct chunk *chunk)
     return false;
 }
 
-/* Appends a line to the tables. */
+/* How many chunks this process has put into the log: what a reader must find. */
+unsigned file_chunks(void)
+{
+    return (unsigned)(atomic_load(&log_bytes) / CHUNK_BYTES);
+}
+
+/* Nothing more is written to this process's windows: from now on a reader can tell damage. */
+static void seal(void)
+{
+    const unsigned count = atomic_load(&window_count);
+
+    for (unsigned i = 0; i < count && i < MOST_SEALED; i++) {
+        struct chunk *const c = atomic_load(&windows[i]);
+
+        if (c != NULL)
+            c->head.check = check_chunk(&c->head, c);
+    }
+}
+
+/* Appends a line to the tables, with its sum. */
 bool file_line(const struct text *line)
 {
-    if (line->bytes == NULL || tables_file.descriptor < 0)
+    if (line->bytes == NULL || line->length < 2 || tables_file.descriptor < 0)
         return false;
     if (!still_ours(&tables_file)) {
         say_stopped("the tables were closed by the program", EBADF);
         return false;
     }
     /* What a full disk has cut off is ended by the line break of the next line that fits. */
-    const struct iovec parts[] = {{"\n", 1}, {line->bytes, line->length}};
+    char end[40];
+    struct text tail = {.bytes = end, .room = sizeof end};
+
+    text_add(&tail, ", \"check\": \"%08x\"}\n", check_bytes(line->bytes, line->length - 2));
+    const struct iovec parts[] = {
+        {"\n", 1}, {line->bytes, line->length - 2}, {tail.bytes, tail.length}};
+    const ssize_t length = (ssize_t)(parts[1].iov_len + parts[2].iov_len);
     const int skip = line_cut ? 0 : 1;
     const ssize_t more = 1 - skip;
-    const ssize_t written = write_guarded(tables_file.descriptor, parts + skip, 2 - skip, -1);
+    const ssize_t written = write_guarded(tables_file.descriptor, parts + skip, 3 - skip, -1);
 
     if (written > 0)
-        line_cut = written > more && written < more + (ssize_t)line->length;
-    if (written == more + (ssize_t)line->length)
+        line_cut = written > more && written < more + length;
+    if (written == more + length)
         return true;
     say_stopped(recorder.folder, written < 0 ? errno : ENOSPC);
     return false;
@@ -451,6 +497,8 @@ void file_note(const char *format, ...)
 
 void file_close(void)
 {
+    if (!recorder.sessions) /* those may come back */
+        seal();
     if (still_ours(&log_file))
         close(log_file.descriptor);
     if (still_ours(&tables_file))

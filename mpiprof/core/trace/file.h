@@ -11,6 +11,7 @@ bool file_open(const char *folder, int rank, int size, const char *host);
 struct chunk *file_window(uint32_t thread);
 bool file_append(const struct chunk *chunk);
 bool file_full(void);
+unsigned file_chunks(void);
 bool file_write(int descriptor, const struct text *t);
 bool file_line(const struct text *line);
 bool file_selection(const struct text *line);

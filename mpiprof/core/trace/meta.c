@@ -11,6 +11,7 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/text.h"
+#include "trace/check.h"
 #include "trace/file.h"
 #include "trace/meta.h"
 
@@ -116,6 +117,7 @@ bool meta_write(bool with_world, const struct text *machine, const char *skipped
         text_add(&t, "\"spawned_ns\": %lld, ", (long long)recorder.entered_ns);
     text_add(&t, "\"machine\": %s, ", machine->length > 0 ? machine->bytes : "null");
     text_add(&t, "\"skipped\": [%s]}\n", skipped);
+    check_close(&t);
     snprintf(path, sizeof path, "%s/meta.json", recorder.folder);
     const int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 

@@ -1,0 +1,60 @@
+/* Sums by which a reader finds damage: of a chunk that is full or was its thread's last, and of a
+ * line of JSON, which carries it as its last key.
+ *
+ * A chunk's sum is made where it is appended, by the thread that has filled it: it must be quick. It
+ * is the hash NH of Black, Halevi, Krawczyk, Krovetz and Rogaway (UMAC, 1999), whose key is a
+ * multiple of the golden ratio for each place, so that blocks which have changed places show. A
+ * line's is the CRC-32 of zlib. Threads: any.
+ */
+#include <string.h>
+
+#include "trace/check.h"
+
+#define GOLDEN 0x9e3779b97f4a7c15u
+
+static uint64_t summed(uint64_t sum, const void *bytes, size_t length, uint64_t place)
+{
+    for (size_t i = 0; i < length / 8; i++) {
+        const uint64_t key = (place + i + 1) * GOLDEN;
+        uint64_t word;
+
+        memcpy(&word, (const char *)bytes + 8 * i, sizeof word);
+        sum += (uint64_t)((uint32_t)word + (uint32_t)key) *
+               (uint64_t)((uint32_t)(word >> 32) + (uint32_t)(key >> 32));
+    }
+    return sum;
+}
+
+/* The sum of a chunk with another head than its own; never 0, which stands for none. */
+uint32_t check_chunk(const struct chunk_head *head, const struct chunk *chunk)
+{
+    struct chunk_head front = *head;
+
+    front.check = 0;
+    const uint64_t sum = summed(summed(0, &front, sizeof front, 0), chunk->records,
+                                sizeof chunk->records, sizeof front / 8);
+    const uint32_t folded = (uint32_t)(sum ^ sum >> 32);
+
+    return folded != 0 ? folded : 1;
+}
+
+uint32_t check_bytes(const char *bytes, size_t length)
+{
+    uint32_t crc = ~0u;
+
+    for (size_t i = 0; i < length; i++) {
+        crc ^= (unsigned char)bytes[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (0xedb88320u & -(crc & 1));
+    }
+    return ~crc;
+}
+
+/* Gives an object of JSON, which ends with "}\n", the sum of what stands before as its last key. */
+void check_close(struct text *t)
+{
+    if (t->length < 2)
+        return;
+    t->length -= 2;
+    text_add(t, ", \"check\": \"%08x\"}\n", check_bytes(t->bytes, t->length));
+}

@@ -1,0 +1,45 @@
+"""Gives a written trace what the recorder leaves in one of today: the sums of lines and chunks."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from mpiprof.testing.synthetic import CHUNK, HEADER
+from mpiprof.trace.check import chunk_sum, closed
+
+PLACES = {"thread": ("<u2", 8), "window": ("<u2", 10), "check": ("<u4", 12)}
+
+
+def seal(folder: Path) -> Path:
+    """Rewrite a trace of Synthetic.write as version 2 of the format; returns it."""
+    chunks = Counter({path.stem: _log(path) for path in folder.glob("*.log")})
+    for path in folder.glob("*.tables"):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            if "end" in line:
+                line["end"]["chunks"] = chunks[path.stem]
+        path.write_bytes(b"".join(closed(json.dumps(line).encode()) + b"\n" for line in lines))
+    meta = folder / "meta.json"
+    meta.write_bytes(closed(meta.read_bytes()) + b"\n")
+    return folder
+
+
+def _log(path: Path) -> int:
+    """Rewrite a log; returns its number of chunks."""
+    content = path.read_bytes()
+    head, *parts = [content[at : at + CHUNK] for at in range(0, len(content), CHUNK)]
+    described = json.loads(head.split(b"\n")[0])
+    others = [field for field in HEADER if field[0] not in PLACES]
+    described["header"] = [*others, *([name, *place] for name, place in PLACES.items())]
+    described["version"] = 2
+    line = closed(json.dumps(described).encode()) + b"\n"
+    path.write_bytes(line.ljust(CHUNK, b"\0") + b"".join(map(_sealed, parts)))
+    return len(parts)
+
+
+def _sealed(chunk: bytes) -> bytes:
+    thread, window = chunk[8:10], chunk[12:14]
+    body = chunk[:8] + thread + window + bytes(4) + chunk[16:]
+    return body[:12] + chunk_sum(body, 12).to_bytes(4, "little") + body[16:]

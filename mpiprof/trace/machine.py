@@ -1,0 +1,58 @@
+"""Whether a machine table's message times can be: what was disturbed must not become a factor.
+
+Bounds are generous: any working node or network is well within them, and ranks that share cores, or
+a node that others use, are soon beyond.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from mpiprof.units import duration
+
+# Of an empty message, and of a byte: the most that a working link takes, in ns.
+SLOWEST = {"within": (50e3, 20.0), "between": (20e6, 1000.0)}
+NAMES = {"within": "within a node", "between": "between nodes"}
+# One way is never slower than both ways at once, and these take no longer than one after the other.
+MOST_ONE, MOST_BOTH = 2.0, 4.0
+
+
+def fault(table: Any) -> str:
+    """Return why a machine table's times can't be used; empty where they can, or there are none."""
+    if not isinstance(table, Mapping):
+        return ""
+    found = (_fault(name, table.get(name)) for name in SLOWEST)
+    return next((why for why in found if why), "")
+
+
+def _fault(name: str, link: Any) -> str:
+    if not isinstance(link, Mapping):
+        return ""
+    try:
+        alpha, beta = float(link["alpha_ns"]), float(link["beta_ns_per_byte"])
+        ones = [float(time) for time in link.get("one_way_ns") or ()]
+        boths = [float(time) for time in link.get("both_ways_ns") or ()]
+    except (KeyError, TypeError, ValueError):
+        return f"the table {NAMES[name]} is damaged"
+    most_alpha, most_beta = SLOWEST[name]
+    empty = max([alpha, *ones[:1]])
+    if not 0 <= empty <= most_alpha:
+        return f"{duration(empty)} for an empty message {NAMES[name]}"
+    if not 0 <= beta <= most_beta:
+        return f"{_megabytes(beta)} MB/s {NAMES[name]}"
+    for one, both in zip(ones, boths, strict=False):
+        if not one > 0 < both or one > MOST_ONE * both:
+            return f"one way takes {_times(one, both)} times as long as both ways {NAMES[name]}"
+        if both > MOST_BOTH * one:
+            return f"both ways take {_times(both, one)} times as long as one way {NAMES[name]}"
+    return ""
+
+
+def _megabytes(beta: float) -> str:
+    return f"{1000 / beta:.2g}" if beta > 0 else "no end of"
+
+
+def _times(long: float, short: float) -> str:
+    return f"{long / short:.0f}" if short > 0 and math.isfinite(long) else "no"

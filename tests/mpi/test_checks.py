@@ -1,0 +1,43 @@
+"""The recorder leaves sums in a trace, and a reader finds damage by them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.jobs import run_mpi
+from support.mpis import Mpi
+
+import mpiprof
+from mpiprof.trace.check import line_is_sound
+
+PROGRAM = """
+from mpi4py import MPI
+for _ in range(3000):
+    MPI.COMM_WORLD.Barrier()
+"""
+
+
+def test_every_line_and_every_chunk_of_a_trace_has_its_sum(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: a chunk that was filled, and the one that each was in at the end."""
+    (tmp_path / "app.py").write_text(PROGRAM)
+    words = ["-m", "mpiprof", "run", "-q", "-o", "trace", "app.py"]
+    run_mpi(openmpi, 2, [str(openmpi.python), *words], cwd=tmp_path, check=True)
+    folder = tmp_path / "trace"
+    for path in [*folder.glob("*.tables"), folder / "meta.json"]:
+        lines = path.read_bytes().splitlines()
+        assert lines and all(line_is_sound(line) for line in lines)
+    trace = mpiprof.open(folder)
+    for log in trace.logs.opened:
+        assert log.chunks == 3 and (log.headers["check"][1:] != 0).all()
+        assert log.is_sound(1) and log.is_sound(2)
+    assert trace.callsites["instances"].max() == 3000
+    assert trace.complete and trace.problems == []
+
+    window = folder / "rank-000001.log"
+    content = bytearray(window.read_bytes())
+    content[65536 + 64 + 32 * 10] ^= 1  # the time of a barrier by 1 ns
+    window.write_bytes(content)
+    damaged = mpiprof.open(folder)
+    assert damaged.callsites["complete_instances"].max() == 2046
+    assert not damaged.complete
+    assert any("not as it was written" in line for line in damaged.problems)

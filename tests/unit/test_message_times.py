@@ -1,0 +1,74 @@
+"""Which message times can be, and what is made of those that can't."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.__main__ import main
+from mpiprof.testing.synthetic import LINK, MACHINE
+from mpiprof.trace.machine import fault
+from mpiprof.tune.gains import gains
+
+MS = 1_000_000
+
+
+def machine(where: str = "within", **changed: Any) -> dict[str, Any]:
+    """Return a table with one link that differs."""
+    found = copy.deepcopy(MACHINE)
+    found[where] = {**LINK, **changed}
+    return found
+
+
+def both_ways(factor: float) -> dict[str, Any]:
+    """Return a table in which both ways take so many times as long as one."""
+    times: Any = LINK["one_way_ns"]
+    return machine(both_ways_ns=[factor * time for time in times])
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        (MACHINE, ""),
+        (None, ""),
+        (both_ways(2.0), ""),
+        (both_ways(0.9), ""),
+        (machine("between", alpha_ns=400e3, beta_ns_per_byte=80.0), ""),  # 100 Mbit
+        (both_ways(1 / 14), "one way takes 14 times as long as both ways within a node"),
+        (both_ways(9.0), "both ways take 9 times as long as one way within a node"),
+        (machine(beta_ns_per_byte=1000 / 0.17), "0.17 MB/s within a node"),
+        (machine(alpha_ns=3.85e6), "3.85 ms for an empty message within a node"),
+        (machine("between", alpha_ns=50e6), "50.0 ms for an empty message between nodes"),
+        (machine(alpha_ns="x"), "the table within a node is damaged"),
+    ],
+)
+def test_what_can_be(table: Any, why: str) -> None:
+    assert fault(table) == why
+
+
+def test_what_can_not_be_is_no_factor_and_no_advice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same trace with sound times has both."""
+    for name, table in (("sound", MACHINE), ("disturbed", both_ways(1 / 14))):
+        made = Synthetic(4, machine=table)
+        arrivals = np.arange(1, 51)[:, None] * 10 * MS + np.array([0, 0, 3 * MS, 0])
+        exits = np.repeat(arrivals.max(1, keepdims=True) + 5 * MS, 4, 1)
+        made.ended_ns = 600 * MS
+        made.collective("allreduce", arrivals, exits, sent=1024, received=1024)
+        made.write(tmp_path / name)
+    sound, disturbed = mpiprof.open(tmp_path / "sound"), mpiprof.open(tmp_path / "disturbed")
+    assert sound.callsites["worst_factor"].notna().all()
+    empty = ["message_time_ns", "average_factor", "worst_factor", "balanced_share"]
+    assert disturbed.callsites[empty].isna().all(axis=None) and not gains(disturbed, 1.0)
+    assert main(["report", str(tmp_path / "disturbed")]) == 0
+    text = capsys.readouterr().out
+    assert "message times   not usable, so no factors: one way takes 14 times" in text
+    assert main(["tune", str(tmp_path / "disturbed")]) == 2
+    assert "message times are not usable" in capsys.readouterr().err
