@@ -241,15 +241,21 @@ def _refined(columns: Float, edge: int, width: int) -> int:
 def _merged(columns: Float, edges: list[int]) -> list[int]:
     """Drop the edges between phases that hardly differ, the least different first."""
     sure = np.sqrt(2 * np.log(len(columns))) + 2  # deviations that chance reaches nowhere
-    edges = sorted(set(edges))
-    while edges:
-        parts = np.split(columns, edges)
-        apart = [_apart(a, b, sure) for a, b in itertools.pairwise(parts)]
+    bounds = [0, *sorted(set(edges)), len(columns)]
+
+    def at(edge: int) -> float:
+        begin, middle, end = bounds[edge : edge + 3]
+        return _apart(columns[begin:middle], columns[middle:end], sure)
+
+    apart = [at(edge) for edge in range(len(bounds) - 2)]
+    while apart:
         least = int(np.argmin(apart))
         if apart[least] >= 1:
             break
-        del edges[least]
-    return edges
+        del bounds[least + 1], apart[least]
+        for edge in range(max(least - 1, 0), min(least + 1, len(apart))):  # the others stay
+            apart[edge] = at(edge)
+    return bounds[1:-1]
 
 
 def _apart(a: Float, b: Float, sure: float) -> float:
