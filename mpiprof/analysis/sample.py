@@ -8,7 +8,7 @@ along the chain of lateness.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pandas as pd
@@ -176,10 +176,10 @@ class _Maker:
         return Sample(
             self.callsite,
             self.series.done(measure),
-            self.parts,
+            joined(self.parts),
             self.walks,
             self.walked,
-            self.followers,
+            {callsite: joined(parts) for callsite, parts in self.followers.items()},
         )
 
 
@@ -200,6 +200,29 @@ def part_of(batch: Batch, signature: Signature, index: Int) -> Part:
             before.outside[:, index],
         ),
     )
+
+
+def joined(parts: Sequence[Part]) -> list[Part]:
+    """Return parts with those of one signature and communicator as one.
+
+    A batch holds some thousand records: without this, what follows would take its time by batches.
+    """
+    groups: dict[tuple[int, int], list[Part]] = {}
+    for part in parts:
+        groups.setdefault((id(part.signature), part.communicator), []).append(part)
+    return [_one(group) for group in groups.values()]
+
+
+def _one(parts: list[Part]) -> Part:
+    if len(parts) == 1:
+        return parts[0]
+    befores = [part.before for part in parts]
+    columns = {
+        field.name: np.concatenate([getattr(before, field.name) for before in befores], axis=1)
+        for field in fields(Before)
+    }
+    arrival = np.concatenate([part.arrival for part in parts], axis=1)
+    return replace(parts[0], arrival=arrival, before=Before(**columns))
 
 
 def callsite_of_shape(trace: Trace) -> list[int]:
