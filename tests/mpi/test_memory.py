@@ -154,6 +154,21 @@ def test_refused_memory(
         refused(mpi, calls(mpi), failing, folder, SWITCHES[number], PLANS[turn])
 
 
+@pytest.mark.parametrize("number", range(4), ids=["random", "auto", "forced", "summary"])
+@pytest.mark.parametrize("more", ["4000", "10000", "30000"])
+def test_address_space_that_is_short(more: str, number: int, mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks that may have some MB more: the library is left what it takes when it sends.
+
+    It would end the program without: Open MPI with MPI_ERR_INTERN, MPICH by a signal.
+    """
+    words: list[str | Path] = [compiled(mpi, "tight_memory.c"), more, "12", "200000"]
+    bare = run_mpi(mpi, 2, words)
+    wrapped = run_mpi(mpi, 2, [*recorder(mpi, tmp_path, SWITCHES[number]), *words])
+    assert bare.returncode == 0
+    assert wrapped.returncode == 0, wrapped.stdout[-2000:] + wrapped.stderr[-3000:]
+    assert wrapped.stdout.count(": 0 wrong") == 2
+
+
 @pytest.mark.everything
 @pytest.mark.parametrize("number", range(5), ids=["random", "auto", "forced", "summary", "record"])
 def test_every_plan(

@@ -26,7 +26,7 @@
 
 #include "base/memory.h"
 
-enum { RESERVE = 1 << 23, RESERVE_EACH = 1 << 12, UNIT = 16, SHARES = 8 };
+enum { RESERVE = 1 << 23, LEFT = 1 << 25, RESERVE_EACH = 1 << 12, UNIT = 16, SHARES = 8 };
 
 struct block {
     size_t bytes; /* with this head */
@@ -70,6 +70,19 @@ bool memory_had(void)
 bool memory_short(void)
 {
     return atomic_load_explicit(&refused, memory_order_relaxed);
+}
+
+/* Whether the system gives so much, and then still LEFT: what an MPI library takes at a time when it
+ * sends, and ends the program without. Of address space, which is what `ulimit -v` counts. */
+bool memory_is_left(size_t bytes)
+{
+    void *const there =
+        mmap(NULL, bytes + LEFT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (there == MAP_FAILED)
+        return false;
+    munmap(there, bytes + LEFT);
+    return true;
 }
 
 static struct block *following(const struct block *b)

@@ -10,3 +10,4 @@ void *memory_resize(void *memory, size_t before, size_t bytes);
 void memory_free(void *memory);
 char *memory_text(const char *text); /* a copy */
 bool memory_short(void);
+bool memory_is_left(size_t bytes);

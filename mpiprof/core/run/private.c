@@ -114,7 +114,7 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
     facts[FACT_CANNOT_REDUCE] = !valid_asks();
     facts[FACT_MANY] = recorder.private == MPI_COMM_NULL && comm_living() > MANY_COMMUNICATORS;
     facts[FACT_DEVICE] = device_present();
-    facts[FACT_NO_MEMORY] = memory_short();
+    facts[FACT_NO_MEMORY] = memory_short() || !memory_is_left(0);
     facts[FACT_THREADS] = has_threads();
     facts[FACT_IDENTITY] = (int64_t)(k->identity >> 1);
     facts[FACT_MINUS_IDENTITY] = -facts[FACT_IDENTITY];

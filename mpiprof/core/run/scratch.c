@@ -17,8 +17,9 @@
  *                                nobody is asked (stage.c)
  *
  * Who asks keeps members together that might have run ahead: in rooted operations on more data than
- * the limit. Where one has no memory all leave the call to the library. An address is reserved at
- * once, pages come with the first touch; above KEPT they go back to the system after the call.
+ * the limit. Where one has no memory, or would leave the library none, all leave the call to it. An
+ * address is reserved at once, pages come with the first touch; above KEPT they go back to the
+ * system after the call.
  *
  * `used` is the process's, atomic. What is left out is noted by the member that leads, under
  * recorder.lock, and said once, in MPI_Finalize (remarks.c).
@@ -86,7 +87,7 @@ struct scratch_note scratch_noted(void)
 
 static bool room_for(int64_t bytes)
 {
-    if (memory_short())
+    if (memory_short() || !memory_is_left((size_t)bytes))
         return false;
     if (atomic_fetch_add(&used, bytes) + bytes <= limit)
         return true;
