@@ -13,7 +13,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.errors import MpiprofError
-from mpiprof.reports import colours, wording
+from mpiprof.reports import colours, sentences
 from mpiprof.units import duration, share
 
 from . import theme
@@ -120,11 +120,11 @@ def finding(data: Data, found: Any, state: State) -> Component:
     return dcc.Link(
         [
             head,
-            html.H3(wording.finding_title(data.trace, found)),
-            html.P(wording.finding(data.trace, found)),
+            html.H3(sentences.title(data.trace, found)),
+            html.P(sentences.finding(data.trace, found)),
         ],
         href=href,
-        className=f"finding {found.kind}",
+        className=f"finding {found.cause}",
     )
 
 

@@ -17,8 +17,9 @@ from dash.exceptions import PreventUpdate
 
 from mpiprof.analysis.causes import Causes
 from mpiprof.analysis.findings import Finding
+from mpiprof.analysis.verdict import verdict
 from mpiprof.invocation import command, switched
-from mpiprof.reports import wording
+from mpiprof.reports import conclusion, wording
 from mpiprof.tune import result
 from mpiprof.units import UNKNOWN, duration, share
 
@@ -47,8 +48,9 @@ def why(data: Data, state: states.State, callsite: int) -> Component:
     found: Causes = data.derive("causes", callsite)
     if not found.instances:
         return components.card("Why they are late", note="No complete instance to look at.")
-    told = html.Ul([html.Li(line) for line in wording.causes(data.trace, found)], className="told")
-    parts: list[Component] = [told]
+    row = dict(data.trace.callsites.loc[callsite])
+    parts: list[Component] = [html.P(line) for line in conclusion.callsite(data.trace, row)]
+    parts.append(html.Ul([html.Li(line) for line in wording.causes(found)], className="told"))
     for title, names in (("Where the spread arose", WHERE), ("Who it is", WHO)):
         parts += [
             html.H3(title),
@@ -142,14 +144,16 @@ def findings(data: Data, state: states.State, most: int) -> Component:
     if data.trace.record == "summary":
         told = "Recorded as summary: only a record of events tells why ranks are late."
         return html.P(told, className="note")
-    found = _cards(data, state, data.derive("findings"), most)
-    return found or html.P("Nothing: no waiting stands out.", className="note")
+    found = data.derive("findings")
+    lines = conclusion.verdict(data.trace, verdict(data.trace, found))
+    said = html.Div([html.P(line) for line in lines], className="verdict")
+    return html.Div([said, _cards(data, state, found, most)], className="stack")
 
 
 def gains(data: Data, state: states.State, most: int) -> Component | None:
     """Return where the simulator expects something from another algorithm; this takes seconds."""
     found = data.derive("findings", tuple(race.gains(data)))
-    return _cards(data, state, [one for one in found if one.kind == "algorithm"], most)
+    return _cards(data, state, [one for one in found if one.cause == "algorithm"], most)
 
 
 def _cards(

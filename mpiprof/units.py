@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 UNKNOWN = "–"
 
@@ -82,6 +83,12 @@ def count(number: float) -> str:
     return f"{number:,.0f}".replace(",", " ")
 
 
+def ordinal(number: int) -> str:
+    """Return "2nd" for 2, "11th" for 11."""
+    ends = {1: "st", 2: "nd", 3: "rd"}
+    return f"{number}{'th' if 10 < number % 100 < 14 else ends.get(number % 10, 'th')}"
+
+
 def ranks(members: list[int], most: int = 8) -> str:
     """Return rank numbers as runs, such as "0-3, 7"; a long list is cut and counted."""
     runs: list[tuple[int, int]] = []
@@ -93,6 +100,16 @@ def ranks(members: list[int], most: int = 8) -> str:
     shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs[:most]]
     left = sum(b - a + 1 for a, b in runs[most:])
     return ", ".join(shown) + (f" and {left} more" if left else "")
+
+
+def named(members: Sequence[int]) -> str:
+    """Return "rank 5" or "ranks 5, 7"; empty without ranks."""
+    return f"rank{'s' * (len(members) > 1)} {ranks(sorted(members))}" if members else ""
+
+
+def capital(words: str) -> str:
+    """Return words as the begin of a sentence; names in them stay as they are."""
+    return words[:1].upper() + words[1:]
 
 
 def _three(value: float) -> str:

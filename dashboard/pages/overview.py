@@ -30,15 +30,15 @@ def layout(context: Context, state: states.State) -> Component:
         [
             html.Div([title, components.facts(run_facts(data))]),
             *[components.warning(line) for line in lines],
-            components.later("overview-time"),
             html.Section(
                 [
-                    html.H2("What is worth doing"),
+                    html.H2("Verdict"),
                     components.later("findings", className="findings"),
                     components.later("gains"),
                 ],
                 className="stack",
             ),
+            components.later("overview-time"),
             components.later("overview-waiting"),
         ],
         className="stack",

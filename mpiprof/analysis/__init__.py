@@ -7,7 +7,7 @@ from typing import Any
 
 from mpiprof.analysis.callsites import aggregate, callsites
 from mpiprof.analysis.causes import causes
-from mpiprof.analysis.findings import findings
+from mpiprof.analysis.findings import conclusions, findings
 from mpiprof.analysis.frames import events, instances, matrix, matrix_ranks, processes
 from mpiprof.analysis.phases import phases
 from mpiprof.analysis.ranks import point_to_point, rank_totals, spent
@@ -22,6 +22,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "aggregate": aggregate,
     "callsites": callsites,
     "causes": causes,
+    "conclusions": conclusions,
     "events": events,
     "findings": findings,
     "hot": hot,

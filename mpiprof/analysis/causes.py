@@ -58,9 +58,6 @@ class Causes:
     share (of instances), late_ns, hops, path (call site and rank from origin to here), example
     (communicator and sequence of these); callsite and after: -1 the start, -2 unknown; see chain.
     before: callsite that ranks come from, site, share (of calls).
-    late_ranks: those that are late by much, the latest first; late_wait_ns: waiting over all
-    instances that would vanish if none of them were; late_ns, late_share, late_phases: of the first
-    of them, in the phases in which it is late; slow_node and node_wait_ns likewise.
     followers: of a barrier, what all its ranks call next: callsite, site, share (of instances),
     saved_ns (time that all ranks would save over all instances without the barrier).
     """
@@ -83,13 +80,6 @@ class Causes:
     nodes: pd.DataFrame
     chain: pd.DataFrame
     before: pd.DataFrame
-    late_ranks: tuple[int, ...]
-    late_wait_ns: float
-    late_ns: float
-    late_share: float
-    late_phases: tuple[int, ...]
-    slow_node: str | None
-    node_wait_ns: float
     followers: pd.DataFrame
 
 
@@ -104,7 +94,6 @@ def causes(trace: Trace, callsite: int) -> Causes:
     scale = complete / max(cells.instances, 1)
     labels = Labels(trace)
     nodes = cells.node_table(scale)
-    culprits = cells.culprits(nodes)
     return Causes(
         callsite,
         str(row["operation"]),
@@ -124,13 +113,6 @@ def causes(trace: Trace, callsite: int) -> Causes:
         nodes,
         chain_table(trace, labels, sample.walks, sample.walked),
         before_table(labels, sample.parts),
-        culprits.ranks,
-        culprits.rank_wait * scale,
-        culprits.late_ns,
-        culprits.late_share,
-        culprits.phases,
-        culprits.node,
-        culprits.node_wait * scale,
         follower_table(labels, sample.followers, complete),
     )
 

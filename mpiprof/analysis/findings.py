@@ -1,20 +1,48 @@
-"""What is worth doing, as data, the costliest first; the words are the reports' own."""
+"""What is wrong, as data: the findings of each call site and of the whole run, the costliest first.
+
+This is the only place that concludes. Reports, pages, comparisons and JSON put into words what
+stands here, and nothing else.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from mpiprof.analysis.causes import Causes
+from mpiprof.analysis.chain import Walk
+from mpiprof.analysis.grid import Grid, median_of
 from mpiprof.analysis.operations import STATES
+from mpiprof.analysis.patterns import Pattern, patterns
+from mpiprof.analysis.sample import sample_of
 from mpiprof.trace.trace import Trace
 
+# What can be wrong, in the words of the JSON output.
+CAUSES = {
+    "rank": "the same ranks are late",
+    "early": "some ranks have less to do",
+    "periodic": "ranks are late again and again, at even distances",
+    "moving": "lateness goes from rank to rank in a pattern",
+    "gradient": "lateness grows along the ranks",
+    "outlier": "few instances hold most of the waiting",
+    "inside": "lateness is made inside a collective",
+    "node": "the ranks of a node are late",
+    "noise": "no rank in particular is late",
+    "algorithm": "another algorithm would be faster",
+    "barrier": "a barrier makes ranks wait twice",
+    "clock": "the clocks can't tell who is late",
+    "none": "nothing is to be gained",
+}
 NOTABLE_SHARE = 0.01  # of all waiting
-PART = 0.05  # of a call site's waiting that a rank or node must explain
-REST = 0.2  # of it that is worth a finding of its own where no rank or node explains it
+REST = 0.2  # of a call site's waiting that is worth a finding where no pattern explains it
+MOSTLY = 0.5  # of the instances in which lateness began at one place
+MOST_SURE = 0.999
+LEAST_SPANS = 1  # instances by which spans are apart
 
 
 @dataclass(frozen=True)
@@ -34,21 +62,26 @@ class Gain:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing worth doing, and what not doing it costs all ranks together over the run.
+    """One thing that is wrong, and what it costs all ranks together over the run.
 
-    kind: "rank" (rebalance it), "node" (slow), "noise" (no rank in particular), "algorithm" (try
-    it), "barrier" (remove it), "clock" (its bound is too wide to tell who is late); share: of all
-    ranks' run time; callsites: those it concerns, the costliest first; ranks: the latest first;
-    evidence: figures, by the names of the columns they come from.
+    cause: of CAUSES; share: of all ranks' run time; callsites: those it concerns, the costliest
+    first; ranks: those it names, the latest first; period: instances from one time to the next;
+    first_instance and last_instance: of the first call site, None where instances don't matter;
+    certainty: 0 to 1, that it is more than chance; evidence: figures, by the names of the columns
+    they come from.
     """
 
-    kind: str
+    cause: str
     cost_ns: int
     share: float
     callsites: tuple[int, ...]
     ranks: tuple[int, ...] = ()
     node: str | None = None
     algorithm: str | None = None
+    period: int | None = None
+    first_instance: int | None = None
+    last_instance: int | None = None
+    certainty: float = MOST_SURE
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -61,52 +94,41 @@ def findings(trace: Trace, gains: Sequence[Gain] = ()) -> list[Finding]:
     """Return what is worth doing about the hot call sites, the costliest first."""
     table = trace.callsites
     least = NOTABLE_SHARE * float(table["total_wait_ns"].sum()) if len(table) else 0.0
-    found = [one for callsite in trace.hot for one in _of_callsite(trace, callsite)]
+    found = [one for callsite in trace.hot for one in trace.conclusions(callsite)]
     found += [_of_gain(trace, gain) for gain in gains if gain.saved_ns > gain.error_ns]
-    whole = max(trace.duration_ns * trace.ranks, 1)
-    costly = [
-        replace(one, share=one.cost_ns / whole)
-        for one in _joined(found)
-        if one.cost_ns > least or one.kind == "algorithm"
-    ]
+    costly = [one for one in _joined(found) if one.cost_ns > least or one.cause == "algorithm"]
     return sorted(costly, key=lambda one: -one.cost_ns)
 
 
-def _of_callsite(trace: Trace, callsite: int) -> Iterator[Finding]:
+def conclusions(trace: Trace, callsite: int) -> list[Finding]:
+    """Return what is wrong at a call site, the costliest first: together at most its waiting."""
     row: Any = trace.callsites.loc[callsite]
     waiting = float(row["total_wait_ns"])
     facts = _facts(row)
+    if not waiting > 0:
+        return []
     if trace.clock_error_ns > 0 and not row["worst_imbalance_ns"] > trace.clock_error_ns:
         told = facts | {"clock_error_ns": trace.clock_error_ns}
-        yield _finding("clock", waiting, callsite, told)
-        return
+        return [_finding(trace, "clock", waiting, callsite, told)]
     causes: Causes = trace.causes(callsite)
-    explained, besides = 0.0, []
-    for one in (_of_ranks(causes, facts), _of_node(causes, facts)):
-        if one is not None and one.cost_ns >= PART * waiting:
-            explained += one.cost_ns
-            besides.append(f"node {one.node}" if one.node else f"rank {one.rank}")
-            yield one
-    for follower in causes.followers.to_dict("records"):
-        if follower["saved_ns"] > 0:
-            one = _finding("barrier", follower["saved_ns"], callsite, facts)
-            yield replace(one, callsites=(callsite, int(follower["callsite"])))
-    if waiting - explained >= REST * waiting:
-        told = facts | _moving(causes, trace.phases(callsite))
-        told["besides"] = " and ".join(besides)
-        yield _finding("noise", waiting - explained, callsite, told)
+    grid = Grid(trace, sample_of(trace, callsite))
+    known, left = patterns(grid) if grid.instances else ([], 0.0)
+    whole = left + sum(one.gain_ns for one in known)
+    scale = waiting / whole if whole > 0 else 0.0
+    found = [_of_pattern(trace, one, grid, scale, causes, facts) for one in known] + list(
+        _of_followers(trace, causes, facts)
+    )
+    if not known or left >= REST * whole:
+        besides = [one.cause for one in known]
+        found.append(_rest(trace, left * scale if known else waiting, causes, facts, besides))
+    return sorted(found, key=lambda one: -one.cost_ns)
 
 
-def _moving(causes: Causes, phases: pd.DataFrame) -> dict[str, Any]:
-    """Return what is known of lateness that no rank or node explains."""
-    return {
-        "by_rank": causes.by_rank.value,
-        "by_node": causes.by_node.value,
-        "random": causes.random.value,
-        "phases": len(phases),
-        "period": int(phases["period"].max()) if len(phases) else 0,
-        **_origin(causes.chain),
-    }
+def _finding(
+    trace: Trace, cause: str, cost: float, callsite: int, evidence: Mapping[str, Any]
+) -> Finding:
+    whole = max(trace.duration_ns * trace.ranks, 1)
+    return Finding(cause, round(cost), cost / whole, (callsite,), evidence=evidence)
 
 
 def _facts(row: Any) -> dict[str, Any]:
@@ -116,60 +138,141 @@ def _facts(row: Any) -> dict[str, Any]:
         "size": int(row["size"]),
         **{
             name: None if pd.isna(row[name]) else float(row[name])
-            for name in ("bytes", "worst_imbalance_ns", "worst_factor", "latest_share")
+            for name in ("bytes", "worst_imbalance_ns", "worst_factor")
         },
-        "latest_rank": None if pd.isna(row["latest_rank"]) else int(row["latest_rank"]),
     }
     return facts | {"state": max(STATES, key=lambda state: row[f"total_wait_{state}_ns"])}
 
 
-def _finding(kind: str, cost: float, callsite: int, evidence: Mapping[str, Any]) -> Finding:
-    return Finding(kind, round(cost), 0.0, (callsite,), evidence=evidence)
-
-
-def _of_ranks(causes: Causes, facts: Mapping[str, Any]) -> Finding | None:
-    if not causes.late_ranks:
-        return None
-    row = causes.ranks[causes.ranks["rank"] == causes.late_ranks[0]].iloc[0]
-    names = ("error_ns", "inherited_ns", "point_to_point_ns")
+def _of_pattern(
+    trace: Trace,
+    one: Pattern,
+    grid: Grid,
+    scale: float,
+    causes: Causes,
+    facts: Mapping[str, Any],
+) -> Finding:
+    """Return a pattern as a finding, with where the lateness began."""
+    number = grid.number[one.instances]
+    walks = sample_of(trace, causes.callsite).walks
+    ranks, began = _origins([] if one.cause == "early" else walks, one.ranks)
+    cause, callsites = one.cause, (causes.callsite,)
+    if began.get("origin_how") == "inside" and began["origin_share"] >= MOSTLY:
+        cause = "inside"
+        callsites = tuple(dict.fromkeys((causes.callsite, began["origin_callsite"])))
     evidence = {
         **facts,
-        "late_ns": causes.late_ns,
-        "late_share": causes.late_share,
-        "late_phases": list(causes.late_phases),
-        **{name: float(row[name]) for name in names},
-        **origin(causes),
+        "late_ns": one.late_ns,
+        "late_instances": round(_late(one, grid) * facts["instances"] / max(grid.instances, 1)),
+        "spans": _spans(number, grid),
+        "offsets": list(one.offsets),
+        "step": one.step,
+        "host": _host(trace, one.node),
+        **began,
     }
-    one = _finding("rank", causes.late_wait_ns, causes.callsite, evidence)
-    return replace(one, ranks=causes.late_ranks)
+    found = _finding(trace, cause, one.gain_ns * scale, causes.callsite, evidence)
+    return replace(
+        found,
+        callsites=callsites,
+        ranks=ranks,
+        node=one.node,
+        period=one.period,
+        first_instance=int(number[0]),
+        last_instance=int(number[-1]),
+        certainty=min(max(1.0 - one.p, 0.0), MOST_SURE),
+    )
 
 
-def origin(causes: Causes) -> dict[str, Any]:
-    """Return where the lateness of the latest rank began most often; empty if that is not known."""
-    chain = causes.chain
-    return _origin(chain[[path[-1][1] == causes.late_ranks[0] for path in chain["path"]]])
+def _late(one: Pattern, grid: Grid) -> int:
+    """Return in how many of its instances a pattern shows: by half of what it is on average."""
+    arrival = grid.arrival[:, one.instances]
+    rows = np.searchsorted(grid.ranks, one.ranks)
+    others = np.setdiff1d(np.arange(len(arrival)), rows)
+    if not len(rows) or not len(others) or one.cause in ("moving", "outlier"):
+        return len(one.instances)
+    apart = arrival[rows[0]] - median_of(arrival[others])
+    apart = -apart if one.cause == "early" else apart
+    return int((apart > one.late_ns / 2).sum())
 
 
-def _origin(chain: pd.DataFrame) -> dict[str, Any]:
-    if not len(chain):
+def _spans(number: Any, grid: Grid) -> list[list[int]]:
+    """Return runs of instances that a pattern holds for, first and last; [] of all the run."""
+    columns = np.searchsorted(grid.number, number)
+    edges = np.flatnonzero(np.diff(columns) > LEAST_SPANS)
+    first, last = number[np.r_[0, edges + 1]], number[np.r_[edges, len(number) - 1]]
+    whole = len(number) == grid.instances
+    return [] if whole else [[int(a), int(b)] for a, b in zip(first, last, strict=True)]
+
+
+def _host(trace: Trace, node: str | None) -> str | None:
+    hosts = (p["host"] for p in trace.tables.processes.values() if p["node"] == node)
+    return next(hosts, node)
+
+
+def _origins(
+    walks: Sequence[Walk], ranks: tuple[int, ...]
+) -> tuple[tuple[int, ...], dict[str, Any]]:
+    """Return whose lateness makes some ranks late, and where it began most often.
+
+    A rank that was kept by another one is not to blame: where most walks back from it lead to
+    another rank, that one stands in its place.
+    """
+    mine = [walk for walk in walks if walk.steps[-1].rank in ranks]
+    known = [walk for walk in mine if walk.origin.how != "unknown"]
+    blamed = []
+    for rank in ranks:
+        led = Counter(walk.origin.rank for walk in known if walk.steps[-1].rank == rank)
+        if led and led.most_common(1)[0][1] >= MOSTLY * led.total():
+            rank = led.most_common(1)[0][0]
+        blamed.append(rank)
+    return tuple(dict.fromkeys(blamed)), _began(mine)
+
+
+def _began(walks: Sequence[Walk]) -> dict[str, Any]:
+    """Return where lateness began most often, and in which share of the walks; {} without any."""
+    if not walks:
         return {}
-    most = chain.iloc[0]
+    origin, times = Counter(walk.origin for walk in walks).most_common(1)[0]
     return {
-        **{f"origin_{name}": int(most[name]) for name in ("rank", "callsite", "after")},
-        "origin_how": str(most["how"]),
-        "origin_share": float(most["share"]),
-        "origin_hops": float(most["hops"]),
+        "origin_rank": origin.rank,
+        "origin_callsite": origin.callsite,
+        "origin_after": origin.after,
+        "origin_how": origin.how,
+        "origin_share": times / len(walks),
     }
 
 
-def _of_node(causes: Causes, facts: Mapping[str, Any]) -> Finding | None:
-    if causes.slow_node is None:
-        return None
-    row = causes.nodes[causes.nodes["node"] == causes.slow_node].iloc[0]
-    told = {name: float(row[name]) for name in ("late_ns", "error_ns")}
-    evidence = {**facts, **told, "host": row["host"], "by_node": causes.by_node.value}
-    one = _finding("node", causes.node_wait_ns, causes.callsite, evidence)
-    return replace(one, node=causes.slow_node)
+def _of_followers(trace: Trace, causes: Causes, facts: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield what a barrier costs before what follows it at once."""
+    for follower in causes.followers.to_dict("records"):
+        if follower["saved_ns"] > 0:
+            one = _finding(trace, "barrier", follower["saved_ns"], causes.callsite, facts)
+            yield replace(one, callsites=(causes.callsite, int(follower["callsite"])))
+
+
+def _rest(
+    trace: Trace, cost: float, causes: Causes, facts: Mapping[str, Any], besides: list[str]
+) -> Finding:
+    """Return what no pattern explains: noise, or what a collective made of nobody's lateness."""
+    sample = sample_of(trace, causes.callsite)
+    began = _began(sample.walks)
+    if began:
+        began["origin_share"] *= len(sample.walks) / max(sample.walked, 1)
+    told = {
+        **facts,
+        "besides": besides,
+        "by_rank": causes.by_rank.value,
+        "by_node": causes.by_node.value,
+        "random": causes.random.value,
+        **began,
+    }
+    one = _finding(trace, "noise", cost, causes.callsite, told)
+    elsewhere = began.get("origin_callsite", causes.callsite) != causes.callsite
+    often = began.get("origin_share", 0.0) >= MOSTLY and facts["instances"] > 1
+    if began.get("origin_how") == "inside" and often and elsewhere and not besides:
+        places = (causes.callsite, began["origin_callsite"])
+        return replace(one, cause="inside", callsites=places, ranks=(began["origin_rank"],))
+    return replace(one, certainty=0.0 if facts["instances"] < 2 else MOST_SURE)
 
 
 def _of_gain(trace: Trace, gain: Gain) -> Finding:
@@ -179,26 +282,34 @@ def _of_gain(trace: Trace, gain: Gain) -> Finding:
         "how": gain.how,
         "ran": trace.callsites.loc[gain.callsite, "algorithm"],
     }
-    one = _finding("algorithm", gain.saved_ns, gain.callsite, evidence)
+    one = _finding(trace, "algorithm", gain.saved_ns, gain.callsite, evidence)
     return replace(one, algorithm=gain.algorithm)
 
 
 def _joined(found: Sequence[Finding]) -> list[Finding]:
-    """Join what is said of the same ranks, node or barrier at several call sites.
+    """Join what has one cause: the same ranks late for the same thing, a slow node, one barrier.
 
     The evidence is that of the costliest.
     """
     groups: dict[Any, list[Finding]] = {}
-    for one in found:
-        what: Any = one.ranks or one.node
-        if one.kind == "barrier":
-            what = one.callsites[0]
-        key = (one.kind, what) if what is not None and what != () else (one.kind, id(one))
-        groups.setdefault(key, []).append(one)
+    for number, one in enumerate(found):
+        groups.setdefault(_identity(one, number), []).append(one)
     joined = []
     for of in groups.values():
         of.sort(key=lambda one: -one.cost_ns)
         places = dict.fromkeys(callsite for one in of for callsite in one.callsites)
-        cost = sum(one.cost_ns for one in of)
-        joined.append(replace(of[0], cost_ns=cost, callsites=tuple(places)))
+        cost, share = sum(one.cost_ns for one in of), sum(one.share for one in of)
+        joined.append(replace(of[0], cost_ns=cost, share=share, callsites=tuple(places)))
     return joined
+
+
+def _identity(one: Finding, number: int) -> Any:
+    """Return what findings of one cause have in common; the number where nothing is."""
+    if one.cause == "barrier":
+        return one.cause, one.callsites[0]
+    if one.cause == "node":
+        return one.cause, one.ranks
+    if one.cause in ("noise", "clock", "algorithm", "outlier") or not one.ranks:
+        return one.cause, number
+    origin = one.evidence.get("origin_callsite"), one.evidence.get("origin_how")
+    return one.cause, frozenset(one.ranks), one.period, origin

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -27,22 +26,6 @@ from mpiprof.trace.types import Float, Int
 CANDIDATES = 8  # ranks and nodes whose waiting is worked out
 MOST_EFFECTS = 1 << 17  # ranks x phases up to which phases are told apart
 NEVER = np.iinfo(np.int64).max
-
-
-@dataclass(frozen=True)
-class Culprits:
-    """Ranks and a node that are late by much, and the waiting (ns) that each causes.
-
-    late_ns, late_share: of the first rank, in the phases in which it is late.
-    """
-
-    ranks: tuple[int, ...]
-    rank_wait: float
-    late_ns: float
-    late_share: float
-    phases: tuple[int, ...]
-    node: str | None
-    node_wait: float
 
 
 class Cells:
@@ -251,54 +234,6 @@ class Cells:
     def _node_shift(self, node: str, late: float) -> Float:
         shift = np.zeros((self.phases, len(self.ranks)))
         shift[:, self.node == self.node_names.index(node)] = late
-        return shift
-
-    def culprits(self, nodes: pd.DataFrame) -> Culprits:
-        """Return who is late, apart from its node, and the node that is; with their waiting.
-
-        Ranks must be late in most instances of a phase, by at least half of what the latest one is.
-        Where both hide each other's cost, each gets the mean of what it explains first
-        and last (Shapley's value).
-        """
-        by_node = np.zeros((self.phases, len(self.ranks)))
-        slow = None
-        if len(nodes) and self.nodes_differ:
-            first = nodes.iloc[0]
-            if first["late_ns"] > np.nanmax([self.least, first["error_ns"]]):
-                slow = str(first["node"])
-                by_node = self._node_shift(slow, float(first["late_ns"]))
-        by_rank = self._rank_shift(slow is not None)
-        rank, node = self.vanishing(by_rank), self.vanishing(by_node)
-        both = self.vanishing(by_rank + by_node) if rank and node else rank + node
-        order = np.argsort(-(by_rank * self.late[0]).sum(0), kind="stable")
-        some = np.any(by_rank > 0, axis=0)
-        late = self.ranks[order[some[order]]]
-        top = order[:1]
-        phases = np.flatnonzero(by_rank[:, top].any(axis=1))
-        count, often, shift = (
-            values[phases][:, top] for values in (self.late[0], self.late_share, by_rank)
-        )
-        return Culprits(
-            tuple(late.tolist()),
-            max((rank + both - node) / 2, 0.0),
-            float((count * shift).sum() / max(count.sum(), 1)),
-            float(often.sum() / max(count.sum(), 1)),
-            tuple(phases.tolist()),
-            slow,
-            max((node + both - rank) / 2, 0.0),
-        )
-
-    def _rank_shift(self, apart: bool) -> Float:
-        """By how much the late ranks are late, 0 for others; apart: from the rest of their node."""
-        count, late, error = self.late
-        if apart:
-            effects, sums = self.effects
-            within = effects.within_nodes(sums.sum(0))
-            late = within - np.median(within, axis=1, keepdims=True)
-        most = late.max(axis=1, keepdims=True, initial=0.0)
-        least = np.maximum(np.maximum(error, self.least), most / 2)
-        chosen = np.logical_and(late > least, self.late_share > count / 2)
-        shift: Float = np.where(chosen, late, 0.0)
         return shift
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from mpiprof.analysis.chance import persistence
 from mpiprof.analysis.sample import sample_of
 from mpiprof.analysis.series import RUN
 from mpiprof.trace.trace import Trace
@@ -180,7 +181,8 @@ def change_points(signal: Float, last: Int) -> Int:
     """Return the indices at which a new phase begins.
 
     signal: logarithm of the imbalance; last: who came last, -1 unknown. Single outliers are taken
-    out by running medians; what neighbouring phases must differ by is said above.
+    out by running medians; what neighbouring phases must differ by is said above. What lasts
+    without being a phase, as where ranks wander, counts as noise (see chance.persistence).
     """
     count = len(signal)
     if count < 2 * SHORTEST:
@@ -190,7 +192,8 @@ def change_points(signal: Float, last: Int) -> Int:
 
     columns = np.stack([signal, *_shares(last)], 1)
     smooth = ndimage.median_filter(columns, size=(5, 1), mode="nearest")
-    scale = _noise(columns)
+    lasting = np.array([persistence(column) for column in columns.T])
+    scale = _noise(columns) * np.sqrt(lasting)
     width = -(-count // BINS)
     starts = np.arange(0, count, width)
     binned = np.add.reduceat(smooth / scale, starts) / np.diff([*starts, count])[:, None]
@@ -202,7 +205,7 @@ def change_points(signal: Float, last: Int) -> Int:
     found = ruptures.KernelCPD(kernel="linear", min_size=shortest).fit(binned)
     edges = [starts[i] for i in found.predict(pen=penalty)[:-1]]
     exact = [_refined(columns / scale, edge, width) for edge in edges]
-    return np.array(_merged(columns, exact), np.int64)
+    return np.array(_merged(columns, exact, lasting), np.int64)
 
 
 def _shares(last: Int) -> list[Float]:
@@ -238,14 +241,14 @@ def _refined(columns: Float, edge: int, width: int) -> int:
     return low + 1 + int(np.argmax(gain))
 
 
-def _merged(columns: Float, edges: list[int]) -> list[int]:
+def _merged(columns: Float, edges: list[int], lasting: Float) -> list[int]:
     """Drop the edges between phases that hardly differ, the least different first."""
     sure = np.sqrt(2 * np.log(len(columns))) + 2  # deviations that chance reaches nowhere
     bounds = [0, *sorted(set(edges)), len(columns)]
 
     def at(edge: int) -> float:
         begin, middle, end = bounds[edge : edge + 3]
-        return _apart(columns[begin:middle], columns[middle:end], sure)
+        return _apart(columns[begin:middle], columns[middle:end], sure, lasting)
 
     apart = [at(edge) for edge in range(len(bounds) - 2)]
     while apart:
@@ -258,7 +261,7 @@ def _merged(columns: Float, edges: list[int]) -> list[int]:
     return bounds[1:-1]
 
 
-def _apart(a: Float, b: Float, sure: float) -> float:
+def _apart(a: Float, b: Float, sure: float, lasting: Float) -> float:
     """Return how different two stretches are; from 1 on they are phases of their own.
 
     In one column at least they must differ by enough to matter and by more than chance.
@@ -268,7 +271,7 @@ def _apart(a: Float, b: Float, sure: float) -> float:
     apiece = 1 / len(a) + 1 / len(b)
     spread = a[:, 0].var() / len(a) + b[:, 0].var() / len(b)
     share = np.concatenate([a[:, 1:], b[:, 1:]]).mean(0)
-    variances = [max(spread, LEAST_NOISE**2 * apiece), *(share * (1 - share) * apiece)]
+    variances = lasting * [max(spread, LEAST_NOISE**2 * apiece), *(share * (1 - share) * apiece)]
     ratio = abs(float(np.median(b[:, 0]) - np.median(a[:, 0]))) / np.log(LEAST_RATIO)
     shares = np.abs(b[:, 1:].mean(0) - a[:, 1:].mean(0)) / LEAST_SHARE
     matters = np.array([ratio, *shares])

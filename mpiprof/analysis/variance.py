@@ -119,11 +119,6 @@ class Effects:
                 found[phase, there] -= np.average(found[phase, there], weights=weight[there])
         return found
 
-    def within_nodes(self, sums: Float) -> Float:
-        """Return mean lateness of each rank less the effect of its node, phases x ranks."""
-        count, mean = self.means(sums[2:])
-        return np.asarray(mean - self.node_effects(count, mean))
-
     def node_lateness(self, sums: Float, nodes: int) -> Float:
         """Return by how much each node (the median of its ranks) is later than the others."""
         count, mean = self.means(sums)

@@ -140,13 +140,17 @@ def by_callsite(
     trace: Trace, callsites: Any, found: list[Finding], args: argparse.Namespace, named: Named
 ) -> str:
     """Return the whole report, call site by call site."""
-    from mpiprof.reports import choices, text, wording
+    from mpiprof.reports import choices, sentences, text
     from mpiprof.reports.table import paragraph
 
-    parts, top, column = [text.facts(trace)], args.top, args.sort
+    parts, top, column = [verdict_on(trace, found)], args.top, args.sort
     if not len(callsites):
         parts.append("No collective operation was recorded.")
     else:
+        if found:
+            told = [sentences.finding(trace, one) for one in found[:MOST_FINDINGS]]
+            lines = [paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(told, 1)]
+            parts.append("What costs most\n" + "\n".join(lines))
         left = f", the first {top} of {len(callsites)}" if len(callsites) > top else ""
         key = {"total_wait_ns": "total waiting time", "total_elapsed_ns": "time"}.get(
             column, column
@@ -158,10 +162,6 @@ def by_callsite(
         figure = text.distribution_table(trace) if trace.record == "events" else ""
         if figure:
             parts.append(f"Worst-case factors ω/T: share of instances\n{figure}")
-        if found:
-            told = [wording.finding(trace, one) for one in found[:MOST_FINDINGS]]
-            lines = [paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(told, 1)]
-            parts.append("What costs most\n" + "\n".join(lines))
         beyond = text.summed_table(trace)
         if beyond:
             parts.append(
@@ -173,6 +173,19 @@ def by_callsite(
             parts.append(f"Algorithms chosen\n{chosen}\n{paragraph(choices.LEGEND)}")
     parts.append(text.suggestion(named, callsites))
     return "\n\n".join(parts)
+
+
+def verdict_on(trace: Trace, found: list[Finding]) -> str:
+    """Return what ran, the verdict on it, and its facts."""
+    from mpiprof.analysis.verdict import verdict
+    from mpiprof.reports import conclusion, text
+    from mpiprof.reports.table import paragraph
+
+    title, facts = text.facts(trace).split("\n", 1)
+    if trace.record != "events" or not len(trace.callsites):
+        return f"{title}\n{facts}"
+    lines = [paragraph(line) for line in conclusion.verdict(trace, verdict(trace, found))]
+    return "\n".join([title, "", *lines, "", facts])
 
 
 def by_routine(trace: Trace, named: Named) -> str:
@@ -200,7 +213,7 @@ def by_rank(trace: Trace, top: int, named: Named) -> str:
 
 def one_site(trace: Trace, callsites: Any, top: int, named: Named) -> str:
     """Return the first of some call sites over its instances."""
-    from mpiprof.reports import site, text, wording
+    from mpiprof.reports import conclusion, site, text, wording
     from mpiprof.reports.table import paragraph
 
     row = callsites.iloc[0].to_dict()
@@ -210,6 +223,7 @@ def one_site(trace: Trace, callsites: Any, top: int, named: Named) -> str:
         parts[0] += f"\n  (the first of {len(callsites)} call sites that match)"
     if row["total_wait_ns"] > 0:
         parts.append(paragraph(wording.sentence(row, text.total_time(trace)), 0))
+    parts += [paragraph(line, 0) for line in conclusion.callsite(trace, row)]
     if trace.record == "summary":
         parts.append(
             f"{text.callsite_table(callsites.head(1))}\n  recorded as summary: no instances"
@@ -231,7 +245,7 @@ def why(trace: Trace, callsite: int, top: int) -> str:
     from mpiprof.reports.table import paragraph
 
     causes, phases = trace.causes(callsite), trace.phases(callsite)
-    parts = ["\n".join(["Why", *map(paragraph, wording.causes(trace, causes))])]
+    parts = ["\n".join(["Why", *map(paragraph, wording.causes(causes))])]
     if causes.instances:
         parts.append(f"Imbalance before and at it\n{site.cause_table(causes)}")
     if len(causes.chain):

@@ -15,7 +15,8 @@ import numpy as np
 from mpiprof import __version__
 from mpiprof.analysis import pictures
 from mpiprof.analysis.callsites import RANGE_NAMES
-from mpiprof.reports import charts, colours, text, wording
+from mpiprof.analysis.verdict import verdict
+from mpiprof.reports import charts, colours, conclusion, sentences, text, wording
 from mpiprof.reports.places import place, places
 from mpiprof.units import count, duration, factor, share, size
 
@@ -79,12 +80,12 @@ def page(trace: Trace, step: Callable[[int], None]) -> str:
     title, facts = text.fact_rows(trace)
     parts = [
         f"<h1>{escape(title)}</h1>",
-        '<nav><a href="#time">Time</a><a href="#findings">Findings</a>'
+        '<nav><a href="#findings">Verdict</a><a href="#time">Time</a>'
         '<a href="#timeline">Timeline</a><a href="#sites">Call sites</a></nav>',
         "<dl>" + "".join(f"<dt>{escape(n)}</dt><dd>{_cut(what)}</dd>" for n, what in facts),
         "</dl>",
-        *_time(trace, shares),
         *_findings(trace),
+        *_time(trace, shares),
         *_timeline(trace, shares),
         *_callsites(trace, rows, sites),
         *(part for row in rows[:DRAWN] for part in _site(trace, row, sites)),
@@ -128,10 +129,13 @@ def _time(trace: Trace, shares: Shares) -> list[str]:
 
 
 def _findings(trace: Trace) -> list[str]:
-    found = trace.findings()[:10] if trace.record == "events" else []
-    said = _list("ol", [wording.finding(trace, one) for one in found])
-    nothing = "<p>Nothing that costs noteworthy waiting was found.</p>"
-    return ['<h2 id="findings">Findings</h2>', said or nothing]
+    if trace.record != "events":
+        return []
+    found = trace.findings()
+    lines = conclusion.verdict(trace, verdict(trace, found))
+    said = _list("ol", [sentences.finding(trace, one) for one in found[:10]])
+    head = [f"<p>{escape(line)}</p>" for line in lines]
+    return ['<h2 id="findings">Verdict</h2>', *head, said]
 
 
 def _timeline(trace: Trace, shares: Shares) -> list[str]:
@@ -200,7 +204,8 @@ def _site(trace: Trace, row: dict[str, Any], sites: dict[int, Site]) -> list[str
         said = wording.sentence(row, text.total_time(trace))
         parts.append(f"<p>{_cut(said, LONGEST_TEXT)}</p>")
     if row["callsite"] in trace.hot:
-        why = wording.causes(trace, trace.causes(int(row["callsite"])))
+        parts.append(_list("ol", conclusion.callsite(trace, row)))
+        why = wording.causes(trace.causes(int(row["callsite"])))
         parts.append(_list("ul", why))
     return [*parts, '<div class="row">', *_site_pictures(trace, site), "</div>"]
 

@@ -8,7 +8,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.operations import STATES
-from mpiprof.reports import family, wording
+from mpiprof.analysis.verdict import verdict as conclude
+from mpiprof.reports import actions, conclusion, family, sentences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from mpiprof.analysis.causes import Causes
     from mpiprof.analysis.findings import Finding
+    from mpiprof.analysis.verdict import Verdict
     from mpiprof.trace import Trace
 
 NAN = float("nan")
@@ -65,6 +67,7 @@ def report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[str, 
         "complete": bool(trace.complete),
         "callsites": [row_of(row) for row in callsites.to_dict("records")],
         "summed_up": summed_up(trace),
+        "verdict": verdict(trace, conclude(trace, found)),
         "findings": [finding(trace, one) for one in found],
         "notes": list(trace.notes),
         "spawned": family.lines(trace),
@@ -101,25 +104,50 @@ def summed_up(trace: Trace) -> list[dict[str, Any]]:
     ]
 
 
-def finding(trace: Trace, found: Finding) -> dict[str, Any]:
-    """Return a finding, its call sites by operation and place, and what it says to people."""
+def verdict(trace: Trace, found: Verdict) -> dict[str, Any]:
+    """Return the verdict on a run, in the words of the report."""
+    worst = found.worst
     return {
-        "kind": found.kind,
-        "cost_ns": found.cost_ns,
-        "share": plain(found.share),
-        "callsites": [_place(trace, callsite) for callsite in found.callsites],
-        "ranks": list(found.ranks),
-        "node": found.node,
-        "algorithm": found.algorithm,
-        "evidence": {name: _value(value) for name, value in found.evidence.items()},
-        "title": wording.finding_title(trace, found),
-        "text": wording.finding(trace, found),
+        "text": conclusion.verdict(trace, found),
+        "cause": found.cause,
+        "ranks": sorted(worst.ranks) if worst else [],
+        "sites": _sites_of(trace, worst.callsites) if worst else [],
     }
 
 
-def _place(trace: Trace, callsite: int) -> dict[str, Any]:
-    row = wording.row_of(trace, callsite)
-    return {"operation": row["operation"], "sites": places_of(row["sites"])}
+def finding(trace: Trace, found: Finding) -> dict[str, Any]:
+    """Return a finding, its call sites by place, and what it says to people."""
+    return {
+        "cause": found.cause,
+        "ranks": sorted(found.ranks),
+        "sites": _sites_of(trace, found.callsites),
+        "operation": _row(trace, found.callsites[0])["operation"],
+        "period": found.period,
+        "first_instance": found.first_instance,
+        "last_instance": found.last_instance,
+        "cost_ns": found.cost_ns,
+        "share": plain(found.share),
+        "certainty": plain(found.certainty),
+        "title": sentences.title(trace, found),
+        "text": sentences.text(trace, found),
+        "action": actions.action(trace, found),
+        "node": found.node,
+        "algorithm": found.algorithm,
+        "evidence": {name: _value(value) for name, value in found.evidence.items()},
+    }
+
+
+def _sites_of(trace: Trace, callsites: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the places of some call sites, each once, in their order."""
+    rows = [places_of(_row(trace, callsite)["sites"]) for callsite in callsites]
+    found: dict[Any, dict[str, Any]] = {}
+    for site in (site for of in rows for site in of):
+        found.setdefault(tuple(site.values()), site)
+    return list(found.values())
+
+
+def _row(trace: Trace, callsite: int) -> Any:
+    return trace.callsites.loc[callsite]
 
 
 def places_of(sites: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.analysis.chain import START
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
 
 Site = Mapping[str, Any]
 
@@ -41,3 +46,11 @@ def matches(operation: str, sites: Sequence[Site], pattern: str) -> bool:
         for site in sites
     ] or [operation]
     return any(pattern in text for text in texts)
+
+
+def where(trace: Trace, callsite: int) -> str:
+    """Return a call site as "allreduce at app.py:12 step"; of none, the start of the run."""
+    if callsite not in trace.callsites.index:
+        return "the start of the run" if callsite == START else "an unknown place"
+    row: Any = trace.callsites.loc[callsite]
+    return f"{row['operation']} at {places(row['sites'])}"

@@ -19,6 +19,7 @@ KEPT = frozenset(
     (
         "callsites",
         "causes",
+        "conclusions",
         "findings",
         "hot",
         "instances",

@@ -124,6 +124,11 @@ class Trace(Records):
         """Why the processes arrive at a call site at different times: an analysis.causes.Causes."""
         return self.derive("causes", callsite)
 
+    def conclusions(self, callsite: int) -> list[Any]:
+        """What is wrong at a call site, the costliest first: analysis.findings.Finding."""
+        found: list[Any] = self.derive("conclusions", callsite)
+        return found
+
     def phases(self, callsite: int) -> Table:
         """One row a phase of a call site, between changes of its imbalance; see analysis."""
         return self._table("phases", callsite)

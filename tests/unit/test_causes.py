@@ -17,7 +17,7 @@ import mpiprof
 from mpiprof.analysis.causes import Causes
 from mpiprof.analysis.findings import Finding, Gain, findings
 from mpiprof.analysis.variance import after_median_of_others
-from mpiprof.reports import wording
+from mpiprof.reports import sentences, wording
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 from mpiprof.tune.gains import gains
@@ -64,8 +64,6 @@ def test_a_late_rank(tmp_path: Path) -> None:
     assert found.by_rank.value == pytest.approx(systematic, abs=0.002)
     assert found.by_rank.low < systematic < found.by_rank.high
     assert found.by_node.value == 0 and sum(shares(found)) == pytest.approx(1)
-    assert found.late_ranks == (5,)
-    assert found.late_ns == pytest.approx(3 * MS, rel=0.02)
     first = found.ranks.iloc[0]
     assert (first["rank"], first["late_share"], first["last_share"]) == (5, 1, 1)
     assert abs(first["late_ns"] - 3 * MS) < 2 * first["error_ns"]
@@ -74,13 +72,17 @@ def test_a_late_rank(tmp_path: Path) -> None:
         5, 0, 0, "outside",
     ]  # fmt: skip
     (one,) = trace.findings()
-    assert (one.kind, one.rank) == ("rank", 5)
+    assert (one.cause, one.rank) == ("rank", 5)
     # Without it, the others wait for the latest of eight that are alike.
     waiting = float(trace.callsites["total_wait_ns"].iloc[0])
     assert one.cost_ns == pytest.approx(200 * 7 * 3 * MS - 200 * 7 * 0.143 * MS, rel=0.02)
     assert one.cost_ns < waiting
-    assert "Rank 5 is late by 3.0" in wording.finding(trace, one)
-    assert "in 100 % of its 200 instances" in wording.finding(trace, one)
+    assert one.evidence["late_ns"] == pytest.approx(3 * MS, rel=0.02)
+    assert (one.first_instance, one.last_instance, one.period) == (0, 199, None)
+    said = sentences.finding(trace, one)
+    assert said.startswith("Rank 5 takes 3.0")
+    assert " ms longer than the others before allreduce at md.py:93 exchange: " in said
+    assert "It is so in 200 of 200 instances" in said and "All others wait for the last." in said
 
 
 def test_a_slow_node(tmp_path: Path) -> None:
@@ -90,28 +92,29 @@ def test_a_slow_node(tmp_path: Path) -> None:
     systematic = 8 * 1 / (8 * 1 + 7 * 0.01)
     assert found.by_node.value == pytest.approx(systematic, abs=0.002)
     assert found.by_rank.value < 0.002
-    assert found.slow_node == "node-1" and found.late_ranks == ()
     assert found.nodes.iloc[0]["late_ns"] == pytest.approx(2 * MS, rel=0.02)
     (one,) = trace.findings()
-    assert (one.kind, one.node) == ("node", "node-1")
-    assert "n1 come 2.0" in wording.finding(trace, one)
+    assert (one.cause, one.node, one.ranks) == ("node", "node-1", (4, 5, 6, 7))
+    assert "The ranks on n1 come 2.0" in sentences.finding(trace, one)
 
 
 def test_one_late_rank_makes_no_slow_node(tmp_path: Path) -> None:
     late = noise(200, 8, 0.1)
     late[:, 5] += 3
-    found = one_site(tmp_path, two_nodes(), late).causes(0)
-    assert found.by_node.value == 0 and found.slow_node is None and found.late_ranks == (5,)
+    trace = one_site(tmp_path, two_nodes(), late)
+    assert trace.causes(0).by_node.value == 0
+    assert [(one.cause, one.ranks) for one in trace.findings()] == [("rank", (5,))]
 
 
 def test_noise_alone(tmp_path: Path) -> None:
     trace = one_site(tmp_path, two_nodes(), noise(400, 8, 0.5))
     found = trace.causes(0)
     assert found.random.value > 0.98 and found.by_rank.low == 0
-    assert found.late_ranks == () and found.slow_node is None
     (one,) = trace.findings()
-    assert one.kind == "noise" and one.cost_ns == trace.callsites["total_wait_ns"].iloc[0]
-    assert "No rank is late more than others" in wording.finding(trace, one)
+    assert (one.cause, one.ranks) == ("noise", ()) and one.cost_ns == trace.callsites[
+        "total_wait_ns"
+    ].iloc[0]
+    assert "and no rank stands out" in sentences.finding(trace, one)
     assert len(trace.phases(0)) == 1 and trace.phases(0)["period"].iloc[0] == 0
 
 
@@ -126,11 +129,11 @@ def test_causes_that_are_mixed_come_apart(tmp_path: Path) -> None:
     whole = (planted**2).sum() + 7 * 0.25
     expected = ((planted - by_node) @ planted / whole, by_node @ planted / whole, 7 * 0.25 / whole)
     assert shares(found) == pytest.approx(expected, abs=0.03)
-    assert found.late_ranks == (1,) and found.late_ns == pytest.approx(4 * MS, rel=0.05)
-    assert found.slow_node == "node-1"
     assert found.nodes.iloc[0]["late_ns"] == pytest.approx(2 * MS, rel=0.1)
-    kinds = [one.kind for one in trace.findings()]
-    assert kinds[0] == "rank" and set(kinds) == {"rank", "node", "noise"}
+    first, second, third = trace.findings()
+    assert (first.cause, first.ranks) == ("rank", (1,))
+    assert first.evidence["late_ns"] == pytest.approx(4 * MS, rel=0.05)
+    assert (second.cause, second.node, third.cause) == ("node", "node-1", "noise")
     costs = [one.cost_ns for one in trace.findings()]
     assert sum(costs) <= trace.callsites["total_wait_ns"].iloc[0] + 1
 
@@ -144,8 +147,8 @@ def test_a_bound_wider_than_the_differences_decides_nothing(tmp_path: Path) -> N
     # Only a bcast: synchronising operations would bound the clocks by themselves.
     trace = one_site(tmp_path, made, np.roll(late, -5, 1), "bcast")
     assert trace.clock_error_ns > 0.5 * MS
-    assert [one.kind for one in trace.findings()] in ([], ["clock"])
-    assert trace.causes(0).late_ranks == () and trace.causes(0).chain.empty
+    assert [one.cause for one in trace.findings()] in ([], ["clock"])
+    assert trace.causes(0).chain.empty
 
 
 # Several call sites
@@ -199,12 +202,12 @@ def test_inherited_lateness_is_followed_to_where_it_began(tmp_path: Path) -> Non
     sequences = [sequence for _, sequence in began["example"]]
     assert sequences[1] == sequences[0] + 1
     first = trace.findings()[0]
-    assert (first.kind, first.rank, first.callsites) == ("rank", 5, (1,))
-    text = wording.finding(trace, first)
+    assert (first.cause, first.rank, first.callsites) == ("rank", 5, (1,))
+    text = sentences.finding(trace, first)
     assert (
-        "Rank 5 is late by 2.99 ms in 100 % of its 60 instances, and arrives there already" in text
+        "Rank 5 takes 2.99 ms longer than the others before bcast at md.py:71 spread, and that "
+        "delays allreduce at md.py:93 exchange" in text
     )
-    assert "late from bcast at md.py:71 spread" in text
     assert "what rank 5 does from alltoall at md.py:97 swap to bcast at md.py:71 spread" in text
     assert trace.causes(0).outside.value == pytest.approx(1, abs=0.01)
 
@@ -220,7 +223,7 @@ def test_what_a_barrier_costs_is_the_second_waiting(tmp_path: Path) -> None:
     trace = steps(tmp_path)
     (row,) = trace.causes(2).followers.to_dict("records")
     assert (row["callsite"], row["share"]) == (3, 1)
-    found = next(one for one in trace.findings() if one.kind == "barrier")
+    found = next(one for one in trace.findings() if one.cause == "barrier")
     assert found.callsites == (2, 3)
     # By hand: the ranks would come to the alltoall when both stretches of work are done.
     barriers, left = trace.matrix(2)
@@ -271,12 +274,17 @@ def test_a_change_of_phase_and_a_period(tmp_path: Path) -> None:
     assert phases["period_worst_imbalance_ns"].mean() == pytest.approx(6.1 * MS, rel=0.03)
     total = trace.callsites["total_wait_ns"].iloc[0]
     assert phases["total_wait_ns"].sum() == pytest.approx(total)
-    found = trace.causes(0)
-    assert set(found.late_ranks) == {2, 5} and found.late_phases in ((0,), (1,))
     # Systematic as long as a phase lasts; the tenth instances are not.
-    assert found.by_rank.value > 0.6
+    assert trace.causes(0).by_rank.value > 0.6
     assert "Every 10th instance (3, 13, 23, ...)" in wording.period(phases)
-    assert "in 100 % of its instances 0 to 119" in wording.causes(trace, found)[-1]
+    told = [
+        (one.cause, one.ranks, one.first_instance, one.last_instance, one.period)
+        for one in trace.findings()
+    ]
+    assert told == [
+        ("rank", (5,), 0, 119, None), ("rank", (2,), 120, 199, None), ("periodic", (0,), 3, 193, 10)
+    ]  # fmt: skip
+    assert "up to instance 119" in sentences.finding(trace, trace.findings()[0])
 
 
 @pytest.mark.parametrize("count", [60, 5000])
@@ -313,10 +321,11 @@ def test_few_instances_and_ranks(tmp_path: Path, count: int, ranks: int) -> None
     trace = one_site(tmp_path, Synthetic(ranks), late)
     found = trace.causes(0)
     assert found.complete_instances == count and len(trace.phases(0)) == 1
-    assert [one.kind for one in trace.findings()] == (["rank"] if ranks > 1 else [])
+    expected = {1: ["outlier"], 2: ["rank"]}.get(count, [])
+    assert [one.cause for one in trace.findings()] == expected
     for one in trace.findings():
-        assert "nan" not in wording.finding(trace, one)
-    assert "nan" not in " ".join(wording.causes(trace, found))
+        assert "nan" not in sentences.finding(trace, one)
+    assert "nan" not in " ".join(wording.causes(found))
 
 
 def test_a_summary_has_no_causes(tmp_path: Path) -> None:
@@ -336,8 +345,8 @@ def test_gains_from_elsewhere_are_findings(tmp_path: Path) -> None:
     good = Gain(0, "ring:block_size=65536", 5e9, 1e8, "simulated")
     found = findings(trace, [good, Gain(0, "pair", 1e6, 1e7, "simulated")])
     assert isinstance(found[0], Finding) and found[0].algorithm == "ring:block_size=65536"
-    assert [one.kind for one in found] == ["algorithm", "noise"]
-    text = wording.finding(trace, found[0])
+    assert [one.cause for one in found] == ["algorithm", "noise"]
+    text = sentences.finding(trace, found[0])
     assert "5.00 s" in text and "run --switch md.py:93=ring:block_size=65536" in text
 
 
@@ -351,7 +360,7 @@ def test_gains_of_the_simulator(tmp_path: Path) -> None:
     now = 35 / 8 * hop - tune_traces.LATE_NS
     assert 0.5 * now < gain.saved_ns / instances < now - hop * 0.9
     assert gain.error_ns < 0.02 * gain.saved_ns
-    assert trace.findings([gain])[0].kind == "algorithm"
+    assert trace.findings([gain])[0].cause == "algorithm"
 
 
 def test_median_of_the_others() -> None:

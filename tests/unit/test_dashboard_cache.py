@@ -20,7 +20,7 @@ from mpiprof.trace import Trace
 
 # Of one call site, or of two.
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("causes", "matrix_ranks", "phases"), (0,)),
+    **dict.fromkeys(("causes", "conclusions", "matrix_ranks", "phases"), (0,)),
     "series": ((0, 1),),
 }
 

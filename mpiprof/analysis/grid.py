@@ -1,0 +1,120 @@
+"""The sampled arrivals of a call site as one table, ranks x instances in the order of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpiprof.analysis.measured import Signature
+from mpiprof.analysis.sample import Part, Sample
+from mpiprof.analysis.waits import STATE_FUNCTIONS, Group
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Float, Int
+
+MOST = 1 << 20  # cells: ranks x instances
+MOST_INSTANCES = 1 << 15
+FOREVER = np.inf  # no call ends before the last has come
+
+
+@dataclass(frozen=True)
+class Block:
+    """Instances (columns of the table) that the same ranks (rows) call in the same roles."""
+
+    rows: Int
+    columns: Int
+    state: str
+    group: Group
+
+
+class Grid:
+    """Arrivals of a call site, in ns after the first of each instance; NaN: no member.
+
+    ranks: world ranks of the rows, ascending; number: of each column's instance within the call
+    site; node: of each row, an index into nodes; least_ns: what differences must exceed to mean
+    anything, the clocks' error or a microsecond.
+    """
+
+    def __init__(self, trace: Trace, sample: Sample) -> None:
+        parts = [part for part in sample.parts if part.signature.state and len(part.ranks) > 1]
+        self.ranks = _union([part.ranks for part in parts])
+        first = _joined([part.arrival.min(0) for part in parts])
+        order = np.argsort(first, kind="stable")
+        most = min(MOST // max(len(self.ranks), 1), MOST_INSTANCES)
+        every = max(-(-len(first) // max(most, 1)), 1)
+        place = np.full(len(first), -1, np.int64)
+        kept = order[::every]
+        place[kept] = np.arange(len(kept))
+        self.number = _numbers(sample, first[kept])
+        self.arrival = np.full((len(self.ranks), len(kept)), np.nan)
+        self.blocks = list(self._blocks(parts, place))
+        self.least_ns = max(float(trace.clock_error_ns), 1_000.0)
+        names = [trace.node_of.get(rank, "?") for rank in self.ranks.tolist()]
+        self.nodes = list(dict.fromkeys(names))
+        index = {name: i for i, name in enumerate(self.nodes)}
+        self.node = np.array([index[name] for name in names], np.int64)
+
+    def _blocks(self, parts: list[Part], place: Int) -> Iterator[Block]:
+        """Fill in the arrivals, and yield which of them belong together."""
+        groups: dict[object, list[tuple[Signature, Int, Int]]] = {}
+        edge = 0
+        for part in parts:
+            columns = place[edge : edge + part.arrival.shape[1]]
+            edge += len(columns)
+            here = columns >= 0
+            if not here.any():
+                continue
+            rows = np.searchsorted(self.ranks, part.ranks)
+            arrival = part.arrival[:, here]
+            self.arrival[np.ix_(rows, columns[here])] = arrival - arrival.min(0)
+            role = part.signature.group
+            key = (part.communicator, part.signature.state, role.root, role.idle)
+            groups.setdefault(key, []).append((part.signature, rows, columns[here]))
+        for of in groups.values():
+            signature, rows, _ = of[0]
+            columns = np.concatenate([columns for _, _, columns in of])
+            yield Block(rows, columns, str(signature.state), signature.group)
+
+    @property
+    def instances(self) -> int:
+        """How many instances there are."""
+        return len(self.number)
+
+    def waiting(self, arrival: Float) -> Float:
+        """Return ns of waiting, summed over the ranks of each instance, if all came at `arrival`.
+
+        The waits are those that the operation's semantics demand (see waits).
+        """
+        found = np.zeros(self.instances)
+        for block in self.blocks:
+            mine: Any = arrival[np.ix_(block.rows, block.columns)]
+            forever: Any = np.full_like(mine, FOREVER)
+            waits = STATE_FUNCTIONS[block.state](mine, mine, forever, block.group)
+            found[block.columns] = waits.sum(0)
+        return found
+
+
+def median_of(values: Float) -> Float:
+    """Return the median of each column, of what is known."""
+    known = not np.isnan(values).any()
+    return np.asarray(np.median(values, 0) if known else np.nanmedian(values, 0))
+
+
+def _union(ranks: list[Int]) -> Int:
+    return np.unique(np.concatenate(ranks)) if ranks else np.zeros(0, np.int64)
+
+
+def _joined(parts: list[Int]) -> Int:
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def _numbers(sample: Sample, first: Int) -> Int:
+    """Return the numbers of instances that are known by their first arrival."""
+    known = sample.series["first_arrival_ns"].to_numpy(np.float64)
+    number = sample.series["number"].to_numpy(np.int64)
+    if not len(known):
+        return np.arange(len(first))
+    at = np.minimum(np.searchsorted(known, first), len(known) - 1)
+    return np.asarray(number[at])

@@ -1,0 +1,152 @@
+"""Lateness that goes from rank to rank in a pattern, so that the next to be late is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.trace.types import Float, Int
+
+LONGEST = 64  # instances after which a pattern begins again
+FEWEST = 12  # instances
+REPEATS = 3  # of a pattern, to be one
+BEYOND = 0.25  # share of the waiting, beyond what chance and the most frequent rank explain
+SHORTEST_TURN = 3  # instances that a rank stays last
+FEWEST_TURNS = 4
+EVENLY = 0.8  # of the turns go on by the same step
+HITS = 0.6  # of a class' waiting that its rank must hold, else nobody is named there
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Who is due by a pattern.
+
+    row: of each instance, who is late, -1 nobody; period and offsets: see patterns.Pattern; step:
+    by how many rows it moves from one instance to the next, where it does so evenly.
+    """
+
+    row: Int
+    p: float
+    period: int | None
+    offsets: tuple[int, ...]
+    step: int | None = None
+
+
+def turns(last: Int, number: Int, waits: Float, rows: int) -> Turns | None:
+    """Return the pattern by which the last rank changes, None without.
+
+    last: row that came last in each instance, -1 unknown; waits: the waiting for it.
+    """
+    if len(last) < FEWEST or waits.sum() <= 0 or rows < 2:
+        return None
+    usual = max(np.bincount(last[last >= 0], waits[last >= 0], rows)) / waits.sum()
+    return (
+        _repeating(last, number, waits, rows, usual)
+        or _stepping(last, number, waits, rows, usual)
+        or _walking(last, waits, rows)
+    )
+
+
+def _repeating(last: Int, number: Int, waits: Float, rows: int, usual: float) -> Turns | None:
+    """Return a pattern that begins again after some instances.
+
+    Each half of the run tells who is due in the other one.
+    """
+    longest = min(LONGEST, len(last) // (2 * REPEATS))
+    half = np.arange(len(last)) < len(last) // 2
+    best, length = 0.0, 0
+    scores = np.zeros(longest + 1)
+    for every in range(2, longest + 1):
+        kind = number % every
+        scores[every] = (
+            _told(last, kind, waits, rows, every, half)
+            + _told(last, kind, waits, rows, every, ~half)
+        ) / waits.sum()
+    best = float(scores.max(initial=0.0))
+    if best < min(usual + BEYOND, 1 - (1 - usual) / 2):
+        return None
+    length = int(np.flatnonzero(scores >= 0.9 * best)[0])
+    due = _due(last, number % length, waits, rows, length, np.ones(len(last), np.bool_))
+    named = np.flatnonzero(due >= 0)
+    if not len(named):
+        return None
+    row = due[number % length]
+    return Turns(row, _chance(last, row, rows, longest), length, tuple(named.tolist()))
+
+
+def _due(last: Int, kind: Int, waits: Float, rows: int, kinds: int, chosen: np.ndarray) -> Int:
+    """Return for each kind of instance who holds most of its waiting, -1 where nobody does."""
+    good = chosen & (last >= 0)
+    weight = np.bincount(kind[good] * rows + last[good], waits[good], kinds * rows)
+    weight = weight.reshape(kinds, rows)
+    top = weight.argmax(1)
+    held = weight[np.arange(kinds), top]
+    whole = weight.sum(1)
+    # Of a kind with hardly any waiting nobody need be named.
+    enough = (held >= HITS * whole) & (whole > 0.1 * weight.sum() / kinds)
+    return np.where(enough, top, -1)
+
+
+def _told(last: Int, kind: Int, waits: Float, rows: int, kinds: int, known: np.ndarray) -> float:
+    """Return the waiting in the other instances that the known ones foretell rightly."""
+    due = _due(last, kind, waits, rows, kinds, known)
+    right = ~known & (last >= 0) & (due[kind] == last)
+    return float(waits[right].sum())
+
+
+def _stepping(last: Int, number: Int, waits: Float, rows: int, usual: float) -> Turns | None:
+    """Return a pattern that moves by the same number of ranks each time."""
+    if rows < 3:
+        return None
+    next_to = (np.diff(number) == 1) & (last[1:] >= 0) & (last[:-1] >= 0)
+    steps = (last[1:] - last[:-1]) % rows
+    weight = np.bincount(steps[next_to], waits[1:][next_to], rows)
+    weight[0] = 0.0
+    step = int(weight.argmax())
+    if weight[step] < (usual + BEYOND) * waits[1:][next_to].sum() or not weight[step]:
+        return None
+    row = np.full(len(last), -1, np.int64)
+    row[1:][next_to] = (last[:-1][next_to] + step) % rows
+    if next_to[0]:
+        row[0] = (last[1] - step) % rows
+    return Turns(row, _chance(last, row, rows, rows), None, (), step)
+
+
+def _walking(last: Int, waits: Float, rows: int) -> Turns | None:
+    """Return a pattern that stays at a rank for some instances and then moves on, evenly."""
+    if rows < 3:
+        return None
+    # A single stray between two of one rank does not end its turn.
+    smooth = last.copy()
+    stray = (last[:-2] == last[2:]) & (last[1:-1] != last[2:])
+    smooth[1:-1][stray] = last[2:][stray]
+    begins = np.flatnonzero(np.diff(smooth, prepend=-2))
+    lengths = np.diff([*begins, len(smooth)])
+    long = (lengths >= SHORTEST_TURN) & (smooth[begins] >= 0)
+    if long.sum() < FEWEST_TURNS:
+        return None
+    at = smooth[begins[long]]
+    steps = (at[1:] - at[:-1]) % rows
+    counts = np.bincount(steps, minlength=rows)
+    step = int(counts.argmax())
+    row = np.repeat(np.where(long, smooth[begins], -1), lengths)
+    held = float(waits[(row == last) & (row >= 0)].sum())
+    if step == 0 or counts[step] < EVENLY * len(steps) or held < HITS * waits.sum():
+        return None
+    from scipy import special
+
+    p = float(special.bdtrc(int(counts[step]) - 1, len(steps), 1 / rows)) * rows
+    return Turns(row, min(p, 1.0), None, (), step)
+
+
+def _chance(last: Int, row: Int, rows: int, tests: int) -> float:
+    """Return how likely chance alone foretells so many, by the binomial distribution."""
+    from scipy import special
+
+    told = (row >= 0) & (last >= 0)
+    count, hits = int(told.sum()), int((last == row)[told].sum())
+    if not count:
+        return 1.0
+    most = np.bincount(last[last >= 0], minlength=rows).max() / max(int((last >= 0).sum()), 1)
+    return min(float(special.bdtrc(hits - 1, count, most)) * tests, 1.0) if hits else 1.0

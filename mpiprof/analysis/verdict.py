@@ -1,0 +1,37 @@
+"""The verdict on a whole run: how much is lost, to what, and whether anything is to be gained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mpiprof.analysis.findings import Finding
+from mpiprof.trace.trace import Trace
+
+LITTLE = 0.01  # of all ranks' time: waiting that is not worth looking at
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run loses, and for what.
+
+    cause: that of the costliest finding, "none" where nothing is to be gained; worst: that finding;
+    waiting and collective: shares of all ranks' run time; gain: what another algorithm would bring
+    most, if anything.
+    """
+
+    cause: str
+    worst: Finding | None
+    waiting: float
+    collective: float
+    gain: Finding | None
+
+
+def verdict(trace: Trace, found: Sequence[Finding]) -> Verdict:
+    """Conclude from the findings of a trace, the costliest first."""
+    whole = max(float(trace.duration_ns) * trace.ranks, 1.0)
+    waiting = float(trace.callsites["total_wait_ns"].sum()) / whole if len(trace.callsites) else 0.0
+    inside = float(trace.callsites["total_elapsed_ns"].sum()) / whole
+    gain = next((one for one in found if one.cause == "algorithm"), None)
+    worst = next((one for one in found if one.share >= LITTLE or one is gain), None)
+    return Verdict(worst.cause if worst else "none", worst, waiting, inside, gain)

@@ -1,0 +1,124 @@
+"""What to do about a finding: where to look, what to change, what to type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.analysis.chain import START
+from mpiprof.invocation import quoted, switched
+from mpiprof.reports.places import pattern_of, where
+from mpiprof.units import named
+
+if TYPE_CHECKING:
+    from mpiprof.analysis.findings import Finding
+    from mpiprof.trace import Trace
+
+MOSTLY = 0.5  # of the instances
+
+
+def action(trace: Trace, found: Finding) -> str:
+    """Return what to do about a finding."""
+    return _ACTION[found.cause](trace, found)
+
+
+def _look(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:
+    """Return where to look for what makes ranks late."""
+    if known.get("origin_how", "unknown") == "unknown":
+        return f"Look at what {named(members)} does before this call."
+    origin, after = where(trace, known["origin_callsite"]), known["origin_after"]
+    rank = members[0] if len(members) == 1 else known["origin_rank"]
+    does = "exchanges" if known["origin_how"] == "point_to_point" else "does"
+    if after == known["origin_callsite"]:
+        return f"Look at what rank {rank} {does} between two calls of {origin}."
+    if after not in trace.callsites.index and after != START:
+        return f"Look at what rank {rank} {does} before {origin}."
+    return f"Look at what rank {rank} {does} from {where(trace, after)} to {origin}."
+
+
+def _do_ranks(trace: Trace, found: Finding) -> str:
+    return _look(trace, found.evidence, found.ranks)
+
+
+def _do_early(_: Trace, found: Finding) -> str:
+    it = "them" if len(found.ranks) > 1 else "it"
+    return (
+        f"Give {named(found.ranks)} more of the work, or the others less; they wait for {it} never."
+    )
+
+
+def _do_periodic(_: Trace, found: Finding) -> str:
+    if not found.ranks:
+        return "Look at what the program does only then, such as output or a check."
+    does = named(found.ranks)
+    verb = "do" if len(found.ranks) > 1 else "does"
+    return f"Look at what {does} {verb} only then, such as output or a check."
+
+
+def _do_moving(*_: Any) -> str:
+    return "Look for work that is handed from rank to rank, such as a token or output in turn."
+
+
+def _do_gradient(*_: Any) -> str:
+    return "Look at what grows with the rank: its share of the work, or the order of being served."
+
+
+def _do_outlier(trace: Trace, found: Finding) -> str:
+    pattern = pattern_of(_sites(trace, found.callsites[0]))
+    site = f" (`report --site {quoted(pattern)}` lists its instances)" if pattern else ""
+    return f"Look at that time in the timeline{site}: other jobs, files, a first use."
+
+
+def _do_inside(trace: Trace, found: Finding) -> str:
+    source = where(trace, found.evidence["origin_callsite"])
+    return f"Look at the algorithm and the sizes of {source}, not at the load of its ranks."
+
+
+def _do_node(*_: Any) -> str:
+    return "Look there for a slower processor, other jobs, or a network that is shared."
+
+
+def _do_noise(trace: Trace, found: Finding) -> str:
+    known = found.evidence
+    place = known.get("origin_callsite", found.callsites[0])
+    if known["instances"] == 1:
+        return "Record more instances to tell."
+    often = known.get("origin_share", 0.0) >= MOSTLY and place != found.callsites[0]
+    if often and known["origin_how"] != "unknown":
+        return f"It mostly begins before {where(trace, place)}: look there."
+    return "Look for other work on the nodes, or for work whose amount changes at random."
+
+
+def _do_algorithm(trace: Trace, found: Finding) -> str:
+    rule = switched(pattern_of(_sites(trace, found.callsites[0])), found.algorithm)
+    return f"Try: run --switch {quoted(rule)}"
+
+
+def _do_barrier(*_: Any) -> str:
+    return "Remove the barrier if nothing depends on it, such as files or one-sided access."
+
+
+def _do_clock(*_: Any) -> str:
+    return "Record longer, to MPI_Finalize, with synchronising collectives over all nodes."
+
+
+def _sites(trace: Trace, callsite: int) -> Sequence[Mapping[str, Any]]:
+    row: Any = trace.callsites.loc[callsite]
+    found: Sequence[Mapping[str, Any]] = row["sites"]
+    return found
+
+
+_ACTION: dict[str, Callable[[Trace, Finding], str]] = {
+    "rank": _do_ranks,
+    "early": _do_early,
+    "periodic": _do_periodic,
+    "moving": _do_moving,
+    "gradient": _do_gradient,
+    "outlier": _do_outlier,
+    "inside": _do_inside,
+    "node": _do_node,
+    "noise": _do_noise,
+    "algorithm": _do_algorithm,
+    "barrier": _do_barrier,
+    "clock": _do_clock,
+}

@@ -1,0 +1,60 @@
+"""The verdict on a run, and on a call site, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.reports.actions import action
+from mpiprof.reports.places import where
+from mpiprof.reports.sentences import claim, finding, what
+from mpiprof.units import duration, share
+
+if TYPE_CHECKING:
+    from mpiprof.analysis.verdict import Verdict
+    from mpiprof.trace import Trace
+
+
+def verdict(trace: Trace, found: Verdict) -> list[str]:
+    """Return the verdict in up to three lines: how much is lost, to what, and what to do."""
+    first = f"{share(found.waiting)} of all ranks' time is waiting in collectives."
+    if found.worst is None:
+        rest = found.collective - found.waiting
+        return [first, f"Nothing stands out; the calls themselves take {share(rest)} of the time."]
+    part = found.worst.share / found.waiting if found.waiting > 0 else 0.0
+    if found.worst.cause in ("algorithm", "barrier"):
+        return [first, what(trace, found.worst), action(trace, found.worst)]
+    said = claim(trace, found.worst)
+    lines = [first, f"{portion(part)} of it: {said[0].lower() + said[1:]}."]
+    return [*lines, action(trace, found.worst) + _other_algorithm(trace, found)]
+
+
+def _other_algorithm(trace: Trace, found: Verdict) -> str:
+    """Return whether another algorithm would help; none makes a late rank come earlier."""
+    if found.gain is not None:
+        gained = duration(float(found.gain.cost_ns))
+        return (
+            f" Besides, {found.gain.algorithm} would save {gained} at "
+            f"{where(trace, found.gain.callsites[0])}."
+        )
+    load = ("rank", "early", "gradient", "periodic", "moving", "node")
+    assert found.worst is not None
+    helped = found.worst.cause in load
+    return " No algorithm would help: it is the load." if helped else ""
+
+
+def portion(part: float) -> str:
+    """Return a part as people say it: "Two thirds", "Nearly all", or in percent."""
+    if part >= 0.95:
+        return "Nearly all"
+    for value, words in ((0.75, "Three quarters"), (2 / 3, "Two thirds"), (0.5, "Half")):
+        if abs(part - value) <= 0.03:
+            return words
+    return share(part)
+
+
+def callsite(trace: Trace, row: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong at a call site, the costliest first, a paragraph each."""
+    if trace.record != "events" or not row["total_wait_ns"] > 0:
+        return []
+    return [finding(trace, one) for one in trace.conclusions(int(row["callsite"]))]

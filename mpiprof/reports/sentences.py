@@ -1,0 +1,305 @@
+"""Findings in words: what is wrong, why we know, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mpiprof.analysis.chain import START
+from mpiprof.reports.actions import action
+from mpiprof.reports.places import where
+from mpiprof.units import capital, count, duration, named, ordinal, share
+
+if TYPE_CHECKING:
+    from mpiprof.analysis.findings import Finding
+    from mpiprof.trace import Trace
+
+# Who waits in each of the wait states.
+WHO_WAITS = {
+    "nxn": "all others wait for the last",
+    "barrier": "all others wait for the last",
+    "late_root": "those who receive wait for the root only",
+    "early_root": "only the root waits, for its last sender",
+    "early_scan": "ranks wait for those below them",
+    "neighbor": "ranks wait for their neighbours",
+    "gathering": "all others wait for the last",
+}
+MOST_SPANS = 3
+MOST_NAMED = 3  # call sites
+
+# What each cause asks for, as a heading.
+TITLES = {
+    "rank": "Rebalance {who} before {where}",
+    "early": "Give more work to {who} before {where}",
+    "periodic": "{who} late again and again at {where}",
+    "moving": "Lateness moves from rank to rank at {where}",
+    "gradient": "Lateness grows along the ranks at {where}",
+    "outlier": "Single instances of {where} cost most",
+    "inside": "Lateness is made inside {origin}",
+    "node": "Node {who} is slower than the others",
+    "noise": "Arrivals scatter at {where}",
+    "algorithm": "Try {who} for {where}",
+    "barrier": "Remove the {where}",
+    "clock": "The clocks can't tell who is late at {where}",
+}
+
+
+def title(trace: Trace, found: Finding) -> str:
+    """Return what a finding asks for, in a short line."""
+    who = found.algorithm or found.evidence.get("host") or named(found.ranks) or "Ranks"
+    if found.cause == "periodic":
+        who = capital(who)
+    here = where(trace, found.callsites[0])
+    origin = where(trace, found.callsites[-1])
+    return TITLES[found.cause].format(who=who, where=here, origin=origin)
+
+
+def finding(trace: Trace, found: Finding) -> str:
+    """Return what is wrong, why we know, and what to do."""
+    return f"{text(trace, found)} {action(trace, found)}"
+
+
+def text(trace: Trace, found: Finding) -> str:
+    """Return what is wrong, with its cost, and why we know."""
+    return " ".join(part for part in (what(trace, found), why(trace, found)) if part)
+
+
+def what(trace: Trace, found: Finding) -> str:
+    """Return what is wrong and what it costs, in one sentence."""
+    return f"{claim(trace, found)}: {cost(found)}."
+
+
+def claim(trace: Trace, found: Finding) -> str:
+    """Return what is wrong, without its cost, as a clause."""
+    return _WHAT[found.cause](trace, found)
+
+
+def cost(found: Finding) -> str:
+    """Return what a finding costs."""
+    if found.cause in ("algorithm", "barrier"):
+        return f"{duration(float(found.cost_ns))} of all ranks' time, {share(found.share)}"
+    waiting = f"{duration(float(found.cost_ns))} of waiting"
+    return f"{waiting}, {share(found.share)} of all ranks' time" if found.share > 0 else waiting
+
+
+def _who(found: Finding) -> tuple[str, str]:
+    """Return the ranks of a finding as a subject, and the ending of its verb."""
+    return capital(named(found.ranks)), "" if len(found.ranks) > 1 else "s"
+
+
+def when(found: Finding) -> str:
+    """Return in which instances a finding holds, as the end of a clause; empty for all."""
+    spans = found.evidence.get("spans") or []
+    last = found.evidence["instances"] - 1
+    if not spans:
+        return ""
+    if len(spans) > MOST_SPANS:
+        late = count(found.evidence["late_instances"])
+        return f" in {late} of its {count(last + 1)} instances"
+    if len(spans) == 1:
+        ((first, final),) = spans
+        if first == final:
+            return f" in instance {first}"
+        if final >= last:
+            return f" from instance {first} on"
+        return f" up to instance {final}" if first == 0 else f" in instances {first} to {final}"
+    return " in instances " + " and ".join(f"{first} to {final}" for first, final in spans)
+
+
+# What is wrong
+
+
+def _rank(trace: Trace, found: Finding) -> str:
+    known, here = found.evidence, where(trace, found.callsites[0])
+    who, s = _who(found)
+    late = duration(known["late_ns"])
+    if len(found.ranks) > 1 and found.cause == "rank":
+        late = f"up to {late}"
+    how, place = known.get("origin_how", "unknown"), known.get("origin_callsite", START)
+    if how not in ("outside", "point_to_point"):
+        return f"{who} come{s} {late} later than the others to {here}{when(found)}"
+    verb = f"take{s} {late} longer than the others"
+    if how == "point_to_point":
+        verb = f"spend{s} {late} more than the others in point-to-point messages"
+    if place == found.callsites[0]:
+        return f"{who} {verb} before {here}{when(found)}"
+    return f"{who} {verb} before {where(trace, place)}, and that delays {here}{when(found)}"
+
+
+def _early(trace: Trace, found: Finding) -> str:
+    who, _ = _who(found)
+    have = "have" if len(found.ranks) > 1 else "has"
+    late = duration(found.evidence["late_ns"])
+    wait = "wait" if len(found.ranks) > 1 else "waits"
+    here = where(trace, found.callsites[0])
+    return f"{who} {have} {late} less to do than the others before {here}{when(found)}, and {wait}"
+
+
+def _periodic(trace: Trace, found: Finding) -> str:
+    who, s = _who(found)
+    late, here = duration(found.evidence["late_ns"]), where(trace, found.callsites[0])
+    claim = f"{named(found.ranks)} come{s} {late} later than the others"
+    if not who:
+        claim = f"the ranks come up to {late} apart"
+    return f"{_turn(found)} of {here}, {claim}"
+
+
+def _turn(found: Finding) -> str:
+    """Return which instances are meant where they come again: "In every 3rd instance (1, ...)"."""
+    every, offsets = int(found.period or 1), found.evidence["offsets"]
+    first = found.first_instance or 0
+    if len(offsets) == 1:
+        numbers = ", ".join(str(first + i * every) for i in range(3))
+        return f"In every {ordinal(every)} instance ({numbers}, ...)"
+    return f"In {len(offsets)} of every {every} instances"
+
+
+def _moving(trace: Trace, found: Finding) -> str:
+    late, here = duration(found.evidence["late_ns"]), where(trace, found.callsites[0])
+    which = named(found.ranks)
+    if found.period and len(found.ranks) <= MOST_SPANS:
+        return f"{capital(which)} come {late} late to {here} in turn"
+    again = f", and again after {found.period} instances" if found.period else ""
+    if found.evidence["step"]:
+        again = f", {found.evidence['step']} further each time"
+    return f"Lateness of {late} goes from rank to rank at {here} ({which}{again})"
+
+
+def _gradient(trace: Trace, found: Finding) -> str:
+    late, here = duration(found.evidence["late_ns"]), where(trace, found.callsites[0])
+    top = found.ranks[0]
+    return f"Lateness grows along the ranks at {here}{when(found)}, up to {late} at rank {top}"
+
+
+def _outlier(trace: Trace, found: Finding) -> str:
+    known, here = found.evidence, where(trace, found.callsites[0])
+    late = duration(known["late_ns"])
+    who = f"{named(found.ranks)} came {late} late" if found.ranks else f"ranks came {late} apart"
+    if known["instances"] == 1:
+        return f"In the only instance of {here}, {who}"
+    if known["late_instances"] == 1:
+        return f"In one instance of {here}, number {found.first_instance}, {who}"
+    few, all_ = count(known["late_instances"]), count(known["instances"])
+    return f"In {few} of the {all_} instances of {here}, {who}"
+
+
+def _inside(trace: Trace, found: Finding) -> str:
+    known, here = found.evidence, where(trace, found.callsites[0])
+    late = duration(known.get("late_ns") or known["worst_imbalance_ns"])
+    source, kept = where(trace, known["origin_callsite"]), known["origin_rank"]
+    then = "which comes late to" if kept in found.ranks else "and others come late to"
+    if known["origin_callsite"] == found.callsites[0]:
+        here = "its next call"
+    kept_longer = f"{capital(source)} keeps rank {kept} {late} longer than the others"
+    return f"{kept_longer}, {then} {here}{when(found)}"
+
+
+def _node(trace: Trace, found: Finding) -> str:
+    known = found.evidence
+    host = known.get("host")
+    on = f"The ranks on {host}" if host else capital(named(found.ranks))
+    late, here = duration(known["late_ns"]), where(trace, found.callsites[0])
+    return f"{on} come {late} later than those on other nodes to {here}{when(found)}"
+
+
+def _noise(trace: Trace, found: Finding) -> str:
+    known, here = found.evidence, where(trace, found.callsites[0])
+    spread = known["worst_imbalance_ns"]
+    if known["instances"] == 1:
+        return f"The ranks come {duration(spread)} apart to the only instance of {here}"
+    if known["besides"]:
+        return f"The rest of the waiting at {here} has no pattern: other ranks are late each time"
+    return f"Arrivals at {here} scatter by {duration(spread)}, and no rank stands out"
+
+
+def _algorithm(trace: Trace, found: Finding) -> str:
+    known = found.evidence
+    return (
+        f"{found.algorithm} would be faster than {known['ran']} for "
+        f"{where(trace, found.callsites[0])}"
+    )
+
+
+def _barrier(trace: Trace, found: Finding) -> str:
+    after = " and ".join(where(trace, callsite) for callsite in found.callsites[1:])
+    return f"Ranks wait at {where(trace, found.callsites[0])} and again in {after}, for others"
+
+
+def _clock(trace: Trace, found: Finding) -> str:
+    here = where(trace, found.callsites[0])
+    return f"Who is late at {here} can't be told from the clocks of the nodes"
+
+
+_WHAT: dict[str, Callable[[Trace, Finding], str]] = {
+    "rank": _rank,
+    "early": _early,
+    "periodic": _periodic,
+    "moving": _moving,
+    "gradient": _gradient,
+    "outlier": _outlier,
+    "inside": _inside,
+    "node": _node,
+    "noise": _noise,
+    "algorithm": _algorithm,
+    "barrier": _barrier,
+    "clock": _clock,
+}
+
+
+# Why we know
+
+
+def why(trace: Trace, found: Finding) -> str:
+    """Return what a finding rests on."""
+    known = found.evidence
+    if found.cause == "algorithm":
+        return (
+            f"So it is {known['how']} under the recorded arrivals, ± {duration(known['error_ns'])}."
+        )
+    if found.cause == "barrier":
+        return "Without the barrier each rank would wait once, for the sum of both delays."
+    if found.cause == "clock":
+        bound = duration(known["clock_error_ns"])
+        return f"Arrivals differ by less than the clocks may be off, ± {bound}."
+    parts = [_basis(found), f"{capital(WHO_WAITS[known['state']])}.", _also(trace, found)]
+    return " ".join(part for part in parts if part)
+
+
+def _basis(found: Finding) -> str:
+    known = found.evidence
+    instances = known["instances"]
+    if instances == 1:
+        return "One instance does not tell a habit from an accident."
+    if found.cause == "noise":
+        return _of_spread(found)
+    if found.cause == "outlier":
+        return "The other instances wait less than a tenth of that."
+    late = known.get("late_instances")
+    if not late or len(known["spans"]) > MOST_SPANS:
+        return ""
+    if found.cause in ("node", "gradient"):
+        return f"That is the mean over {count(instances)} instances."
+    return f"It is so in {count(late)} of {count(instances)} instances."
+
+
+def _of_spread(found: Finding) -> str:
+    """Return what is known of waiting without a pattern."""
+    known = found.evidence
+    if known["besides"]:
+        return "That is left when the findings above are taken out."
+    if known["random"] is None or not 0 <= known["random"] <= 1:
+        return f"That is from {count(known['instances'])} instances."
+    return (
+        f"Of the spread over {count(known['instances'])} instances, {share(1 - known['random'])} "
+        "is always with the same ranks or nodes."
+    )
+
+
+def _also(trace: Trace, found: Finding) -> str:
+    """Return which other call sites are concerned."""
+    others = [where(trace, one) for one in found.callsites[1:]]
+    if found.cause == "inside" or not others:
+        return ""
+    more = len(others) - MOST_NAMED
+    tail = f" and {more} more" if more > 0 else ""
+    return f"It also costs time at {', '.join(others[:MOST_NAMED])}{tail}."

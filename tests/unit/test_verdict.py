@@ -1,0 +1,233 @@
+"""The verdict: planted causes come back in the first sentence, and chance is never accused."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import planted
+from support.planted import Planted
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.analysis.chance import p_above_zero, persistence
+from mpiprof.analysis.findings import CAUSES
+from mpiprof.analysis.phases import change_points
+from mpiprof.analysis.verdict import verdict
+from mpiprof.reports import conclusion, json, sentences
+from mpiprof.trace import Trace
+from mpiprof.trace.types import Float
+
+CASES = list(planted.planted())
+MS = planted.MS
+
+
+def test_there_are_60_planted_traces() -> None:
+    assert len(CASES) == 60 and len({one.name for one in CASES}) == 60
+    causes = set(CAUSES) - {"inside", "algorithm", "barrier", "clock", "none"}
+    assert {one.cause for one in CASES} == causes
+
+
+@pytest.mark.parametrize("case", CASES, ids=[one.name for one in CASES])
+def test_a_planted_cause_comes_first(tmp_path: Path, case: Planted) -> None:
+    trace = mpiprof.open(case.write(tmp_path / "trace"))
+    found = trace.findings()
+    first = found[0]
+    assert first.cause == case.cause
+    if case.ranks is not None:
+        assert sorted(first.ranks) == list(case.ranks)
+    assert case.period is None or first.period == case.period
+    said = sentences.what(trace, first)
+    if case.first is not None:
+        assert first.first_instance is not None
+        assert abs(first.first_instance - case.first) <= 1
+    if case.cause in ("rank", "periodic", "outlier", "early") and len(case.ranks or ()) in range(
+        1, 9
+    ):
+        named = re.search(r"[Rr]anks? ([\d, -]+)", said)
+        assert named is not None
+        assert _listed(named[1]) == list(case.ranks or ())
+    assert "md.py:93 exchange" in said
+    if case.first and case.cause == "rank":
+        assert f"from instance {first.first_instance} on" in said
+    _consistent(trace)
+
+
+def _listed(text: str) -> list[int]:
+    runs = [part.split("-") for part in text.replace(" ", "").strip(",-").split(",")]
+    return [rank for run in runs for rank in range(int(run[0]), int(run[-1]) + 1)]
+
+
+def _consistent(trace: Trace) -> None:
+    """Check that nothing said of a trace is impossible, or denied elsewhere."""
+    found = trace.findings()
+    waiting = float(trace.callsites["total_wait_ns"].sum())
+    assert sum(one.cost_ns for one in found) <= waiting * (1 + 1e-9) + len(found)
+    for one in found:
+        assert one.cause in CAUSES and 0 <= one.share <= 1 and 0 <= one.certainty <= 1
+        text = sentences.finding(trace, one)
+        assert not re.search(r"\bnan\b| -\d|None", text)
+        late = one.evidence.get("late_instances")
+        assert late is None or 0 < late <= one.evidence["instances"]
+    lines = conclusion.verdict(trace, verdict(trace, found))
+    assert 1 < len(lines) <= 3
+    told = json.verdict(trace, verdict(trace, found))
+    assert told["text"] == lines and told["cause"] == (
+        found[0].cause if told["ranks"] else told["cause"]
+    )
+
+
+# Chance
+
+
+def wandering(random: np.random.Generator, count: int, ranks: int, keeps: float) -> Float:
+    """Return lateness of which each instance keeps a part of the one before: AR(1), variance 1."""
+    found = random.normal(0, 1, (count, ranks))
+    for i in range(1, count):
+        found[i] = keeps * found[i - 1] + np.sqrt(1 - keeps**2) * found[i]
+    return found
+
+
+@pytest.mark.parametrize("keeps", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("ranks", [2, 8, 64])
+def test_noise_accuses_nobody(tmp_path: Path, ranks: int, keeps: float) -> None:
+    """At most 5 % of traces of noise name anybody, also where ranks wander."""
+    accused = 0
+    for seed in range(20):
+        late = 5 + wandering(np.random.default_rng(seed), 200, ranks, keeps)
+        trace = mpiprof.open(Planted("noise", late, "noise").write(tmp_path / str(seed)))
+        accused += any(one.ranks for one in trace.findings())
+        _consistent(trace)
+    assert accused <= 1
+
+
+@pytest.mark.parametrize("keeps", [0.0, 0.5, 0.9])
+def test_wandering_is_no_change(keeps: float) -> None:
+    changed = 0
+    for seed in range(100):
+        values = wandering(np.random.default_rng(seed), 400, 8, keeps)
+        spread = np.log(np.ptp(values, axis=1))
+        changed += len(change_points(spread, values.argmax(1))) > 0
+    assert changed <= 5
+
+
+def test_p_values_hold_what_they_promise() -> None:
+    """Of series without a mean, chance is believed to be the cause in about as many as it is."""
+    random = np.random.default_rng(5)
+    for keeps in (0.0, 0.5, 0.9):
+        p = p_above_zero(wandering(random, 400, 2000, keeps).T)
+        assert (p < 0.01).mean() < 0.02
+        assert (p < 0.1).mean() < 0.12
+    shifted = random.normal(0.7, 1, (200, 100))
+    assert (p_above_zero(shifted) < 0.01).mean() > 0.9
+
+
+def test_persistence() -> None:
+    """Of AR(1) it tends to (1 + r) / (1 - r) squared over its own; of steps it stays small."""
+    random = np.random.default_rng(7)
+    assert persistence(random.normal(0, 1, 4000)) < 1.6
+    assert persistence(wandering(random, 4000, 1, 0.9)[:, 0]) > 20
+    step = random.normal(0, 1, 400)
+    step[150:] += 4
+    assert persistence(step) < 4
+
+
+# Single things that went wrong
+
+
+def test_a_single_instance_is_no_habit(tmp_path: Path) -> None:
+    late = np.ones((1, 6))
+    late[0, 4] = 9
+    trace = mpiprof.open(Planted("one", late, "outlier").write(tmp_path / "t"))
+    (one,) = trace.findings()
+    assert (one.cause, one.ranks, one.certainty) == ("outlier", (4,), 0.0)
+    said = sentences.finding(trace, one)
+    assert (
+        "In the only instance of allreduce at md.py:93 exchange, rank 4 came 8.00 ms late" in said
+    )
+    assert "does not tell a habit from an accident" in said
+
+
+def test_nothing_to_gain(tmp_path: Path) -> None:
+    late = planted.noise(np.random.default_rng(1), 50, 4, 0.001)
+    trace = mpiprof.open(Planted("quiet", late, "noise").write(tmp_path / "t"))
+    found = verdict(trace, trace.findings())
+    assert found.cause == "none" and found.worst is None
+    lines = conclusion.verdict(trace, found)
+    assert lines[0] == "<1 % of all ranks' time is waiting in collectives."
+    assert lines[1].startswith("Nothing stands out")
+
+
+def test_the_verdict_has_three_lines(tmp_path: Path) -> None:
+    late = planted.noise(np.random.default_rng(1), 100, 4)
+    late[:, 2] += 30
+    trace = mpiprof.open(Planted("late", late, "rank").write(tmp_path / "t"))
+    lines = conclusion.verdict(trace, verdict(trace, trace.findings()))
+    assert re.fullmatch(r"5\d % of all ranks' time is waiting in collectives\.", lines[0])
+    assert lines[1].startswith("Nearly all of it: rank 2 takes 30.")
+    assert lines[1].endswith("ms longer than the others before allreduce at md.py:93 exchange.")
+    assert lines[2].endswith("No algorithm would help: it is the load.")
+
+
+def inside(made: Synthetic, count: int) -> int:
+    """Add collectives of which the first keeps rank 4, so that it comes late to the second."""
+    random, now = np.random.default_rng(3), 10 * MS
+    for _ in range(count):
+        a = now + 5 * MS + random.integers(0, 50_000, 6)
+        leave = np.full(6, a.max() + 100_000)
+        leave[4] += 4 * MS
+        made.collective("allgather", a, leave, site="md.py:71:spread")
+        b = leave + MS + random.integers(0, 50_000, 6)
+        made.collective("allreduce", b, np.full(6, b.max() + 30_000), site="md.py:93:exchange")
+        now = int(b.max()) + 30_000
+    return now
+
+
+def test_lateness_made_inside_a_collective_is_not_the_ranks_load(tmp_path: Path) -> None:
+    made = Synthetic(6)
+    made.ended_ns = inside(made, 80) + MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    first = trace.findings()[0]
+    names = trace.callsites["operation"].tolist()
+    assert (first.cause, first.ranks) == ("inside", (4,))
+    assert [names[callsite] for callsite in first.callsites] == ["allreduce", "allgather"]
+    said = sentences.finding(trace, first)
+    assert said.startswith("Allgather at md.py:71 spread keeps rank 4 ")
+    assert "Rebalance" not in sentences.title(trace, first)
+    assert "not at the load of its ranks" in said
+
+
+def test_one_cause_at_several_call_sites_is_one_finding(tmp_path: Path) -> None:
+    """Rank 2 is late before a bcast, and still at the allreduce and the barrier behind it."""
+    made, random, now = Synthetic(4), np.random.default_rng(4), 10 * MS
+    for _ in range(60):
+        a = now + 5 * MS + random.integers(0, 20_000, 4)
+        a[2] += 6 * MS
+        made.collective("bcast", a, a + 20_000, root=0, site="md.py:10:start")
+        b = a + MS + random.integers(0, 20_000, 4)
+        left = b + 20_000
+        left[0] = b.max() + 20_000
+        made.collective("reduce", b, left, root=0, site="md.py:20:sum")
+        c = left + MS + random.integers(0, 20_000, 4)
+        made.collective("allreduce", c, np.full(4, c.max() + 20_000), site="md.py:30:all")
+        now = int(c.max()) + 20_000
+    made.ended_ns = now + MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    of_rank = [one for one in trace.findings() if one.ranks == (2,)]
+    assert len(of_rank) == 1
+    assert "before bcast at md.py:10 start" in sentences.what(trace, of_rank[0])
+
+
+def test_text_never_overflows(tmp_path: Path) -> None:
+    """Every kind of finding fits a screen, with 4 or 100 ranks."""
+    for case in CASES:
+        if case.name.endswith(("-4", "-100")):
+            trace = mpiprof.open(case.write(tmp_path / case.name))
+            for one in trace.findings():
+                assert len(sentences.finding(trace, one)) < 600, case.name
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    assert len(sentences.title(trace, one)) < 120, case.name
