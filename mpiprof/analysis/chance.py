@@ -12,6 +12,7 @@ import numpy as np
 from mpiprof.trace.types import Float
 
 STRETCHES = (20, 5)
+MOST_SIGNS = 40  # so many of one sign are no chance
 LEAST_FREE = 3.0  # degrees of freedom
 MOST_CORRELATED = 0.9
 STEPS = 2  # differences that may be changes for good
@@ -28,6 +29,20 @@ def stretch_means(values: Float, most: int) -> Float:
     number = np.add.reduceat(known.astype(np.float64), edges, axis=-1)
     with np.errstate(invalid="ignore"):
         return np.asarray(sums / np.where(number > 0, number, np.nan))
+
+
+def p_above(values: Float) -> Float:
+    """Return for each row how likely chance makes it greater than zero, in mean or in most cases.
+
+    The better of two tests: the mean tells small shifts of even noise, the sign what spikes hide.
+    """
+    mean = p_above_zero(values)
+    signs = p_above_zero(np.sign(values))
+    for row in np.flatnonzero(signs < mean):
+        known = values[row][~np.isnan(values[row])]
+        # As many of one sign by chance, where what lasts counts once.
+        signs[row] = max(signs[row], 0.5 ** min(len(known) / persistence(known), MOST_SIGNS))
+    return np.asarray(np.minimum(2 * np.minimum(mean, signs), 1.0))
 
 
 def p_above_zero(values: Float) -> Float:

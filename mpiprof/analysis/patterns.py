@@ -33,6 +33,7 @@ NEEDED = 0.02  # of the set's waiting that each rank of it must explain
 FEWEST_TIMES = 3  # that a rank must be late to be named for it
 NEAR = 4  # instances
 REACH = 16  # instances around the end of a phase, among which it is
+ABRUPT = 0.6  # of a phase's lateness must begin and end with it
 SPORADIC = 0.2  # of the waiting that a rank explains beyond what chance makes of the others
 
 
@@ -129,7 +130,10 @@ def _steady(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
             groups.setdefault(key, []).append((one, columns))
     for of in groups.values():
         first = max((one for one, _ in of), key=lambda one: one.late_ns)
-        of = [(one, _exact(grid, arrival, first.rows, columns)) for one, columns in of]
+        exact = [(one, _exact(grid, arrival, first.rows, columns)) for one, columns in of]
+        of = [(one, columns) for one, columns in exact if columns is not None]
+        if not of:
+            continue
         shift = np.zeros_like(arrival)
         for one, columns in of:
             shift[:, columns] = one.shift[:, None]
@@ -145,10 +149,11 @@ def _steady(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
         yield _Candidate(found, shift)
 
 
-def _exact(grid: Grid, arrival: Float, rows: Int, columns: Int) -> Int:
+def _exact(grid: Grid, arrival: Float, rows: Int, columns: Int) -> Int | None:
     """Return the columns of a phase with its ends where the lateness of some rows begins and ends.
 
-    Phases are found from all ranks' spread, which is less exact than the rows' own lateness.
+    Phases are found from all ranks' spread, which is less exact than the rows' own lateness. None
+    where that does not begin or end at once: ranks that wander are late by turns, without phases.
     """
     others = np.setdiff1d(np.arange(len(arrival)), rows)
     if not len(others):
@@ -158,13 +163,26 @@ def _exact(grid: Grid, arrival: Float, rows: Int, columns: Int) -> Int:
     with np.errstate(invalid="ignore"):
         late = np.nanmean(arrival[rows, low:high], 0) - median_of(arrival[others, low:high])
     late = np.nan_to_num(late)
+    usual = float(np.median(late[begin - low : end - low]))
     half = (begin + end) // 2
     if begin > 0:
         begin = low + _step(late[: min(begin + REACH, half) - low])
+        if not _abrupt(late, begin - low, usual):
+            return None
     if end < grid.instances:
         start = max(end - REACH, half)
         end = start + _step(late[start - low :])
+        if not _abrupt(late[::-1], high - end, usual):
+            return None
     return np.arange(begin, end)
+
+
+def _abrupt(late: Float, edge: int, usual: float) -> bool:
+    """Whether lateness rises at an edge by most of what is usual after it."""
+    before, after = late[max(edge - REACH, 0) : edge], late[edge : edge + REACH]
+    if not len(before) or not len(after):
+        return False
+    return bool((after.mean() - before.mean()) * np.sign(usual) > ABRUPT * abs(usual))
 
 
 def _step(values: Float) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.analysis.chance import p_above_zero
+from mpiprof.analysis.chance import p_above
 from mpiprof.analysis.grid import Grid, median_of
 from mpiprof.trace.types import Float, Int
 
@@ -43,9 +43,8 @@ def candidates(grid: Grid, arrival: Float, sure: float) -> Iterator[RankSet]:
     """
     if arrival.shape[1] < 2:
         return
-    centred = arrival - np.nanmean(arrival, 0)
-    with np.errstate(invalid="ignore"):
-        mean = np.nan_to_num(np.nanmean(centred, 1))
+    centred = arrival - median_of(arrival)
+    mean = _usual(centred)
     of_node, p = _node_effect(grid, centred, mean)
     if p > sure:
         of_node[:] = 0.0
@@ -55,6 +54,18 @@ def candidates(grid: Grid, arrival: Float, sure: float) -> Iterator[RankSet]:
     yield from _splits(grid, centred - of_node[:, None], mean - of_node, sure)
     yield from _gradient(grid, centred, mean, sure)
     yield from _everybody(grid, centred, mean, sure)
+
+
+def _usual(centred: Float) -> Float:
+    """Return the mean of the middle half of each row's values: single spikes don't count in it."""
+    known = (~np.isnan(centred)).sum(1)
+    order = np.sort(centred, axis=1)  # what is not known comes last
+    low = known // 4
+    high = np.maximum(known - low, low + 1)
+    sums = np.hstack([np.zeros((len(order), 1)), np.cumsum(np.nan_to_num(order), axis=1)])
+    row = np.arange(len(order))
+    high = np.minimum(high, order.shape[1])
+    return np.asarray((sums[row, high] - sums[row, low]) / np.maximum(high - low, 1))
 
 
 def _splits(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[RankSet]:
@@ -110,7 +121,7 @@ def _division(grid: Grid, centred: Float, mean: Float, upper: Int, lower: Int) -
         return None
     with np.errstate(invalid="ignore"):
         against = median_of(centred[others])
-    p = min(float(p_above_zero(sign * (centred[few] - against)).max()) * len(mean), 1.0)
+    p = min(float(p_above(sign * (centred[few] - against)).max()) * len(mean), 1.0)
     return RankSet("rank" if sign > 0 else "early", few, amount, shift, p)
 
 
@@ -130,7 +141,7 @@ def _node_effect(grid: Grid, centred: Float, mean: Float) -> tuple[Float, float]
     apart = float(median[order[gap + 1]] - median[order[gap]])
     with np.errstate(invalid="ignore"):
         difference = median_of(centred[slow]) - median_of(centred[~slow])
-    p = float(p_above_zero(difference[None, :])[0]) * len(counts)
+    p = min(float(p_above(difference[None, :])[0]) * len(counts), 1.0)
     rest = mean - median[grid.node]
     within = float(np.median(np.abs(rest[counts[grid.node] > 1])))
     if apart > max(grid.least_ns, BEYOND_RANKS * within):
@@ -162,7 +173,7 @@ def _gradient(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[
     if shift[top] <= grid.least_ns:
         return
     slopes = np.sign(slope) * (along @ np.nan_to_num(centred))
-    p = float(p_above_zero(slopes[None, :])[0])
+    p = float(p_above(slopes[None, :])[0])
     if p <= sure:
         yield RankSet("gradient", np.array([top]), float(shift[top]), shift, p)
 
@@ -178,7 +189,7 @@ def _everybody(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator
         rows = rows[: len(mean) // 2]
     if not len(rows) or shift[rows[-1]] <= grid.least_ns:
         return
-    p = min(float(p_above_zero(centred[rows]).max()) * len(mean), 1.0)
+    p = min(float(p_above(centred[rows]).max()) * len(mean), 1.0)
     if p <= sure:
         yield RankSet("each", rows, float(mean[rows[0]] - np.median(mean)), shift, p)
 

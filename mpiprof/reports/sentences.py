@@ -208,7 +208,7 @@ def _noise(trace: Trace, found: Finding) -> str:
     if known["instances"] == 1:
         return f"The ranks come {duration(spread)} apart to the only instance of {here}"
     if known["besides"]:
-        return f"The rest of the waiting at {here} has no pattern: other ranks are late each time"
+        return f"The rest of the waiting at {here} has no pattern, with other ranks late each time"
     return f"Arrivals at {here} scatter by {duration(spread)}, and no rank stands out"
 
 

@@ -84,7 +84,7 @@ def test_text_has_every_part(trace: Path, capsys: pytest.CaptureFixture[str]) ->
         "2 in 100 %",
         "Imbalance factors",
         "Worst-case factors",
-        "1. Rank 2 takes 3.00 ms longer than the others before allreduce at app.py:12 step: 90.0 ms",
+        "1. Rank 2 takes 3.00 ms longer than the others before allreduce at app.py:12 step: 90.0",
         "It is so in 10 of 10 instances.",
     ):
         assert part in " ".join(text.split())

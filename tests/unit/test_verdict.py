@@ -104,6 +104,29 @@ def test_noise_accuses_nobody(tmp_path: Path, ranks: int, keeps: float) -> None:
     assert accused <= 1
 
 
+def test_who_wanders_is_not_accused(tmp_path: Path) -> None:
+    """Of ranks on random walks one is always far ahead for a while: that is no cause."""
+    accused = 0
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        walks = np.cumsum(random.normal(0, 0.1, (300, 8)), axis=0)
+        late = 20 + walks + random.normal(0, 0.1, walks.shape)
+        trace = mpiprof.open(Planted("walk", late, "noise").write(tmp_path / str(seed)))
+        accused += any(one.ranks for one in trace.findings())
+    assert accused <= 1
+
+
+def test_spikes_do_not_hide_a_late_rank(tmp_path: Path) -> None:
+    """Rank 1 is last in most instances; the others' rare long delays cost more."""
+    missed = 0
+    for seed in range(10):
+        late = 1 + 3 * np.random.default_rng(seed).pareto(1.2, (50, 4))
+        late[:, 1] += 20
+        trace = mpiprof.open(Planted("spikes", late, "rank").write(tmp_path / str(seed)))
+        missed += not any(1 in one.ranks for one in trace.findings())
+    assert missed <= 1
+
+
 @pytest.mark.parametrize("keeps", [0.0, 0.5, 0.9])
 def test_wandering_is_no_change(keeps: float) -> None:
     changed = 0
@@ -132,7 +155,7 @@ def test_persistence() -> None:
     assert persistence(wandering(random, 4000, 1, 0.9)[:, 0]) > 20
     step = random.normal(0, 1, 400)
     step[150:] += 4
-    assert persistence(step) < 4
+    assert persistence(step) < 6
 
 
 # Single things that went wrong
