@@ -84,7 +84,7 @@ def facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
         ("worst-case factor ω/T", factor(row["worst_factor"])),
         ("balanced instances", share(row["balanced_share"])),
         ("comes last most often", f"rank {tables.latest(row)}"),
-        ("algorithm", tables.text_of(row["algorithm"])),
+        ("algorithm", tables.text_of(row["algorithms"])),
     ]
 
 

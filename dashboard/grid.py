@@ -31,7 +31,7 @@ COLUMNS: tuple[tuple[str, str, str, int, str], ...] = (
     ("worst_factor", "ω/T", "factor", 75, "ω in times of one message"),
     ("average_factor", "δ/T", "factor", 75, "δ in times of one message"),
     ("latest", "latest", "", 100, "the rank that comes last most often"),
-    ("algorithm", "algorithm", "", 110, "that its instances ran on"),
+    ("algorithms", "algorithm", "", 130, "that its instances ran on, and how many on each"),
     ("balanced_share", "balanced", "share", 85, "instances with ω/T < 1"),
     ("average_imbalance_ns", "δ", "duration", 85, "mean distance of arrivals from their mean"),
     ("mean_elapsed_ns", "ē", "duration", 85, "mean time in the call"),

@@ -86,7 +86,7 @@ def _pending(
     places = ", ".join(place(status.site_of(data.trace, site)) for site in one.sites[:4])
     since = _since(data, one.since_ns, time_ns)
     head = f"{one.operations[0]} at {tables.text_of(places) or 'unknown place'}"
-    about = f"number {one.sequence} on {status.communicator_name(data.trace, one.communicator)}"
+    about = f"sequence {one.sequence} on {status.communicator_name(data.trace, one.communicator)}"
     lines: list[Component] = [
         html.P(f"{tables.text_of(about)}, first entered {since}", className="note"),
         html.P(["arrived: ", ranks_of(one.arrived) or "nobody"]),

@@ -73,7 +73,7 @@ def time_parts(data: Data, state: State) -> pd.DataFrame:
     """
     ranks = by_rank(data, state)
     everything = by_rank(data, State(ranks=state.ranks, nodes=state.nodes))
-    whole = float(data.trace.duration_ns) * len(ranks)
+    whole = float(data.trace.process_time_ns) * len(ranks) / max(data.trace.ranks, 1)
     elapsed, wait = float(ranks["elapsed_ns"].sum()), float(ranks["total_wait_ns"].sum())
     if data.trace.record == "summary":
         wait = min(float(by_callsite(data, state)["total_wait_ns"].sum()), elapsed)
@@ -102,7 +102,8 @@ def by_callsite(data: Data, state: State) -> pd.DataFrame:
     elif state.nodes or state.ranks:
         table["total_wait_ns"] = np.nan
     table["place"] = [places(sites)[:400] for sites in table["sites"]]
-    whole = max(float(data.trace.duration_ns) * len(data.ranks(state)), 1.0)
+    every = data.trace.process_time_ns / max(data.trace.ranks, 1)
+    whole = max(every * len(data.ranks(state)), 1.0)
     table["share"] = table["total_wait_ns"] / whole
     order = ["total_wait_ns", "total_elapsed_ns"]
     return table.sort_values(order, ascending=False, kind="stable", ignore_index=True)

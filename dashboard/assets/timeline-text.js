@@ -82,7 +82,8 @@
   T.instanceFacts = (one) => [
     ["call site", one.sites.slice(0, 3).map(short).join(" | ") + (one.sites.length > 3 ? ` and ${one.sites.length - 3} more` : "")],
     ["communicator", `${short(one.communicator)}, ${one.size} ranks`],
-    ["instance", `number ${one.sequence}${one.start ? `, start ${one.start}` : ""}`],
+    ["instance", `${one.instance} of its call site`],
+    ["sequence", `${one.sequence} on its communicator${one.start ? `, start ${one.start}` : ""}`],
     ["algorithm", one.algorithms.join(", ")],
     ["selector", one.choice],
     ["bytes", one.bytes === null ? null : T.bytes(one.bytes) + " a rank"],

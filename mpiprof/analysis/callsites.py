@@ -5,6 +5,8 @@ Straight from batches to sums: memory does not grow with the number of instances
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -83,8 +85,12 @@ class Aggregate:
             for name in RANGE_NAMES:
                 self.sums.declare(size + name, 0.0)
         self.late: dict[int, dict[int, int]] = {}
-        self.algorithms: set[tuple[int, int]] = set()  # call site and algorithm
+        self.algorithms: Counter[tuple[int, int]] = Counter()  # by call site and algorithm
         self.algorithm_names: dict[str, int] = {}
+        # For estimates from a part of the instances: by call site and communicator how many are
+        # recorded, and by communicator how many and how far its operations are counted.
+        self.recorded: Counter[tuple[int, int]] = Counter()
+        self.counted: dict[int, tuple[int, int]] = {}
 
     def add(self, rows: Rows, size: int) -> None:
         """Add the instances of one batch, of a communicator of `size` ranks."""
@@ -122,6 +128,23 @@ class Aggregate:
         self._latest(rows, done)
         self._algorithms(rows)
 
+    def count(self, rows: Rows, communicator: int, last: int) -> None:
+        """Count the instances of a batch, whose operations were numbered up to `last`."""
+        sites, counts = np.unique(rows.callsite, return_counts=True)
+        for site, number in zip(sites.tolist(), counts.tolist(), strict=True):
+            self.recorded[site, communicator] += number
+        before, most = self.counted.get(communicator, (0, -1))
+        self.counted[communicator] = before + len(rows.callsite), max(most, last)
+
+    def scales(self, n: int) -> Float:
+        """Return for each call site how many instances one that is recorded stands for."""
+        recorded, carried_out = np.zeros(n), np.zeros(n)
+        for (site, communicator), number in self.recorded.items():
+            count, last = self.counted[communicator]
+            recorded[site] += number
+            carried_out[site] += number * max((last + 1) / count, 1.0)
+        return carried_out / np.maximum(recorded, 1)
+
     def _extremes(self, rows: Rows, size: int, ids: Int, where: Int) -> None:
         sums = self.sums
         sums["size"][ids] = np.maximum(sums["size"][ids], size)
@@ -154,8 +177,9 @@ class Aggregate:
                         total(size + name, None, inside)
 
     def _algorithms(self, rows: Rows) -> None:
-        found = np.unique(rows.callsite << 32 | rows.algorithm)
-        self.algorithms |= {divmod(pair, 1 << 32) for pair in found.tolist()}
+        pairs, counts = np.unique(rows.callsite << 32 | rows.algorithm, return_counts=True)
+        for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
+            self.algorithms[divmod(pair, 1 << 32)] += count
 
     def _latest(self, rows: Rows, done: Bool) -> None:
         # Where the clocks' error exceeds the difference, it is not known who was late.
@@ -176,6 +200,7 @@ def aggregate(trace: Trace) -> tuple[Aggregate, dict[CallsiteKey, int]]:
     sums = Aggregate(trace.ranks, trace.clock_error_ns)
     for batch, rows in measure.batches():
         sums.add(rows, batch.communicator.size)
+        sums.count(rows, batch.communicator.index, int(batch.sequence.max(initial=-1)))
     sums.algorithm_names = measure.algorithms
     return sums, measure.callsites
 
@@ -184,10 +209,12 @@ def callsites(trace: Trace) -> pd.DataFrame:
     """One row a call site, in order of appearance; `callsite` is its number.
 
     Means are over complete instances, NaN without any (times in ns, `wait_ns` summed over the
-    ranks of an instance); `total_...` are sums over ranks and instances. `started`: the instances
-    are starts of a persistent operation. `latest_rank` is the rank that came last most often (NA:
-    nobody was late by more than the clocks' error), `latest_share` its share of the instances;
-    `algorithm` names what its instances ran on, joined by "+" if several.
+    ranks of an instance); `total_...` are sums over ranks and instances,
+    estimated from those that are recorded where that is a part only (`--sample`). `started`: the
+    instances are starts of a persistent operation. `latest_rank` is the rank that came last most
+    often (NA: nobody was late by more than the clocks' error), `latest_share` its share of them;
+    `algorithm` names what its instances ran on, joined by "+" if several, `algorithms` how many on
+    each, most first: "native 37, kang 3".
     """
     if trace.record == "summary" and len(trace.summary):
         from mpiprof.analysis import observed
@@ -196,9 +223,11 @@ def callsites(trace: Trace) -> pd.DataFrame:
     sums, keys = trace.aggregate
     n = len(keys)
     s = {name: vector[:n] for name, vector in _sized(sums, n).items()}
+    scale = sums.scales(n) if trace.sample > 1 else np.ones(n)
     means = {name: _divide(s[name], s[name + "_count"]) for name in MEANS}
     latest = [_latest(sums.late.get(i, {})) for i in range(n)]
     complete = s["complete"]
+    ran = _algorithms(sums, n)
     table: dict[str, Any] = {
         "callsite": np.arange(n),
         "operation": [k.operation for k in keys],
@@ -222,11 +251,15 @@ def callsites(trace: Trace) -> pd.DataFrame:
         "wait_ns": means["wait"],
         "latest_rank": pd.array([rank for rank, _ in latest], dtype="Int64"),
         "latest_share": _divide(np.array([float(c) for _, c in latest]), complete),
-        "algorithm": _algorithms(sums, n),
+        "algorithm": ["+".join(sorted(of)) for of in ran],
+        "algorithms": [counted(of) for of in ran],
         "completion_skew_ns": means["skew"],
-        "total_elapsed_ns": s["elapsed"].astype(np.int64),
-        "total_wait_ns": s["wait"].astype(np.int64),
-        **{f"total_wait_{state}_ns": s["wait_" + state].astype(np.int64) for state in STATES},
+        "total_elapsed_ns": (scale * s["elapsed"]).astype(np.int64),
+        "total_wait_ns": (scale * s["wait"]).astype(np.int64),
+        **{
+            f"total_wait_{state}_ns": (scale * s["wait_" + state]).astype(np.int64)
+            for state in STATES
+        },
     }
     frame: pd.DataFrame = pd.DataFrame(table)
     return frame
@@ -248,12 +281,20 @@ def _latest(counts: dict[int, int]) -> tuple[int | None, int]:
     return rank, counts[rank]
 
 
-def _algorithms(sums: Aggregate, n: int) -> list[str]:
+def _algorithms(sums: Aggregate, n: int) -> list[Counter[str]]:
+    """Return for each call site how many instances ran on what; some on several, by rank."""
     names = list(sums.algorithm_names)
-    found: list[set[str]] = [set() for _ in range(n)]
-    for callsite, algorithm in sums.algorithms:
-        found[callsite] |= set(names[algorithm].split("+"))
-    return ["+".join(sorted(of)) for of in found]
+    found: list[Counter[str]] = [Counter() for _ in range(n)]
+    for (callsite, algorithm), count in sums.algorithms.items():
+        for name in names[algorithm].split("+"):
+            found[callsite][name] += count
+    return found
+
+
+def counted(algorithms: Mapping[str, int]) -> str:
+    """Return algorithms and their instances as text, most first."""
+    order = sorted(algorithms, key=lambda name: (-algorithms[name], name))
+    return ", ".join(f"{name} {algorithms[name]}" for name in order)
 
 
 def routines(table: pd.DataFrame) -> pd.DataFrame:

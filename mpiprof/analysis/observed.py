@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.analysis.callsites import counted
 from mpiprof.analysis.operations import (
     STATES,
     WAITS,
@@ -53,8 +54,8 @@ def callsites(trace: Trace) -> pd.DataFrame:
     """Return the table of call sites as analysis.callsites does; NaN for what isn't known.
 
     `complete_instances` are those whose arrivals were observed, over which the means are taken;
-    `total_wait_ns` is their mean times all instances. `bytes_min` and `bytes_max` are of the mean
-    sizes of the ranks.
+    `total_wait_ns` is their mean times all instances, within `total_elapsed_ns`. `bytes_min` and
+    `bytes_max` are of the mean sizes of the ranks.
     """
     table: pd.DataFrame = trace.summary
     sums = _sums(trace, table)
@@ -141,6 +142,9 @@ def _row(trace: Trace, table: Any, parts: list[Part]) -> dict[str, Any]:
     each = [part.volume.bytes[~np.isnan(part.volume.bytes)] for part in parts]
     means = [float(values.mean()) if len(values) else NAN for values in each]
     all_bytes = np.concatenate(each)
+    by_algorithm = table[table["calls"] > 0].groupby("algorithm")["calls"].sum()
+    ran = {str(name): round(part / calls * instances) for name, part in by_algorithm.items()}
+    elapsed = int(table["total_ns"].sum())
     return {
         "instances": instances,
         "complete_instances": observed,
@@ -151,10 +155,11 @@ def _row(trace: Trace, table: Any, parts: list[Part]) -> dict[str, Any]:
         "message_bytes": _mean([float(p.volume.message) for p in parts], weights),
         "mean_elapsed_ns": float(table["total_ns"].sum()) / calls,
         **_arrivals(trace, parts, observed),
-        "algorithm": "+".join(sorted(set(table.loc[table["calls"] > 0, "algorithm"]))),
+        "algorithm": "+".join(sorted(ran)),
+        "algorithms": counted(ran),
         "completion_skew_ns": NAN,
-        "total_elapsed_ns": int(table["total_ns"].sum()),
-        **_waits(parts),
+        "total_elapsed_ns": elapsed,
+        **_waits(parts, elapsed),
     }
 
 
@@ -213,7 +218,8 @@ def _latest(seen: list[tuple[Part, dict[str, Any]]]) -> tuple[int | None, int]:
     return rank, counts[rank]
 
 
-def _waits(parts: list[Part]) -> dict[str, int]:
+def _waits(parts: list[Part], elapsed: int) -> dict[str, int]:
+    """Return the waiting of all instances, estimated from the observed ones: within their time."""
     operation = parts[0].operation
     total = sum(
         part.sums["wait_ns"] * part.instances / part.observed
@@ -221,6 +227,7 @@ def _waits(parts: list[Part]) -> dict[str, int]:
         if part.sums is not None and is_waiting_observed(operation)
     )
     state = WAITS.get(base_operation(operation))
+    total = min(max(total, 0), elapsed)
     return {
         "total_wait_ns": round(total),
         **{f"total_wait_{name}_ns": round(total) if name == state else 0 for name in STATES},

@@ -77,6 +77,11 @@ def rank_totals(trace: Trace) -> pd.DataFrame:
     ]
     names = ["callsite", "operation", "communicator", "rank", *COLUMNS]
     table: pd.DataFrame = pd.concat(parts) if parts else pd.DataFrame(columns=names)
+    if trace.sample > 1:  # as the sums of call sites
+        aggregate, keys = trace.aggregate
+        scale = aggregate.scales(len(keys))[table["callsite"].to_numpy(np.int64)]
+        for name in ("elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns"):
+            table[name] = (table[name].to_numpy(np.float64) * scale).astype(np.int64)
     return table.reset_index(drop=True)
 
 

@@ -170,7 +170,8 @@ def _callsite_row(number: int, row: dict[str, Any], site: Site | None) -> str:
     name = _cut(places(row["sites"]))
     if number < DRAWN and site:
         name = f'<a href="#site-{row["callsite"]}">{name}</a>'
-    algorithm = "" if row["algorithm"] == "native" else f" on {row['algorithm']}"
+    algorithm = text.ran_on(row["algorithms"])
+    algorithm = f" on {algorithm}" if algorithm else ""
     cells = [
         count(row["instances"]),
         size(row["bytes"]),

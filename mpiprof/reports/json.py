@@ -88,7 +88,7 @@ def run_of(trace: Trace) -> dict[str, Any]:
 
 def totals(trace: Trace) -> dict[str, Any]:
     """Return TOTALS of a trace: sums over all ranks and call sites, shares of all ranks' time."""
-    whole = float(trace.duration_ns) * trace.ranks
+    whole = float(trace.process_time_ns)
     inside = float(trace.callsites["total_elapsed_ns"].sum())
     waiting = float(trace.callsites["total_wait_ns"].sum())
     values = (trace.duration_ns, inside, inside / (whole or NAN), waiting, waiting / (whole or NAN))
@@ -192,6 +192,8 @@ def row_of(row: dict[str, Any]) -> dict[str, Any]:
     result["sites"] = places_of(row["sites"])
     result |= {name: plain(row[name]) for name in NUMBERS}
     result["algorithm"] = row["algorithm"]
+    parts = (part.rpartition(" ") for part in row["algorithms"].split(", ") if part)
+    result["algorithms"] = {name: int(number) for name, _, number in parts}
     return result
 
 

@@ -221,7 +221,7 @@ def _when(trace: Trace, since: list[int | None], now: int | None) -> str:
 def _sentence(trace: Trace, one: Pending, positions: list[Position], now: int | None) -> str:
     places = ", ".join(place(site_of(trace, site)) for site in one.sites) or "unknown place"
     head = (
-        f"pending: {one.operations[0]} number {one.sequence} on "
+        f"pending: {one.operations[0]}, sequence {one.sequence} on "
         f"{communicator_name(trace, one.communicator)} at {places}, "
         f"first entered {_when(trace, [one.since_ns - int(trace.started_ns)], now)}\n"
         f"  arrived: {ranks(one.arrived)}"

@@ -33,6 +33,7 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
     title = f"{trace.program} · {trace.ranks} rank{'s' * (trace.ranks != 1)} on {nodes}"
     title += f" · {mpi_name(trace.mpi)}" + (f" · {started} UTC" if started else "")
     total = total_time(trace)
+    whose = "all ranks" if trace.threads == trace.ranks else f"all {count(trace.threads)} threads"
     collective = float(trace.callsites["total_elapsed_ns"].sum())
     waiting = float(trace.callsites["total_wait_ns"].sum())
     partial = bool((trace.meta.get("options") or {}).get("partial"))
@@ -41,10 +42,10 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
     rows = [
         ("trace", str(trace.path)),
         ("run time", f"{duration(trace.duration_ns)} from MPI_Init to {until}"),
-        ("in collectives", f"{share_of(collective, total)} of all ranks' time"),
+        ("in collectives", f"{share_of(collective, total)} of {whose}' time"),
         (
             "of it waiting",
-            f"{share_of(waiting, total)} of all ranks' time, for those not there yet",
+            f"{share_of(waiting, total)} of {whose}' time, for those not there yet",
         ),
         ("clocks", wording.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
         ("message times", message_times(trace)),
@@ -54,7 +55,9 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         rows[3:4] = [rows[3]] if observed else []
         rows.append(("recorded", summarised(observed, int(trace.callsites["instances"].sum()))))
     if trace.meta.get("sample", 1) not in (1, None):
-        rows.append(("sampled", f"one instance in {trace.meta['sample']}"))
+        rows.append(
+            ("sampled", f"one instance in {trace.meta['sample']}: sums are estimated from these")
+        )
     rows += [("attention", line) for line in wording.completeness(trace)]
     rows += [("spawned", line) for line in family.lines(trace)]
     rows += [("note", note) for note in notes(trace)]
@@ -74,8 +77,8 @@ def summarised(observed: int, instances: int) -> str:
 
 
 def total_time(trace: Trace) -> float:
-    """Return the run time of all ranks together in ns."""
-    return float(trace.duration_ns) * trace.ranks
+    """Return the run time of all ranks together, or of all their threads, in ns."""
+    return float(trace.process_time_ns)
 
 
 def share_of(part: float, whole: float) -> str:
@@ -155,17 +158,23 @@ def callsite_table(callsites: Any) -> str:
     ]
     if any(row["algorithm"] != "native" for row in rows):
         columns.insert(
-            2, Column("algorithm", [ran_on(row["algorithm"]) for row in rows], left=True)
+            2, Column("algorithm", [ran_on(row["algorithms"]) for row in rows], left=True)
         )
     return render(columns)
 
 
-def ran_on(algorithm: str) -> str:
-    """Return what instances ran on where that is not the library's own; many are counted."""
-    names = algorithm.split("+")
-    if len(names) > 2:
-        return f"{len(names)} algorithms"
-    return "" if algorithm == "native" else algorithm
+def ran_on(algorithms: str) -> str:
+    """Return what instances ran on where that is not the library's own: of several, how many.
+
+    From the column `algorithms`, such as "native 37, kang 3".
+    """
+    parts = algorithms.split(", ")
+    if len(parts) > 2:
+        return f"{parts[0]}, {len(parts) - 1} others"
+    if len(parts) == 2:
+        return algorithms
+    name = algorithms.rpartition(" ")[0]
+    return "" if name == "native" else name
 
 
 def waiting(row: dict[str, Any]) -> str:

@@ -231,12 +231,25 @@ def _instances_in_order(writer: cache.Writer, scratch: _Scratch, count: int) -> 
     order = np.argsort(scratch.column("first_arrival", 0, count), kind="stable")
     writer.reserve("instances", INSTANCE, count)
     at = 0
+    seen: dict[int, int] = {}
     for part in scratch.in_order(0, order):
+        part["number"] = _numbers(part["callsite"], seen)
         writer.write("instances", at, part)
         at += len(part)
     number = np.empty(count, np.int32)
     number[order] = np.arange(count)
     return number
+
+
+def _numbers(callsite: Array, seen: dict[int, int]) -> Int:
+    """Number instances within their call sites, on from how many were seen of each."""
+    sites, which, counts = np.unique(callsite, return_inverse=True, return_counts=True)
+    starts = np.cumsum(counts) - counts
+    number = np.empty(len(callsite), np.int64)
+    number[np.argsort(which, kind="stable")] = np.arange(len(callsite)) - np.repeat(starts, counts)
+    known = np.array([seen.get(site, 0) for site in sites.tolist()], np.int64)
+    seen.update(zip(sites.tolist(), (known + counts).tolist(), strict=True))
+    return number + known[which]
 
 
 def _rank_in_order(

@@ -121,6 +121,7 @@ def described(timeline: Timeline, number: int) -> dict[str, Any]:
         "callsite": int(row["callsite"]),
         "sites": sorted({s["site"] for s in shapes}),
         "communicator": timeline.communicators[communicator.index],
+        "instance": int(row["number"]),
         "sequence": int(row["sequence"]),
         "start": int(row["start"]),
         "size": communicator.size,

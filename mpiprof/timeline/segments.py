@@ -45,6 +45,7 @@ INSTANCE = np.dtype(
         ("first_rank", "<i4"),
         ("last_rank", "<i4"),
         ("choice", "<i4"),  # index into CHOICES
+        ("number", "<i4"),  # among those of its call site, by first arrival
         ("wait", "<f8"),  # summed over ranks; NaN unless complete, as the next
         ("worst_imbalance", "<f8"),
         ("worst_factor", "<f8"),

@@ -18,7 +18,7 @@ import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.trace.check import chunk_sum, line_is_sound
-from mpiprof.trace.types import CALL, COMPLETION, Array, Problems
+from mpiprof.trace.types import CALL, COMPLETION, STATISTICS, SUMMARY, Array, Problems
 
 BAD_LAYOUT = (
     ValueError,
@@ -227,6 +227,11 @@ class Chunk:
         records = self.log.read([(self.index, 0, min(16, self.log.layout.records))])
         times = records["enter_ns"][(records["kind"] >= CALL) & (records["kind"] <= COMPLETION)]
         return int(times[0]) if len(times) else None
+
+    def is_summed(self) -> bool:
+        """Whether it begins with totals: events stand in threads of their own."""
+        first = self.log.read([(self.index, 0, 1)])
+        return bool(len(first)) and int(first["kind"][0]) in (SUMMARY, STATISTICS)
 
     def moved_on(self) -> bool:
         """Whether a live window has been emptied for the next chunk since its head was read."""

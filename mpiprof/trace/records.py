@@ -194,6 +194,27 @@ class Records:
         lacking = lacking or self.logs.damaged
         return ended and all_there and not lacking
 
+    @property
+    def sample(self) -> int:
+        """Of so many instances one was recorded."""
+        found = self.meta.get("sample", 1)
+        return found if type(found) is int and found > 1 else 1
+
+    @cached_property
+    def threads(self) -> int:
+        """How many threads have calls recorded one by one; a rank counts as one at least."""
+        found = 0
+        for rank in range(self.ranks):
+            threads = self.threads_of(rank)
+            alone = len(threads) < 2
+            found += 1 if alone else max(sum(not c[0].is_summed() for c in threads), 1)
+        return found
+
+    @property
+    def process_time_ns(self) -> int:
+        """The time of all ranks together, or of all their threads where several have calls."""
+        return int(self.duration_ns) * self.threads
+
     # The machine
 
     @cached_property

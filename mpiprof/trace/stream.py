@@ -79,8 +79,7 @@ class ThreadStream:
 
     def is_summed(self) -> bool:
         """Whether it holds totals: events stand in threads of their own."""
-        first = self.chunks[0].log.read([(self.chunks[0].index, 0, 1)])
-        return bool(len(first)) and int(first["kind"][0]) in (SUMMARY, STATISTICS)
+        return self.chunks[0].is_summed()
 
     def raw(self, count: int) -> Array | None:
         """Return the next `count` (at most) raw records, None at the end."""

@@ -86,7 +86,7 @@ def test_what_is_refused(expression: str, said: str) -> None:
 def test_every_column_of_call_sites_is_known(tmp_path: Path) -> None:
     """But for those that are no number or text."""
     trace = mpiprof.open(waiting(tmp_path / "t"))
-    beside = {"callsite", "sites", "started"}
+    beside = {"callsite", "sites", "started", "algorithms"}
     assert set(trace.callsites.columns) - beside == {*NUMBERS, *TEXTS}
     for name in (*NUMBERS, *RUN):
         assert list(condition.parse(f"{name} > 0").columns()) == [name]

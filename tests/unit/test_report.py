@@ -31,7 +31,7 @@ CALLSITE = (
     "worst_factor_max balanced_share completion_skew_ns wait_ns latest_rank latest_share "
     "total_elapsed_ns total_wait_ns total_wait_barrier_ns total_wait_nxn_ns "
     "total_wait_late_root_ns total_wait_early_root_ns total_wait_early_scan_ns "
-    "total_wait_neighbor_ns total_wait_gathering_ns algorithm"
+    "total_wait_neighbor_ns total_wait_gathering_ns algorithm algorithms"
 )
 
 
