@@ -1,4 +1,4 @@
-// How the grid writes numbers: as mpiprof.reports.units does.
+// How the grid and the timeline write numbers: as mpiprof/units.py does.
 window.dashAgGridFunctions = window.dashAgGridFunctions || {};
 
 (() => {
@@ -13,7 +13,11 @@ window.dashAgGridFunctions = window.dashAgGridFunctions || {};
       if (size < 1000) return `${ns.toFixed(0)} ns`;
       if (size < 999.5e3) return `${three(ns / 1e3)} µs`;
       if (size < 999.5e6) return `${three(ns / 1e6)} ms`;
-      return `${three(ns / 1e9)} s`;
+      if (size < 600e9) return `${three(ns / 1e9)} s`;
+      const [minutes, seconds] = [Math.floor(Math.round(size / 1e9) / 60), Math.round(size / 1e9) % 60];
+      const two = (value) => String(value).padStart(2, "0");
+      const text = minutes < 60 ? `${minutes}m${two(seconds)}s` : `${Math.floor(minutes / 60)}h${two(minutes % 60)}m`;
+      return (ns < 0 ? "-" : "") + text;
     }),
     size: known((bytes) => {
       if (bytes < 9999.5) return `${bytes.toFixed(0)} B`;

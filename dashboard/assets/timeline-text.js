@@ -3,27 +3,17 @@
   const T = (window.mpiprofTimeline = window.mpiprofTimeline || {});
   const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 
-  T.time = (ns, digits = 3) => {
-    if (ns === null || ns === undefined) return "?";
-    const size = Math.abs(ns);
-    if (size >= 120e9) return `${Math.floor(ns / 60e9)} min ${((size % 60e9) / 1e9).toFixed(0)} s`;
-    const [scale, unit] = UNITS.find(([least]) => size >= least) || UNITS[3];
-    return `${Number((ns / scale).toPrecision(digits)).toString()} ${unit}`;
-  };
+  // Numbers as the grid and the terminal write them: one format for all pages.
+  const shared = window.dashAgGridFunctions;
+  T.time = (ns) => shared.duration(ns);
+  T.bytes = (n) => shared.size(n < 0 ? null : n);
+  T.percent = (share) => shared.share(share);
 
   // A time on the axis: as many digits as tell it from its neighbours, `step` ns away.
   T.moment = (ns, step) => {
     const [scale, unit] = UNITS.find(([least]) => Math.abs(ns) >= least) || UNITS[3];
     const digits = Math.max(0, Math.ceil(Math.log10(scale / Math.max(step, 1)) - 1e-9));
     return `${(ns / scale).toFixed(Math.min(digits, 9))} ${unit}`;
-  };
-
-  T.bytes = (n) => {
-    if (n === null || n === undefined || n < 0) return "?";
-    for (const [scale, unit] of [[2 ** 30, "GB"], [2 ** 20, "MB"], [2 ** 10, "KB"]]) {
-      if (n >= scale) return `${Number((n / scale).toPrecision(3))} ${unit}`;
-    }
-    return `${Math.round(n)} B`;
   };
 
   T.count = (n) => {
@@ -34,11 +24,6 @@
   };
 
   T.many = (n, thing) => `${T.count(n)} ${thing}${n === 1 ? "" : "s"}`;
-
-  T.percent = (share) => {
-    const p = 100 * share;
-    return p > 0 && p < 0.1 ? "<0.1 %" : `${p.toFixed(p < 10 ? 1 : 0)} %`;
-  };
 
   // An element with properties, attributes (aria-, data-) and children, which are elements or text.
   T.element = (tag, properties = {}, ...children) => {

@@ -17,6 +17,8 @@ from support.dashboard_server import Browser, View, chromium, view
 from support.dashboard_traces import MS, SCRIPT, empty, hostile, of_size, plain
 from support.synthetic import Synthetic
 
+from mpiprof import units
+
 PAGES = ("/", "/callsites", "/timeline", "/algorithms", "/compare", "/live")
 TRACES = ("plain", "faster", "empty", "one-rank", "one-instance", "many-ranks", "hostile")
 
@@ -321,3 +323,18 @@ def growing(instances: int, *, late: bool) -> Synthetic:
         )
     trace.ended_ns = 100 * MS
     return trace
+
+
+def test_pages_write_numbers_as_the_terminal_does(browser: Browser) -> None:
+    """The browser's formats, of the grid and the timeline, against those of the reports."""
+    times = [0, 1, 999, 1000, 9994, 9996, 99_940, 999_499, 999_500, 1e6, 2.5e9, 5.9999e11, 6e11]
+    times += [3.7e12, 4.2e13, -1500.0, -7e11]
+    sizes = [0, 1024, 4096, 9999, 10_000, 65_536, 1e6, 3e9, 5e12]
+    shares = [0, 0.001, 0.004, 0.006, 0.094, 0.5, 1]
+    for name, values, wanted in (
+        ("duration", times, units.duration),
+        ("size", sizes, units.size),
+        ("share", shares, units.share),
+    ):
+        script = f"values => values.map(window.dashAgGridFunctions.{name})"
+        assert browser.page.evaluate(script, values) == [wanted(value) for value in values]

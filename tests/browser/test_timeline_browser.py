@@ -204,7 +204,7 @@ def test_hover_and_click_tell_everything_about_an_event(page: Page) -> None:
     assert tip.is_visible()
     said = tip.inner_text()
     assert said.startswith("allreduce")
-    for part in ("2 on n0", "solver.py:12 step", "world", "1 KB", "native", "2.03 ms"):
+    for part in ("2 on n0", "solver.py:12 step", "world", "1024 B", "native", "2.03 ms"):
         assert part in said
     page.page.mouse.click(x, y)
     page.drawn()
