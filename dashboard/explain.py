@@ -56,11 +56,13 @@ def why(data: Data, state: states.State, callsite: int) -> Component:
             html.H3(title),
             components.graph(figures.shares(share_table(found, names)), state),
         ]
-    ranks = found.ranks.head(MOST_RANKS)
+    ranks = found.ranks[found.ranks["late_ns"] > 0].head(MOST_RANKS)
     ranks = ranks.assign(where=[data.where(int(rank)) for rank in ranks["rank"]])
-    columns = [("rank", "rank"), ("where", "on"), ("late_ns", "late by"), ("late_share", "in")]
-    columns.append(("wait_ns", "costs"))
-    parts += [html.H3("The latest ranks"), components.table(ranks, columns)]
+    columns = [("rank", "rank"), ("where", "on"), ("late_ns", "mean"), ("late_share", "late in")]
+    parts += [
+        html.H3("Who comes after the median of the others"),
+        components.table(ranks, columns),
+    ]
     if len(found.chain):
         parts += [html.H3("Where their lateness began"), chain(found.chain, state)]
     looked = f"From {found.instances} of {found.complete_instances} complete instances."

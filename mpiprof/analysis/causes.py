@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.analysis.chain import Origin, Walk
-from mpiprof.analysis.lateness import NEVER, Cells
+from mpiprof.analysis.lateness import Cells
 from mpiprof.analysis.sample import Part, callsite_of_shape, sample_of
 from mpiprof.analysis.variance import Estimate
 from mpiprof.analysis.waits import STATE_FUNCTIONS
@@ -51,9 +51,8 @@ class Causes:
     the same ranks always (within a phase), the same nodes, neither.
     ranks: rank, node, late_ns (mean lateness after the median arrival of the others), error_ns (of
     it, 95 %), late_share (of instances, late by half of late_ns and more than the clocks' error),
-    last_share, inherited_ns, outside_ns, point_to_point_ns (parts of late_ns), wait_ns (waiting of
-    the others over all instances that would vanish with late_ns; of the latest CANDIDATES).
-    nodes: node, host, ranks, late_ns (after the other nodes' mean), error_ns, wait_ns.
+    last_share, inherited_ns, outside_ns, point_to_point_ns (parts of late_ns).
+    nodes: node, host, ranks, late_ns (after the other nodes' mean), error_ns.
     chain: one row an origin, most frequent first: rank, callsite, site, after, after_site, how,
     share (of instances), late_ns, hops, path (call site and rank from origin to here), example
     (communicator and sequence of these); callsite and after: -1 the start, -2 unknown; see chain.
@@ -91,9 +90,7 @@ def causes(trace: Trace, callsite: int) -> Causes:
     cells = Cells(trace, sample.parts, trace.phases(callsite))
     (arrival, left, between, messages), (inherited, outside, talked) = cells.section_5()
     by_rank, by_node, random = cells.systematic()
-    scale = complete / max(cells.instances, 1)
     labels = Labels(trace)
-    nodes = cells.node_table(scale)
     return Causes(
         callsite,
         str(row["operation"]),
@@ -109,8 +106,8 @@ def causes(trace: Trace, callsite: int) -> Causes:
         by_rank,
         by_node,
         random,
-        cells.rank_table(scale),
-        nodes,
+        cells.rank_table(),
+        cells.node_table(),
         chain_table(trace, labels, sample.walks, sample.walked),
         before_table(labels, sample.parts),
         follower_table(labels, sample.followers, complete),
@@ -163,7 +160,7 @@ def _begin(part: Part, arrival: Int) -> Int:
     state = part.signature.state
     if state is None:
         return arrival
-    forever = np.full_like(arrival, NEVER)
+    forever = np.full_like(arrival, np.iinfo(np.int64).max)
     begin: Int = arrival + STATE_FUNCTIONS[state](arrival, arrival, forever, part.signature.group)
     return begin
 

@@ -19,13 +19,10 @@ from mpiprof.analysis.variance import (
     jackknife,
     stretches,
 )
-from mpiprof.analysis.waits import STATE_FUNCTIONS
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
-CANDIDATES = 8  # ranks and nodes whose waiting is worked out
 MOST_EFFECTS = 1 << 17  # ranks x phases up to which phases are told apart
-NEVER = np.iinfo(np.int64).max
 
 
 class Cells:
@@ -134,7 +131,7 @@ class Cells:
         spread = np.maximum(sums[2] / np.maximum(count, 1) - mean**2, 0.0)
         return count, mean, 2 * np.sqrt(spread / np.maximum(count - 1, 1))
 
-    def rank_table(self, scale: float) -> pd.DataFrame:
+    def rank_table(self) -> pd.DataFrame:
         """One row a rank, the latest first."""
         ranks = len(self.ranks)
         # count, late, last; of instances whose exits before are known: count, inherited, messages
@@ -167,14 +164,8 @@ class Cells:
                 "inherited_ns": inherited,
                 "outside_ns": mean - inherited - talked,
                 "point_to_point_ns": talked,
-                "wait_ns": 0.0,
             }
         )
-        systematic = np.maximum(self.late[1], 0.0)
-        for index in np.argsort(-mean, kind="stable")[:CANDIDATES].tolist():
-            shift = np.zeros_like(systematic)
-            shift[:, index] = systematic[:, index]
-            table.loc[index, "wait_ns"] = self.vanishing(shift) * scale
         ordered: pd.DataFrame = table.sort_values(
             "late_ns", ascending=False, kind="stable", ignore_index=True
         )
@@ -190,23 +181,7 @@ class Cells:
             found[:, columns] += grouped((late > least).astype(np.float64), phase, self.phases)
         return found
 
-    def vanishing(self, shift: Float) -> float:
-        """Return waiting that would vanish if ranks came earlier by `shift` (phases x ranks)."""
-        total = 0.0
-        for part, columns, _, phase in self.each():
-            state = part.signature.state
-            if state is None or not shift[:, columns].any():
-                continue
-            waits = STATE_FUNCTIONS[state]
-            forever = np.full_like(part.arrival, NEVER)
-            by = np.rint(shift[phase[None, :], columns[:, None]]).astype(np.int64)
-            earlier = part.arrival - by
-            now = waits(part.arrival, part.arrival, forever, part.signature.group)
-            then = waits(earlier, earlier, forever, part.signature.group)
-            total += float(np.maximum(now - then, 0).sum())
-        return total
-
-    def node_table(self, scale: float) -> pd.DataFrame:
+    def node_table(self) -> pd.DataFrame:
         """One row a node, the latest first."""
         nodes = len(self.node_names)
         effects, sums = self.effects
@@ -221,20 +196,12 @@ class Cells:
                 "ranks": np.bincount(self.node, minlength=nodes),
                 "late_ns": np.array([found.value for found in late], np.float64),
                 "error_ns": np.array([(f.high - f.low) / 2 for f in late], np.float64),
-                "wait_ns": 0.0,
             }
         )
-        table = table.sort_values("late_ns", ascending=False, kind="stable", ignore_index=True)
-        for index, row in table.head(CANDIDATES).iterrows():
-            if row["late_ns"] > 0:
-                shift = self._node_shift(str(row["node"]), float(row["late_ns"]))
-                table.loc[index, "wait_ns"] = self.vanishing(shift) * scale
-        return table
-
-    def _node_shift(self, node: str, late: float) -> Float:
-        shift = np.zeros((self.phases, len(self.ranks)))
-        shift[:, self.node == self.node_names.index(node)] = late
-        return shift
+        ordered: pd.DataFrame = table.sort_values(
+            "late_ns", ascending=False, kind="stable", ignore_index=True
+        )
+        return ordered
 
 
 def _imbalances(sums: Float) -> Float:
