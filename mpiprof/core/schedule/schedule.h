@@ -86,7 +86,8 @@ struct algorithm {
     int64_t (*scratch)(const struct problem *p); /* bytes, the same on all ranks; NULL: none */
     void (*round)(const struct context *c, int64_t r, struct round *out);
     /* A broadcast's alone. Its opening: the rounds in which each rank gets its first message, over a
-     * tree, when the message is not cut in blocks by its size; and in how many it is (NULL: 1). */
+     * tree, when the message is not cut by its size; and in how many blocks or parts it is cut
+     * (NULL: 1). */
     int64_t (*opening)(const struct context *c);
     int64_t (*blocks)(const struct problem *p);
 };

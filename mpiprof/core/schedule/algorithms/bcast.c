@@ -81,6 +81,11 @@ static int64_t part(const struct context *c, int64_t v)
     return part_begin(c->problem->bytes, 1, c->size, v);
 }
 
+static int64_t parts_of(const struct problem *p)
+{
+    return p->size;
+}
+
 static void send_parts(const struct context *c, int64_t to, int64_t first, int64_t last,
                        struct round *out)
 {
@@ -148,6 +153,7 @@ const struct algorithm algorithm_bcast_scatter_allgather_doubling = {
     .rounds = scatter_doubling_rounds,
     .round = scatter_doubling_round,
     .opening = doublings,
+    .blocks = parts_of,
 };
 
 static int64_t scatter_ring_rounds(const struct context *c)
@@ -187,6 +193,7 @@ const struct algorithm algorithm_bcast_scatter_allgather_ring = {
     .rounds = scatter_ring_rounds,
     .round = scatter_ring_round,
     .opening = doublings,
+    .blocks = parts_of,
 };
 
 /* ---- chain: v receives block i in round v-1+i and sends it in the next; n blocks, made equal */
