@@ -19,7 +19,7 @@ from mpiprof.analysis.chain import Origin, Walk
 from mpiprof.analysis.lateness import Cells
 from mpiprof.analysis.sample import Part, callsite_of_shape, sample_of
 from mpiprof.analysis.variance import Estimate
-from mpiprof.analysis.waits import STATE_FUNCTIONS
+from mpiprof.analysis.waits import waits
 from mpiprof.trace.sites import site_label
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int
@@ -161,7 +161,7 @@ def _begin(part: Part, arrival: Int) -> Int:
     if state is None:
         return arrival
     forever = np.full_like(arrival, np.iinfo(np.int64).max)
-    begin: Int = arrival + STATE_FUNCTIONS[state](arrival, arrival, forever, part.signature.group)
+    begin: Int = arrival + waits(state, arrival, arrival, forever, part.signature.group)
     return begin
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mpiprof.analysis.measured import Signature
 from mpiprof.analysis.sample import Part, Sample
-from mpiprof.analysis.waits import STATE_FUNCTIONS, Group
+from mpiprof.analysis.waits import Group, waits
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
@@ -91,8 +91,8 @@ class Grid:
         for block in self.blocks:
             mine: Any = arrival[np.ix_(block.rows, block.columns)]
             forever: Any = np.full_like(mine, FOREVER)
-            waits = STATE_FUNCTIONS[block.state](mine, mine, forever, block.group)
-            found[block.columns] = waits.sum(0)
+            waited = waits(block.state, mine, mine, forever, block.group)
+            found[block.columns] = waited.sum(0)
         return found
 
 

@@ -20,7 +20,7 @@ from mpiprof.analysis.operations import (
     peers_of,
     volume,
 )
-from mpiprof.analysis.waits import STATE_FUNCTIONS, Group, completion_skew
+from mpiprof.analysis.waits import Group, completion_skew, waits
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.described import Communicator, Shape
 from mpiprof.trace.trace import Trace
@@ -132,10 +132,10 @@ class Measure:
         finish = batch.finish if whole else batch.finish[:, index]
         same = batch.begin is batch.arrival
         begin = arrival if same else batch.begin if whole else batch.begin[:, index]
-        waits = STATE_FUNCTIONS[signature.state](arrival, begin, finish, signature.group)
+        waited = waits(signature.state, arrival, begin, finish, signature.group)
         if self.blocked is not None:
-            self.blocked[:, index] = waits
-        total = defined(waits.sum(0).astype(np.float64))
+            self.blocked[:, index] = waited
+        total = defined(waited.sum(0).astype(np.float64))
         rows.waits.setdefault(signature.state, np.zeros(len(batch)))[index] = total
         rows.wait[index] = total
         if signature.state in ("barrier", "nxn"):

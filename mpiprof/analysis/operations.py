@@ -48,7 +48,7 @@ def base_operation(operation: str) -> str:
 
 def is_waiting_observed(operation: str) -> bool:
     """Return whether the recorder's own statistics know who waits for whom in an operation."""
-    return WAITS.get(base_operation(operation)) not in ("early_scan", "neighbor", "gathering")
+    return WAITS.get(base_operation(operation)) not in ("neighbor", "gathering")
 
 
 @dataclass(frozen=True)

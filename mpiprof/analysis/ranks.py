@@ -10,7 +10,7 @@ import pandas as pd
 
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.measured import Signature
-from mpiprof.analysis.waits import STATE_FUNCTIONS
+from mpiprof.analysis.waits import waits
 from mpiprof.errors import TraceError
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.block import column
@@ -106,7 +106,7 @@ def _add(
     sums["last"] += np.bincount(last_row[late], minlength=size)
     if signature.state is None or size == 1:
         return
-    wait = STATE_FUNCTIONS[signature.state](arrival, begin, finish, signature.group)
+    wait = waits(signature.state, arrival, begin, finish, signature.group)
     sums["total_wait_ns"] += wait.sum(1)
     if signature.state == "late_root" and signature.group.root >= 0:
         sums["caused_ns"][signature.group.root] += wait.sum()
@@ -234,7 +234,7 @@ def _instance(batch: Batch, signature: Signature, column: Int) -> Instance:
     wait = np.zeros_like(arrival)
     everyone = signature.comparable and bool(signature.present.all() and (finish != 0).all())
     if everyone and signature.state is not None and len(arrival) > 1:
-        wait = STATE_FUNCTIONS[signature.state](arrival, begin, finish, signature.group)
+        wait = waits(signature.state, arrival, begin, finish, signature.group)
     there = signature.present
     ranks = batch.communicator.ranks[there]
     return Instance(ranks, arrival[there, 0], finish[there, 0], wait[there, 0])

@@ -1,5 +1,9 @@
 """Wait states: time that a rank spent inside only because another had not come yet.
 
+What a rank waits for follows from when it could leave at the earliest, whatever the algorithm: the
+functions of EARLIEST, after the semantics of the operation (MPI 4.1, Chapter 6; the states' names
+are Scalasca's). The score of an algorithm begins there, too (score.py).
+
 Each wait is capped by the rank's own time in the call that could wait: for a blocking operation
 the call itself, for a nonblocking or started one the completing Wait, not the overlap before it.
 All matrices are ranks x instances, int64 ns.
@@ -8,10 +12,14 @@ All matrices are ranks x instances, int64 ns.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mpiprof.trace.types import Float, Int
+
+Times = NDArray[Any]  # integers or floating-point numbers
 
 
 @dataclass(frozen=True)
@@ -28,89 +36,93 @@ class Group:
     sources: tuple[Int, ...] = ()
     idle: tuple[int, ...] = ()
 
+    @classmethod
+    def of(cls, size: int, remote_size: int = 0, root: int = -1) -> Group:
+        """Return the group of all members of a communicator; the remote group's rows follow."""
+        return cls(np.repeat([0, 1], [size, remote_size]), root)
+
     @property
     def inter(self) -> bool:
         """Whether the two groups of an inter-communicator take part."""
         return bool(self.side.any())
 
 
-def _blocked(cause: Int, begin: Int, finish: Int) -> Int:
-    """Time from begin until the cause came, never more than the time inside."""
-    wait = np.minimum(cause, finish)
-    wait -= begin
-    np.maximum(wait, 0, out=wait)
-    return wait
+# ---- when each rank could leave at the earliest; a row where that is the same for all
 
 
-def wait_all(arrival: Int, begin: Int, finish: Int, group: Group) -> Int:
-    """Barrier and N x N: wait for the last; across an inter-communicator, of the other group."""
+def after_all(arrival: Times, group: Group) -> Times:
+    """Barrier and N x N: after the last; across an inter-communicator, of the other group."""
     if not group.inter:
-        return _blocked(arrival.max(0), begin, finish)
-    wait = np.zeros_like(arrival)
+        return np.asarray(arrival.max(0))
+    earliest = arrival.copy()
     for side in (0, 1):
-        own, other = group.side == side, group.side != side
-        wait[own] = _blocked(arrival[other].max(0), begin[own], finish[own])
-    return wait
+        own = group.side == side
+        earliest[own] = np.maximum(arrival[own], arrival[~own].max(0))
+    return earliest
 
 
-def wait_late_root(arrival: Int, begin: Int, finish: Int, group: Group) -> Int:
-    """Broadcast and scatter: the receivers wait for the root."""
+def after_root(arrival: Times, group: Group) -> Times:
+    """Broadcast and scatter: who receives, after the root."""
     if group.root < 0:
-        return np.zeros_like(arrival)
-    wait = _blocked(arrival[group.root], begin, finish)
-    wait[group.root] = 0
-    wait[list(group.idle)] = 0
-    return wait
+        return arrival
+    earliest: Times = np.maximum(arrival, arrival[group.root])
+    earliest[list(group.idle)] = arrival[list(group.idle)]
+    return earliest
 
 
-def wait_early_root(arrival: Int, begin: Int, finish: Int, group: Group) -> Int:
-    """Reduce and gather: the root waits for its last sender."""
-    wait = np.zeros_like(arrival)
+def after_senders(arrival: Times, group: Group) -> Times:
+    """Reduce and gather: the root, after its last sender; who only sends, at once."""
     root = group.root
     senders = np.ones(len(arrival), np.bool_)
-    if root >= 0:
-        senders[root] = False
-        senders[list(group.idle)] = False
-        if group.inter:
-            senders &= group.side != group.side[root]
-    if root >= 0 and senders.any():
-        wait[root] = _blocked(arrival[senders].max(0), begin[root], finish[root])
-    return wait
+    senders[list(group.idle)] = False
+    if root >= 0 and group.inter:
+        senders &= group.side != group.side[root]
+    if root < 0 or not senders.any():
+        return arrival
+    earliest = arrival.copy()
+    earliest[root] = np.maximum(arrival[root], arrival[senders].max(0))
+    return earliest
 
 
-def wait_early_scan(arrival: Int, begin: Int, finish: Int, _: Group) -> Int:
-    """Scan and exscan: each rank waits for the last of those before it."""
-    wait = np.zeros_like(arrival)
-    if len(arrival) > 1:
-        before = np.maximum.accumulate(arrival[:-1], axis=0)
-        wait[1:] = _blocked(before, begin[1:], finish[1:])
-    return wait
+def after_those_before(arrival: Times, _: Group) -> Times:
+    """Scan and exscan: after the last of the ranks up to the own one."""
+    return np.asarray(np.maximum.accumulate(arrival, axis=0))
 
 
-def wait_neighbors(arrival: Int, begin: Int, finish: Int, group: Group) -> Int:
-    """Neighbourhood collectives: each rank waits for the last of its sources."""
-    wait = np.zeros_like(arrival)
+def after_sources(arrival: Times, group: Group) -> Times:
+    """Neighbourhood collectives: after the last of the own sources."""
+    earliest = arrival.copy()
     for row, sources in enumerate(group.sources):
         if len(sources):
-            wait[row] = _blocked(arrival[sources].max(0), begin[row], finish[row])
-    return wait
+            earliest[row] = np.maximum(arrival[row], arrival[sources].max(0))
+    return earliest
 
 
-def wait_gathering(arrival: Int, begin: Int, finish: Int, group: Group) -> Int:
-    """Calls that may keep all members: they did where nobody left before the last had come."""
-    kept = finish.min(0) >= arrival.max(0)
-    return np.where(kept, wait_all(arrival, begin, finish, group), 0)
-
-
-STATE_FUNCTIONS = {
-    "barrier": wait_all,
-    "nxn": wait_all,
-    "late_root": wait_late_root,
-    "early_root": wait_early_root,
-    "early_scan": wait_early_scan,
-    "neighbor": wait_neighbors,
-    "gathering": wait_gathering,
+EARLIEST = {
+    "barrier": after_all,
+    "nxn": after_all,
+    "late_root": after_root,
+    "early_root": after_senders,
+    "early_scan": after_those_before,
+    "neighbor": after_sources,
+    "gathering": after_all,
 }
+
+
+# ---- waiting
+
+
+def waits(state: str, arrival: Int, begin: Int, finish: Int, group: Group) -> Int:
+    """Return how long each rank waited between its begin and its finish.
+
+    A gathering may keep all members: it did where nobody left before the last had come.
+    """
+    wait: Int = np.minimum(EARLIEST[state](arrival, group), finish)
+    wait -= begin
+    np.maximum(wait, 0, out=wait)
+    if state == "gathering":
+        wait[:, finish.min(0) < arrival.max(0)] = 0
+    return wait
 
 
 def completion_skew(begin: Int, finish: Int) -> Float:

@@ -107,7 +107,7 @@ SEMANTICS = {
     "nxn": "SYNCHRONISES",
     "late_root": "FROM_ROOT",
     "early_root": "TO_ROOT",
-    "early_scan": "OTHERWISE",
+    "early_scan": "SCANS",
     "neighbor": "OTHERWISE",
 }
 

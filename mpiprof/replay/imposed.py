@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiprof.analysis.score import score
+from mpiprof.analysis.waits import Group
 from mpiprof.bench.harness.calls import CALLS, Call, check, mpi4py
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.timing import Ranks, agreed_start
@@ -59,6 +61,12 @@ class Task:
             return f"{p.size}+{p.remote_size}"
         return "ranks " + ",".join(map(str, self.ranks))
 
+    def score(self, shot: Shot) -> float:
+        """Return the score of one instance, in ns."""
+        p = self.problems[shot.pattern]
+        group = Group.of(p.size, p.remote_size, p.root)
+        return float(score(self.operation, shot.arrivals, shot.exits, group))
+
 
 @dataclass(frozen=True)
 class Shot:
@@ -84,10 +92,9 @@ class Replayed:
     cost_s: float = 0.0
 
     def score(self, choice: str) -> float:
-        """Return the mean time from the last arrival, for halving: the same for all choices."""
-        shots = self.shots.get(choice, [])
-        late = [float((s.exits - s.arrivals.max()).clip(0).mean()) for s in shots]
-        return float(np.mean(late)) if late else float("inf")
+        """Return a choice's mean score, in ns."""
+        found = [self.task.score(shot) for shot in self.shots.get(choice, [])]
+        return float(np.mean(found)) if found else float("inf")
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ from mpiprof.trace import Trace
 from mpiprof.trace.newest import chosen
 from mpiprof.tune.candidates import candidates
 from mpiprof.tune.result import REPLAY, Result, Trial
-from mpiprof.tune.score import score
 from mpiprof.tune.work import Work
 from mpiprof.tune.work import chosen as chosen_works
 
@@ -122,9 +121,7 @@ def results_of(works: Sequence[Work], outcome: Outcome) -> list[Result]:
         for name, shots in r.shots.items():
             for s in shots:
                 if s.error_ns <= NEAR_NS or not near:
-                    problem = r.task.problems[s.pattern]
-                    times = (t.astype(np.float64) - s.arrivals.min() for t in (s.arrivals, s.exits))
-                    scores[name][s.lap] = score(work.operation, problem, *times)
+                    scores[name][s.lap] = r.task.score(s)
         base = scores.pop(NATIVE, np.full(outcome.laps, np.nan))
         trials = tuple(Trial(name, values) for name, values in scores.items())
         errors = [s.error_ns for shots in r.shots.values() for s in shots]

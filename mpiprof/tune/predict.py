@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from mpiprof.analysis.score import score
+from mpiprof.analysis.waits import Group
 from mpiprof.model.machine import Machine, with_node_port
+from mpiprof.model.schedule import Problem
 from mpiprof.model.simulate import simulate
 from mpiprof.trace.types import Float
 from mpiprof.tune.candidates import Candidate, candidates
 from mpiprof.tune.result import MODEL, Result, Trial, mean
-from mpiprof.tune.score import score
 from mpiprof.tune.work import Pattern, Work
 
 FIRST = 3  # patterns after which hopeless candidates are left out
@@ -53,7 +55,7 @@ def machine_for(work: Work, machine: Machine) -> Machine:
 
 def _one(work: Work, machine: Machine, end: float) -> Result:
     patterns = _spread(work.patterns)
-    base = np.array([score(work.operation, p.problem, p.arrivals, p.exits) for p in patterns])
+    base = np.array([score_of(work, p.problem, p.arrivals, p.exits) for p in patterns])
     weights = np.array([p.weight for p in patterns])
     if time.monotonic() > end:
         return Result(work, MODEL, base, weights, (), note="not looked at within the --budget")
@@ -74,11 +76,17 @@ def _one(work: Work, machine: Machine, end: float) -> Result:
     return Result(work, MODEL, base, weights, trials, doubt, note)
 
 
+def score_of(work: Work, problem: Problem, arrivals: Float, exits: Float) -> float:
+    """Return the score of one instance of a work, in ns."""
+    group = Group.of(problem.size, problem.remote_size, problem.root)
+    return float(score(work.operation, arrivals, exits, group))
+
+
 def predicted(work: Work, candidate: Candidate, pattern: Pattern, machine: Machine) -> float:
     """Return a candidate's score for one pattern, in ns."""
     problem = candidate.problem(pattern.problem, machine, work.nodes)
     timing = simulate(candidate.algorithm, problem, machine, pattern.arrivals, work.nodes)
-    return score(work.operation, problem, timing.arrivals, timing.finish)
+    return score_of(work, problem, timing.arrivals, timing.finish)
 
 
 def _spread(patterns: tuple[Pattern, ...]) -> list[Pattern]:

@@ -13,7 +13,7 @@ from mpiprof.core.collectives import COLLECTIVES
 
 CORE = ROOT / "mpiprof" / "core"
 # As enum semantics of base/operation.h has them.
-SYNCHRONISES, FROM_ROOT, TO_ROOT, OTHERWISE = range(4)
+SYNCHRONISES, FROM_ROOT, TO_ROOT, SCANS, OTHERWISE = range(5)
 REDUCTIONS = {"reduce", "allreduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan"}
 FROM_ALL_TO_ALL = {
     *("barrier", "allgather", "allgatherv", "alltoall", "alltoallv", "alltoallw"),
@@ -52,6 +52,8 @@ def expected(name: str) -> tuple[int, bool, bool]:
         semantics = FROM_ROOT
     elif name in ("reduce", "gather", "gatherv"):
         semantics = TO_ROOT
+    elif name in ("scan", "exscan"):
+        semantics = SCANS
     return semantics, name in REDUCTIONS, name in ALL_KNOW_THE_SIZES
 
 

@@ -15,7 +15,7 @@ from support.programs import compiled
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis.waits import Group, wait_gathering
+from mpiprof.analysis.waits import Group, waits
 from mpiprof.reports import positions, status
 from mpiprof.trace import Trace
 
@@ -132,7 +132,8 @@ def test_waiting_is_only_what_arrivals_and_exits_show() -> None:
     group = Group(np.zeros(3, np.int64))
     arrival = np.array([[0, 0], [10, 10], [100, 100]])
     finish = np.array([[105, 20], [104, 104], [103, 103]])  # the second lets a rank go early
-    assert wait_gathering(arrival, arrival, finish, group).tolist() == [[100, 0], [90, 0], [0, 0]]
+    found = waits("gathering", arrival, arrival, finish, group)
+    assert found.tolist() == [[100, 0], [90, 0], [0, 0]]
 
 
 def test_old_logs_tell_no_classes(tmp_path: Path) -> None:

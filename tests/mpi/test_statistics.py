@@ -144,7 +144,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return [mpiprof.open(folder / how) for how in ("events", "summary")]
 
 
-NO_WAITS = ("scan", "exscan", "neighbor_alltoall")
+NO_WAITS = ("neighbor_alltoall",)
 
 
 def expected(trace: Trace, callsite: int, known: int) -> dict[str, float]:
@@ -186,20 +186,13 @@ def test_a_summary_has_the_columns_of_the_report(both: list[Trace]) -> None:
         for name, value in values.items():
             if name in unknown:
                 assert np.isnan(row[name])
-            elif not (name == "wait_ns" and row["operation"] == "allgather"):  # below
+            else:
                 assert row[name] == pytest.approx(value, rel=1e-6, abs=2), (name, row)
         if not np.isnan(row["wait_ns"]):
             # Where the first instances, which are not watched, waited less: no more than can be.
             total = min(row["wait_ns"] * row["instances"], row["total_elapsed_ns"])
             assert row["total_wait_ns"] == pytest.approx(total, abs=1)
             assert sum(row[f"total_wait_{state}_ns"] for state in STATES) == row["total_wait_ns"]
-
-
-def test_between_two_groups_the_others_are_waited_for(both: list[Trace]) -> None:
-    """There the recorder only knows the last of both: it tells no less than was waited."""
-    events, summary = both
-    found, wanted = (t.callsites.set_index("operation").loc["allgather"] for t in (summary, events))
-    assert found["wait_ns"] >= 0.9 * wanted["wait_ns"]
 
 
 def test_a_summary_does_not_grow_with_the_instances(mpich: Mpi, tmp_path: Path) -> None:

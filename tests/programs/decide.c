@@ -138,7 +138,7 @@ int main(int argc, char **argv)
     }
     memset(s.plan, NOBODY, sizeof s.plan);
     memset(s.next, NOBODY, sizeof s.next);
-    w.members = MEMBERS;
+    w.own.members = MEMBERS;
     w.results = malloc(sizeof first);
     for (int i = 0; i < instances; i++) {
         const bool noted = position >= 0;

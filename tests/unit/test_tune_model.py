@@ -17,21 +17,9 @@ from mpiprof.model.machine import of_table, uniform
 from mpiprof.model.schedule import Problem
 from mpiprof.tune import candidates, entries, plan, predict, problem, result, rows, work
 from mpiprof.tune.result import Result, Trial, judge
-from mpiprof.tune.score import earliest, score
 from mpiprof.tune.work import Work
 
 # ---- what counts
-
-
-def test_earliest_exits() -> None:
-    came = np.array([0.0, 5.0, 2.0, 9.0])
-    p = Problem(4, 8, root=1)
-    assert earliest("allreduce", p, came).tolist() == [9, 9, 9, 9]
-    assert earliest("bcast", p, came).tolist() == [5, 5, 5, 9]
-    assert earliest("reduce", p, came).tolist() == [0, 9, 2, 9]
-    between = Problem(2, 8, remote_size=2, remote_bytes=8)
-    assert earliest("allgather", between, came).tolist() == [9, 9, 5, 9]
-    assert score("bcast", p, came, came + 10) == pytest.approx(np.mean([5, 10, 7, 10]))
 
 
 @pytest.mark.parametrize(

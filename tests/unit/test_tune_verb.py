@@ -18,6 +18,7 @@ from support.tune_traces import HOP, LATE_NS, MILLION, RANKS
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.model.schedule import Problem
 from mpiprof.replay.imposed import NATIVE, Replayed, Shot, Task, halve
 
 APP = """import numpy as np
@@ -187,7 +188,7 @@ def replayable(folder: Path) -> Path:
 def test_halving_keeps_the_library_and_the_near() -> None:
     import numpy as np
 
-    task = Task("bcast", (NATIVE, "a", "b", "c", "d"), (), (), (0, 1))
+    task = Task("bcast", (NATIVE, "a", "b", "c", "d"), (Problem(2, 8),), (), (0, 1))
     r = Replayed(task, {}, list(task.choices))
     for name, took in ((NATIVE, 90), ("a", 10), ("b", 10.5), ("c", 11), ("d", 14)):
         shot = Shot(0, 0, np.zeros(2, np.int64), np.full(2, int(took * 1e6)), 0)

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiprof.analysis.score import score
+from mpiprof.analysis.waits import Group
 from mpiprof.bench.harness.calls import CALLS, Call, check, mpi4py
 from mpiprof.bench.harness.case import AUTO, AUTO_AGAIN, Case
 from mpiprof.bench.harness.clock import identity
@@ -104,24 +106,11 @@ def total_ns(arrivals: Int, exits: Int) -> NDArray[np.float64]:
     return np.asarray(exits.max(axis=-1) - arrivals.max(axis=-1), np.float64)
 
 
-def sources(case: Case) -> list[int]:
-    """Return the ranks whose data all others need: none can leave before these have come."""
-    if case.operation == "bcast":
-        return [case.problem.root]
-    if case.operation == "allgatherv" and not case.problem.remote_size:
-        return [rank for rank, number in enumerate(case.problem.counts) if number]
-    return list(range(case.problem.size + case.problem.remote_size))
-
-
 def score_ns(case: Case, arrivals: Int, exits: Int) -> NDArray[np.float64]:
-    """Return the mean over ranks of exit minus the earliest that the operation allows, by lap.
-
-    That is the last arrival of its sources and of the rank itself.
-    """
-    needed = arrivals[..., sources(case)].max(axis=-1, keepdims=True)
-    allowed = np.maximum(arrivals, needed)
-    mean: NDArray[np.float64] = (exits - allowed).mean(axis=-1)
-    return mean
+    """Return the score (analysis/score.py) by lap."""
+    p = case.problem
+    group = Group.of(p.size, p.remote_size, p.root)
+    return score(case.operation, np.moveaxis(arrivals, -1, 0), np.moveaxis(exits, -1, 0), group)
 
 
 def pattern(most: int, message_ns: int, size: int) -> tuple[int, ...]:

@@ -16,8 +16,10 @@
  * long they run: what a member adds to one is at most LONGEST by their number, and the sum of the
  * arrivals, which wraps around, is only used as the distance from the first one.
  *
- * Belongs to its communicator, on which no two threads call at once; `dropped` is under
- * recorder.lock: what is under way when a communicator is freed is finished later.
+ * Waits and scores are those of mpiprof/analysis (waits.py, score.py), in whole ns; of the
+ * neighbours of a neighbourhood collective nothing is known here.
+ *
+ * Belongs to its communicator, on which no two threads call at once.
  */
 #include "auto/arrival.h"
 #include "auto/pairs.h"
@@ -34,6 +36,8 @@
 enum { ARRIVAL, ELAPSED, ROOT, DEVIATION = 0, SCORE, WAIT, EACH };
 enum { MORE = MOST_LIST + EXTRAS };
 
+static const int64_t nobody = INT64_MIN; /* of a group: came last */
+
 /* ---- memory */
 
 void arrivals_free(struct arrivals *w)
@@ -45,6 +49,7 @@ void arrivals_free(struct arrivals *w)
     memory_free(w->results);
     memory_free(w->mine);
     memory_free(w->all);
+    memory_free(w->scanned);
     memory_free(w);
 }
 
@@ -71,24 +76,25 @@ static bool make_room(struct arrivals *w, int room)
     w->results = resized(w->results, o * sizeof *w->results, n * sizeof *w->results, &had);
     w->mine = resized(w->mine, old_pairs * sizeof *w->mine, pairs * sizeof *w->mine, &had);
     w->all = resized(w->all, old_pairs * sizeof *w->all, pairs * sizeof *w->all, &had);
+    if (w->semantics == SCANS)
+        w->scanned =
+            resized(w->scanned, o * EACH * sizeof *w->scanned, n * EACH * sizeof *w->scanned, &had);
     if (had)
         w->room = room;
     return had;
 }
 
-struct arrivals *arrivals_make(enum semantics semantics, int members, int member, bool root,
-                               int length)
+struct arrivals *arrivals_make(enum semantics semantics, const struct membership *own, int length)
 {
     struct arrivals *const w = memory_get(sizeof *w);
 
     if (w == NULL)
         return NULL;
     *w = (struct arrivals){.semantics = semantics,
-                           .members = members,
-                           .member = member,
-                           .root = root,
+                           .own = *own,
                            .length = length,
-                           .next_length = length};
+                           .next_length = length,
+                           .requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL}};
     if (make_room(w, length))
         return w;
     arrivals_free(w);
@@ -123,30 +129,32 @@ void arrivals_next(struct arrivals *w, int length, int gap)
 
 /* ---- reductions */
 
-static bool is_done(struct arrivals *w)
+bool arrivals_are_done(struct arrivals *w)
 {
     int done = 1;
 
-    if (w->request != MPI_REQUEST_NULL)
-        pmpi.Test(&w->request, &done, MPI_STATUS_IGNORE);
+    for (int i = 0; i < 2 && done != 0; i++)
+        if (w->requests[i] != MPI_REQUEST_NULL)
+            pmpi.Test(&w->requests[i], &done, MPI_STATUS_IGNORE);
     return done != 0;
 }
 
 static void finish(struct arrivals *w)
 {
-    if (w->request != MPI_REQUEST_NULL)
-        pmpi.Wait(&w->request, MPI_STATUS_IGNORE);
+    for (int i = 0; i < 2; i++)
+        if (w->requests[i] != MPI_REQUEST_NULL)
+            pmpi.Wait(&w->requests[i], MPI_STATUS_IGNORE);
 }
 
 /* What this member may add to a sum over all: 2.5 hours where there are a million of them. */
 static int64_t share_of(const struct arrivals *w, int64_t value)
 {
-    const int64_t most = INT64_MAX / w->members;
+    const int64_t most = INT64_MAX / w->own.members;
 
     return value > most ? most : value < -most ? -most : value;
 }
 
-/* Arrivals, times inside and the root's arrival of the window that has just ended. */
+/* Arrivals, by group, times inside and the root's arrival of the window that has just ended. */
 static void start_first(struct arrivals *w, MPI_Comm comm)
 {
     struct pair *const more = w->mine + EACH * w->count;
@@ -155,15 +163,17 @@ static void start_first(struct arrivals *w, MPI_Comm comm)
         const struct moment *const m = &w->before[i];
         struct pair *const p = w->mine + EACH * i;
 
-        p[ARRIVAL] = (struct pair){m->arrival, m->arrival};
+        p[ARRIVAL] = (struct pair){m->arrival, w->own.second ? nobody : m->arrival};
         p[ELAPSED] = (struct pair){share_of(w, m->exit - m->arrival), -m->arrival};
-        p[ROOT] = (struct pair){w->root ? m->arrival : 0, 0};
+        p[ROOT] = (struct pair){w->own.root ? m->arrival : 0, w->own.second ? m->arrival : nobody};
     }
     for (int i = 0; i < MOST_LIST; i++)
         more[i] = (struct pair){share_of(w, w->predicted[i]), w->late ? 0 : w->predicted[i]};
     for (int i = 0; i < EXTRAS; i++)
         more[MOST_LIST + i] = (struct pair){0, w->extras[i]};
-    pairs_reduce(w->mine, w->all, EACH * w->count + MORE, comm, &w->request);
+    pairs_reduce(w->mine, w->all, EACH * w->count + MORE, comm, &w->requests[0]);
+    if (w->scanned != NULL)
+        pairs_scan(w->mine, w->scanned, EACH * w->count, comm, &w->requests[1]);
     w->stage = 1;
 }
 
@@ -177,14 +187,19 @@ static int64_t sooner(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The earliest that this member may leave, whatever the algorithm; where it left before (who has
- * nothing to receive need not wait), that was early enough. */
-static int64_t earliest_exit(const struct arrivals *w, int64_t arrival, int64_t root, int64_t last)
+/* The earliest that this member may leave instance i, whatever the algorithm. */
+static int64_t earliest_exit(const struct arrivals *w, int i)
 {
+    const struct pair *const all = w->all + EACH * i;
+    const int64_t arrival = w->before[i].arrival;
+    const int64_t first = all[ARRIVAL].most, second = all[ROOT].most; /* the last of each group */
+    const int64_t other = w->own.second ? first : second;
+
     switch (w->semantics) {
-    case SYNCHRONISES: return last;
-    case FROM_ROOT: return later(arrival, root);
-    case TO_ROOT: return w->root ? last : arrival;
+    case SYNCHRONISES: return later(arrival, other == nobody ? first : other);
+    case FROM_ROOT: return later(arrival, all[ROOT].sum);
+    case TO_ROOT: return w->own.root ? first : arrival;
+    case SCANS: return w->scanned[EACH * i + ARRIVAL].most;
     default: return arrival;
     }
 }
@@ -192,7 +207,7 @@ static int64_t earliest_exit(const struct arrivals *w, int64_t arrival, int64_t 
 /* From the sum of all arrivals, which may have wrapped around; the same on all members. */
 static int64_t mean_arrival(const struct arrivals *w, int64_t sum, int64_t first, int64_t last)
 {
-    const uint64_t members = (uint64_t)w->members;
+    const uint64_t members = (uint64_t)w->own.members;
     const uint64_t beyond = (uint64_t)sum - members * (uint64_t)first; /* of all, together */
 
     if ((uint64_t)(last - first) > INT64_MAX / members)
@@ -206,17 +221,17 @@ static void take_first(struct arrivals *w)
 
     for (int i = 0; i < w->count; i++) {
         const struct pair *const p = w->all + EACH * i;
-        const int64_t last = p[ARRIVAL].most, first = -p[ELAPSED].most;
+        const int64_t last = later(p[ARRIVAL].most, p[ROOT].most), first = -p[ELAPSED].most;
 
         w->results[i] = (struct sample){.first = first,
                                         .last = last,
                                         .worst = last - first,
-                                        .elapsed = p[ELAPSED].sum / w->members,
+                                        .elapsed = p[ELAPSED].sum / w->own.members,
                                         .candidate = w->before[i].candidate,
                                         .planned = w->before[i].planned};
     }
     for (int i = 0; i < MOST_LIST; i++)
-        w->predicted[i] = later(more[i].sum / w->members, more[i].most / 2);
+        w->predicted[i] = later(more[i].sum / w->own.members, more[i].most / 2);
     for (int i = 0; i < EXTRAS; i++)
         w->extras[i] = more[MOST_LIST + i].most;
 }
@@ -232,14 +247,16 @@ static void start_second(struct arrivals *w, MPI_Comm comm)
         struct pair *const p = w->mine + EACH * i;
         const int64_t first = w->results[i].first, last = w->results[i].last;
         const int64_t mean = mean_arrival(w, all[ARRIVAL].sum, first, last);
-        const int64_t earliest = sooner(earliest_exit(w, m->arrival, all[ROOT].sum, last), m->exit);
+        /* Who left before need not have waited: who has nothing to receive, for one. */
+        const int64_t earliest = sooner(earliest_exit(w, i), m->exit);
 
         p[DEVIATION].sum = share_of(w, m->arrival > mean ? m->arrival - mean : mean - m->arrival);
-        p[DEVIATION].most = m->arrival == last ? w->members - w->member : 0; /* lowest of equals */
+        p[DEVIATION].most =
+            m->arrival == last ? w->own.members - w->own.member : 0; /* lowest of equals */
         p[SCORE] = (struct pair){share_of(w, m->exit - earliest), 0};
         p[WAIT] = (struct pair){share_of(w, earliest - m->arrival), 0};
     }
-    pairs_reduce(w->mine, w->all, EACH * w->count, comm, &w->request);
+    pairs_reduce(w->mine, w->all, EACH * w->count, comm, &w->requests[0]);
     w->stage = 2;
 }
 
@@ -250,10 +267,10 @@ static void take_second(struct arrivals *w)
         const struct pair *const p = w->all + EACH * i;
         struct sample *const s = &w->results[i];
 
-        s->average = p[DEVIATION].sum / w->members;
-        s->score = p[SCORE].sum / w->members;
+        s->average = p[DEVIATION].sum / w->own.members;
+        s->score = p[SCORE].sum / w->own.members;
         s->wait = p[WAIT].sum;
-        s->latest = w->members - (int)p[DEVIATION].most;
+        s->latest = w->own.members - (int)p[DEVIATION].most;
     }
     w->stage = 0;
 }
@@ -317,7 +334,7 @@ bool arrivals_step(struct arrivals *w, MPI_Comm comm)
 bool arrivals_pass(struct arrivals *const *all, const MPI_Comm *comms, int count, int64_t deadline)
 {
     for (int i = 0; i < count; i++)
-        while (all[i]->stage > 0 && !is_done(all[i]))
+        while (all[i]->stage > 0 && !arrivals_are_done(all[i]))
             if (now_ns() > deadline)
                 return false;
     for (int i = 0; i < count; i++)
@@ -328,91 +345,4 @@ bool arrivals_pass(struct arrivals *const *all, const MPI_Comm *comms, int count
         else if (all[i]->position > 0)
             arrivals_begin(all[i], comms[i]);
     return true;
-}
-
-/* ---- communicators that are freed while reductions are under way */
-
-struct dropped {
-    struct dropped *next;
-    struct arrivals *arrivals; /* NULL: of this communicator nothing is under way */
-    MPI_Comm *comm;            /* shared by those of one communicator; freed with the last */
-    int *users;
-};
-static struct dropped *dropped;
-
-/* Takes over what belongs to a communicator that is no longer used; `comm` is freed when all of
- * its reductions are done. Called by all members, alike. */
-void arrivals_drop(struct arrivals **all, int count, MPI_Comm comm)
-{
-    MPI_Comm *const shared = memory_get(sizeof *shared);
-    int *const users = memory_get(sizeof *users);
-
-    if (shared == NULL || users == NULL)
-        return; /* it stays, and what is under way ends by itself */
-    *shared = comm;
-    recorder_lock();
-    for (int i = 0; i < count; i++)
-        if (all[i]->stage == 0) {
-            arrivals_free(all[i]);
-        } else {
-            struct dropped *const d = memory_get(sizeof *d);
-
-            if (d == NULL)
-                continue;
-            *d = (struct dropped){dropped, all[i], shared, users};
-            ++*users;
-            dropped = d;
-        }
-    const int waiting = *users; /* others may finish them from here on */
-
-    recorder_unlock();
-    if (waiting > 0)
-        return;
-    if (comm != MPI_COMM_NULL)
-        pmpi.Comm_free(shared);
-    memory_free(shared);
-    memory_free(users);
-}
-
-/* Frees what is done. The last of a communicator frees that: it has no other use. */
-void arrivals_release(void)
-{
-    struct dropped *list, *kept = NULL;
-
-    recorder_lock();
-    list = dropped;
-    dropped = NULL;
-    recorder_unlock();
-    while (list != NULL) {
-        struct dropped *const d = list;
-
-        list = d->next;
-        if (!is_done(d->arrivals)) {
-            d->next = kept;
-            kept = d;
-            continue;
-        }
-        arrivals_free(d->arrivals);
-        if (--*d->users == 0) {
-            if (*d->comm != MPI_COMM_NULL)
-                pmpi.Comm_free(d->comm);
-            memory_free(d->comm);
-            memory_free(d->users);
-        }
-        memory_free(d);
-    }
-    recorder_lock();
-    while (kept != NULL) {
-        struct dropped *const d = kept;
-
-        kept = d->next;
-        d->next = dropped;
-        dropped = d;
-    }
-    recorder_unlock();
-}
-
-bool arrivals_left(void)
-{
-    return dropped != NULL;
 }

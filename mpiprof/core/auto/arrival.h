@@ -42,10 +42,15 @@ struct moment { /* one instance, on this rank */
     int planned; /* the candidate that was to be probed, or NOBODY */
 };
 
+struct membership {      /* of this member */
+    int members, member; /* of the private communicator */
+    bool root;           /* this member is */
+    bool second;         /* of an inter-communicator's groups */
+};
+
 struct arrivals {
     enum semantics semantics;
-    int members, member;  /* of the private communicator */
-    bool root;            /* this member is */
+    struct membership own;
     int length;           /* of the window that is being filled */
     int next_length, gap; /* of the one after it, and the instances before that */
     int position;         /* < 0: in the gap */
@@ -54,16 +59,16 @@ struct arrivals {
     int count;                    /* of `before` */
     struct sample *results;       /* of `before`, when its reductions are done */
     struct pair *mine, *all;      /* what is reduced */
+    struct pair *scanned;         /* SCANS: `mine` over the members up to this one; else NULL */
     int64_t extras[EXTRAS];       /* mine, then that of all */
     int64_t predicted[MOST_LIST]; /* of each candidate: mine, then of all (candidates.c) */
     bool late;                    /* the last one's time counts, who may be any: so the mean does */
-    MPI_Request request;
+    MPI_Request requests[2];      /* of a reduction and a scan */
     int stage, since, cycle; /* the reduction under way, instances since the first, and until due */
     int64_t cost_ns, waited_ns;
 };
 
-struct arrivals *arrivals_make(enum semantics semantics, int members, int member, bool root,
-                               int length);
+struct arrivals *arrivals_make(enum semantics semantics, const struct membership *own, int length);
 void arrivals_free(struct arrivals *w);
 void arrivals_note(struct arrivals *w, const struct moment *m);
 bool arrivals_full(const struct arrivals *w);
@@ -72,6 +77,4 @@ void arrivals_next(struct arrivals *w, int length, int gap);
 bool arrivals_extend(struct arrivals *w);
 void arrivals_begin(struct arrivals *w, MPI_Comm comm);
 bool arrivals_pass(struct arrivals *const *all, const MPI_Comm *comms, int count, int64_t deadline);
-void arrivals_drop(struct arrivals **all, int count, MPI_Comm comm);
-void arrivals_release(void);
-bool arrivals_left(void);
+bool arrivals_are_done(struct arrivals *w);

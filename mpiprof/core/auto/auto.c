@@ -109,9 +109,12 @@ static struct selection *selection_make(const struct execution *e, const struct 
     const enum semantics semantics = operation_semantics(e->call->operation);
     const bool close = semantics == SYNCHRONISES || kept_together(k);
     const bool first = !k->inter || k->first_group;
+    const struct membership own = {.members = k->size + k->remote_size,
+                                   .member = k->rank + (first ? 0 : k->remote_size),
+                                   .root = e->call->root == k->rank,
+                                   .second = !first};
     struct arrivals *const w =
-        arrivals_make(semantics, k->size + k->remote_size, k->rank + (first ? 0 : k->remote_size),
-                      e->call->root == k->rank, close ? FIRST_WINDOW : FIRST_WINDOW_AHEAD);
+        arrivals_make(semantics, &own, close ? FIRST_WINDOW : FIRST_WINDOW_AHEAD);
     struct selection *const s = w != NULL ? memory_get(sizeof *s) : NULL;
 
     if (s == NULL) {

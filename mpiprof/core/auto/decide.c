@@ -90,7 +90,7 @@ static bool runs_ahead(const struct arrivals *w)
  * is worth more than later; less so where probes wait for their budget and not for windows. */
 static int64_t cost_of(const struct selection *s)
 {
-    const int64_t way = 2 * s->latency_ns * log2_ceiling(s->arrivals->members);
+    const int64_t way = 2 * s->latency_ns * log2_ceiling(s->arrivals->own.members);
 
     return noise_median_of(s->costs_ns, s->costs < 3 ? s->costs : 3) + (s->state == STATE_HOLD ? way
                                                                         : s->short_of_budget

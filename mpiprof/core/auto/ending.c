@@ -8,6 +8,7 @@
 #include "auto/arrival.h"
 #include "auto/auto.h"
 #include "auto/candidates.h"
+#include "auto/dropped.h"
 #include "auto/ending.h"
 #include "auto/explain.h"
 #include "auto/noise.h"
@@ -36,10 +37,10 @@ void ending_forget(struct key *keys, int count, MPI_Comm comm)
             memory_free(keys[i].selection);
             keys[i].selection = NULL;
         }
-    arrivals_drop(all, found, comm);
+    dropped_add(all, found, comm);
     memory_free(all);
     if (auto_watching)
-        arrivals_release();
+        dropped_release();
 }
 
 void ending_inherit(struct key *child, const struct key *parent)
@@ -103,9 +104,9 @@ void ending_finish(MPI_Comm comm)
     if (recorder.options.summary)
         flush(deadline);
     keys_end();
-    while (arrivals_left() && now_ns() < deadline) {
-        arrivals_release();
-        if (arrivals_left())
+    while (dropped_any() && now_ns() < deadline) {
+        dropped_release();
+        if (dropped_any())
             nanosleep(&pause, NULL);
     }
     pairs_close();

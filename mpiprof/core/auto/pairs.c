@@ -50,3 +50,10 @@ void pairs_reduce(const struct pair *mine, struct pair *all, int count, MPI_Comm
     if (pmpi.Iallreduce(mine, all, count, pair_type, pair_op, comm, request) != MPI_SUCCESS)
         *request = MPI_REQUEST_NULL;
 }
+
+void pairs_scan(const struct pair *mine, struct pair *all, int count, MPI_Comm comm,
+                MPI_Request *request)
+{
+    if (pmpi.Iscan(mine, all, count, pair_type, pair_op, comm, request) != MPI_SUCCESS)
+        *request = MPI_REQUEST_NULL;
+}

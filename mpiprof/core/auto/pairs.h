@@ -5,6 +5,7 @@
 
 #include "base/native.h"
 
+/* `all`: over all members, and of a scan over those up to the own one. */
 struct pair {
     int64_t sum, most;
 };
@@ -12,3 +13,5 @@ bool pairs_open(void);
 void pairs_close(void);
 void pairs_reduce(const struct pair *mine, struct pair *all, int count, MPI_Comm comm,
                   MPI_Request *request);
+void pairs_scan(const struct pair *mine, struct pair *all, int count, MPI_Comm comm,
+                MPI_Request *request);

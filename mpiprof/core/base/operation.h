@@ -13,7 +13,7 @@ static inline int operation_form(int operation)
 }
 
 /* Facts about blocking collectives; of what is only started nothing of them is true. */
-enum semantics { SYNCHRONISES, FROM_ROOT, TO_ROOT, OTHERWISE }; /* who waits for whom */
+enum semantics { SYNCHRONISES, FROM_ROOT, TO_ROOT, SCANS, OTHERWISE }; /* who waits for whom */
 enum semantics operation_semantics(int operation);
 bool operation_reduces(int operation);
 bool operation_is_sized(int operation); /* all members know the sizes */

@@ -72,6 +72,7 @@
     X(Get_elements_x, (const MPI_Status *, MPI_Datatype, MPI_Count *))                             \
     X(Iallreduce, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request *))      \
     X(Iprobe, (int, int, MPI_Comm, int *, MPI_Status *))                                           \
+    X(Iscan, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request *))           \
     X(Op_create, (void (*)(void *, void *, int *, MPI_Datatype *), int, MPI_Op *))                 \
     X(Op_free, (MPI_Op *))                                                                         \
     X(Pack, (const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm))                       \

@@ -1,0 +1,96 @@
+/* Reductions that are under way when their communicator is freed: they are finished later.
+ *
+ * Called by any thread; the list is under recorder.lock.
+ */
+#include "auto/dropped.h"
+
+#include "auto/arrival.h"
+#include "base/memory.h"
+#include "base/native.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+
+struct dropped {
+    struct dropped *next;
+    struct arrivals *arrivals; /* NULL: of this communicator nothing is under way */
+    MPI_Comm *comm;            /* shared by those of one communicator; freed with the last */
+    int *users;
+};
+static struct dropped *dropped;
+
+/* Takes over what belongs to a communicator that is no longer used; `comm` is freed when all of
+ * its reductions are done. Called by all members, alike. */
+void dropped_add(struct arrivals **all, int count, MPI_Comm comm)
+{
+    MPI_Comm *const shared = memory_get(sizeof *shared);
+    int *const users = memory_get(sizeof *users);
+
+    if (shared == NULL || users == NULL)
+        return; /* it stays, and what is under way ends by itself */
+    *shared = comm;
+    recorder_lock();
+    for (int i = 0; i < count; i++)
+        if (all[i]->stage == 0) {
+            arrivals_free(all[i]);
+        } else {
+            struct dropped *const d = memory_get(sizeof *d);
+
+            if (d == NULL)
+                continue;
+            *d = (struct dropped){dropped, all[i], shared, users};
+            ++*users;
+            dropped = d;
+        }
+    const int waiting = *users; /* others may finish them from here on */
+
+    recorder_unlock();
+    if (waiting > 0)
+        return;
+    if (comm != MPI_COMM_NULL)
+        pmpi.Comm_free(shared);
+    memory_free(shared);
+    memory_free(users);
+}
+
+/* Frees what is done. The last of a communicator frees that: it has no other use. */
+void dropped_release(void)
+{
+    struct dropped *list, *kept = NULL;
+
+    recorder_lock();
+    list = dropped;
+    dropped = NULL;
+    recorder_unlock();
+    while (list != NULL) {
+        struct dropped *const d = list;
+
+        list = d->next;
+        if (!arrivals_are_done(d->arrivals)) {
+            d->next = kept;
+            kept = d;
+            continue;
+        }
+        arrivals_free(d->arrivals);
+        if (--*d->users == 0) {
+            if (*d->comm != MPI_COMM_NULL)
+                pmpi.Comm_free(d->comm);
+            memory_free(d->comm);
+            memory_free(d->users);
+        }
+        memory_free(d);
+    }
+    recorder_lock();
+    while (kept != NULL) {
+        struct dropped *const d = kept;
+
+        kept = d->next;
+        d->next = dropped;
+        dropped = d;
+    }
+    recorder_unlock();
+}
+
+bool dropped_any(void)
+{
+    return dropped != NULL;
+}

@@ -1,0 +1,101 @@
+"""One score: the analysis, `tune`, the studies and the recorder judge an instance alike.
+
+programs/score.c feeds arrivals and exits to core/auto/arrival.c, without MPI.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support import PROGRAMS, ROOT
+from support.jobs import run
+
+from mpiprof.analysis.operations import WAITS
+from mpiprof.analysis.score import score
+from mpiprof.analysis.waits import Group, waits
+from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.loop import score_ns
+from mpiprof.model.schedule import Problem
+from mpiprof.operations import OPERATIONS
+from mpiprof.replay.imposed import Shot, Task
+
+Int = NDArray[np.int64]
+# Of the neighbours in a topology only the analysis knows.
+KINDS = [name for name, operation in OPERATIONS.items() if operation.waits != "neighbor"]
+SIDES = [name for name in KINDS if OPERATIONS[name].waits in ("nxn", "barrier")]
+CASES = [(name, 4, 0) for name in KINDS] + [(name, 2, 3) for name in SIDES]
+
+
+@pytest.fixture(scope="module")
+def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorder's statistics of instances, compiled into a program of their own."""
+    folder, core = tmp_path_factory.mktemp("score"), ROOT / "mpiprof" / "core"
+    run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
+    includes = [f"-I{path}" for path in (core, core / "base" / "abi" / "mpich", folder)]
+    options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes]
+    parts = [core / f"{name}.c" for name in ("auto/arrival", "base/memory", "base/operation")]
+    run(["cc", *options, "-o", folder / "score", PROGRAMS / "score.c", *parts], check=True)
+    return folder / "score"
+
+
+def recorded(
+    recorder: Path, operation: str, sizes: tuple[int, int], root: int, arrival: Int, finish: Int
+) -> Int:
+    """Return the recorder's scores and sums of waits, instances x 2; ranks x instances given."""
+    pairs = np.stack([arrival.T, finish.T], axis=-1).ravel().tolist()
+    words = [operation, *sizes, root, *pairs]
+    lines = run([recorder, *map(str, words)], check=True).stdout.splitlines()
+    return np.array([list(map(int, line.split())) for line in lines])
+
+
+@pytest.mark.parametrize(("operation", "size", "remote"), CASES)
+def test_all_give_the_same_score(operation: str, size: int, remote: int, recorder: Path) -> None:
+    """Of 20 instances, whose ranks come within 1000 ns of each other and stay up to 1500."""
+    generator, members, root = np.random.default_rng(3), size + remote, 2 if not remote else -1
+    arrival = generator.integers(0, 1000, (members, 20))
+    finish = arrival + generator.integers(0, 1500, (members, 20))
+    group = Group.of(size, remote, root)
+    wanted = score(operation, arrival, finish, group)
+
+    here = recorded(recorder, operation, (size, remote), root, arrival, finish)
+    assert here[:, 0].tolist() == np.floor(wanted + 1e-6).tolist()
+    waited = waits(WAITS[operation], arrival, arrival, finish, group)
+    assert here[:, 1].tolist() == waited.sum(0).tolist()
+
+    problem = Problem(size, 8, root=max(root, 0), remote_size=remote)
+    case = Case({}, operation, "native", problem)
+    assert score_ns(case, arrival.T, finish.T) == pytest.approx(wanted)
+    task = Task(operation, ("native",), (problem,), (), tuple(range(members)))
+    for i, value in enumerate(wanted.tolist()):
+        shot = Shot(0, 0, arrival[:, i], finish[:, i], 0)
+        assert task.score(shot) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("operation", "sizes", "root", "arrivals", "exits", "expected"),
+    [
+        ("allgatherv", (2, 0), 0, [0, 100], [10, 110], 5),  # the first left before it had to wait
+        ("alltoall", (3, 0), 0, [10, 50, 20], [60, 55, 65], 10),  # all wait for the last
+        ("bcast", (3, 0), 0, [10, 50, 20], [60, 55, 65], 100 / 3),  # the root, or oneself
+        ("reduce", (3, 0), 1, [10, 50, 20], [15, 80, 30], 15),  # the root alone waits
+        ("scan", (3, 0), 0, [10, 50, 20], [15, 55, 65], 25 / 3),  # for the ranks before
+        ("allgather", (2, 2), 0, [0, 5, 2, 9], [10, 11, 12, 13], 3.5),  # the other group's
+    ],
+)
+def test_known_scores(
+    operation: str,
+    sizes: tuple[int, int],
+    root: int,
+    arrivals: list[int],
+    exits: list[int],
+    expected: float,
+    recorder: Path,
+) -> None:
+    arrival, finish = np.array(arrivals), np.array(exits)
+    assert score(operation, arrival, finish, Group.of(*sizes, root)) == pytest.approx(expected)
+    here = recorded(recorder, operation, sizes, root, arrival[:, None], finish[:, None])
+    assert here[0, 0] == int(expected)
