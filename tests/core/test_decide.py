@@ -42,7 +42,10 @@ def decide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     includes = [f"-I{path}" for path in (core, core / "base" / "abi" / "mpich", folder)]
     sources = [
         PROGRAMS / "decide.c",
-        *(core / "auto" / f"{name}.c" for name in ("decide", "noise", "probe")),
+        *(
+            core / "auto" / f"{name}.c"
+            for name in ("decide", "hold", "noise", "observe", "pace", "probe")
+        ),
     ]
     options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes]
     run(["cc", *options, "-o", folder / "decide", *sources], check=True)

@@ -121,3 +121,28 @@ def test_functions_are_named_after_their_file(objects: dict[str, Path]) -> None:
         names = symbols(path, "--defined-only", "--extern-only") - NOT_BY_FILE
         wrong = {symbol for symbol in names if not symbol.startswith(stem)}
         assert not wrong, f"{name}.c defines {wrong}"
+
+
+# A part of struct selection -> the file that writes it.
+PARTS = {
+    "hold": "hold",
+    "observed": "observe",
+    "pace": "pace",
+    "phases": "decide",
+    "probing": "probe",
+    "told": "explain",
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_of_a_selection_is_written_by_one_file(part: str) -> None:
+    written = re.compile(rf"->{part}(\.|->)[\w.\[\]]+( [-+|]?=|\+\+|--)[^=]|\+\+\w+->{part}\b")
+    writers = {p.stem for p in files("*.c") if written.search(p.read_text())}
+    assert writers <= {PARTS[part]}
+
+
+def test_a_decision_knows_nothing_that_is_for_people() -> None:
+    """What is told to people, and the functions that tell it, are no part of what decides."""
+    found = included()
+    for name in ("decide", "hold", "noise", "observe", "pace", "probe"):
+        assert not found[f"auto/{name}"] & {"auto/explain", "auto/plan", "auto/told"}

@@ -36,15 +36,15 @@ void budget_grant(int64_t ns)
 
 static void print_events(struct selection *s)
 {
-    for (int i = 0; i < s->event_count; i++) {
-        const struct event *const e = &s->events[i];
+    for (int i = 0; i < s->hold.event_count; i++) {
+        const struct event *const e = &s->hold.events[i];
 
         if (e->what == NEWS_PHASE)
-            printf("phase %d at %lld: %s\n", s->phase, (long long)s->instances, e->why);
+            printf("phase %d at %lld: %s\n", s->phases.number, (long long)s->instances, e->why);
         if (e->what == NEWS_CHOICE)
             printf("choice %d at %lld: %s\n", e->current, (long long)s->instances, e->why);
     }
-    s->event_count = 0;
+    s->hold.event_count = 0;
 }
 
 void arrivals_next(struct arrivals *w, int length, int gap)
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
 
     state = 88172645463325252u + (uint64_t)atoi(argv[4]) * 977;
     s = (struct selection){
-        .arrivals = &w, .state = STATE_OBSERVE, .listed = true, .switches = true};
+        .arrivals = &w, .hold.state = STATE_OBSERVE, .listed = true, .switches = true};
     s.problem.bytes = 1 << 20;
     given = argc - 5;
     for (int i = 0; i < given; i++) {
@@ -136,14 +136,13 @@ int main(int argc, char **argv)
         s.list[i].variant.block_size = blocks[i];
         s.count = i + 1;
     }
-    memset(s.plan, NOBODY, sizeof s.plan);
-    memset(s.next, NOBODY, sizeof s.next);
+    probe_start(&s);
     w.own.members = MEMBERS;
     w.results = malloc(sizeof first);
     for (int i = 0; i < instances; i++) {
         const bool noted = position >= 0;
-        const bool probe = noted && s.plan[position] != NOBODY;
-        const int which = probe ? s.plan[position] : s.current;
+        const bool probe = noted && s.probing.plan[position] != NOBODY;
+        const int which = probe ? s.probing.plan[position] : s.hold.current;
         const bool later = change > 0 ? i >= change : i / -change % 2 == 1;
         const struct sample r = instance(which, probe, later, noise);
 
@@ -183,7 +182,7 @@ int main(int argc, char **argv)
         length = w.next_length;
         position = -w.gap;
     }
-    printf("probes %d of them later %d\n", probes, s.later_probes);
+    printf("probes %d of them later %d\n", probes, s.probing.later_probes);
     printf("time %.4f\n", all / own);
     free(w.results);
     return 0;

@@ -17,6 +17,7 @@
 #include "auto/candidates.h"
 #include "auto/decide.h"
 #include "auto/explain.h"
+#include "auto/hold.h"
 #include "auto/pairs.h"
 #include "auto/probe.h"
 #include "auto/selection.h"
@@ -125,13 +126,16 @@ static struct selection *selection_make(const struct execution *e, const struct 
     if (auto_chooses)
         s->arrivals->position = -budget_gap(k, &e->problem, budget_least_time(e));
     s->problem = e->problem; /* for alpha and the sizes of the groups */
-    s->state = STATE_OBSERVE;
+    s->told = explain_key(e, hash_mix(key->hash, k->identity));
+    if (s->told == NULL) {
+        arrivals_free(w);
+        memory_free(s);
+        return NULL;
+    }
+    hold_start(&s->hold);
     s->switches = switches && !(reproducible && e->reduces);
     s->count = 1;
-    memset(s->plan, NOBODY, sizeof s->plan);
-    memset(s->next, NOBODY, sizeof s->next);
-    s->key = hash_mix(key->hash, k->identity);
-    explain_key(s, e);
+    probe_start(s);
     return s;
 }
 
@@ -156,9 +160,10 @@ static void list_and_predict(struct selection *s, struct execution *e)
     struct execution loaded = *e;
     struct arrivals *const w = s->arrivals;
 
-    w->late = w->semantics == SYNCHRONISES && s->native_ns > 0 && s->worst_ns > s->native_ns;
-    if (e->problem.alpha < (double)s->latency_ns)
-        loaded.problem.alpha = (double)s->latency_ns;
+    w->late = w->semantics == SYNCHRONISES && s->observed.native_ns > 0 &&
+              s->observed.worst_ns > s->observed.native_ns;
+    if (e->problem.alpha < (double)s->observed.latency_ns)
+        loaded.problem.alpha = (double)s->observed.latency_ns;
     s->count = candidates_list(s->list, &loaded);
     s->listed = true;
     for (int i = 1; i < s->count; i++)
@@ -170,11 +175,7 @@ static void begin_with(struct selection *s, struct execution *e, const struct va
                        const char *why)
 {
     list_and_predict(s, e);
-    s->current = v->algorithm != NULL ? find_candidate(s, v) : NATIVE;
-    s->state = STATE_HOLD;
-    s->phase = 1;
-    s->why = why;
-    probe_tell(s, NEWS_CHOICE);
+    decide_from(s, v->algorithm != NULL ? find_candidate(s, v) : NATIVE, why);
     explain_events(s);
 }
 
@@ -211,25 +212,19 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
         else if (inherits && fits)
             begin_with(s, e, &v, "from the communicator that this one duplicates");
     }
-    const int at = s->arrivals->position;
-    int which = s->current;
-    bool probes = false;
-
-    if (!s->listed && s->latency_ns > 0 && arrivals_full(s->arrivals))
+    if (!s->listed && s->observed.latency_ns > 0 && arrivals_full(s->arrivals))
         list_and_predict(s, e);
-    if (at >= 0 && at < s->arrivals->length && s->plan[at] != NOBODY) {
-        which = s->plan[at];
-        probes = true;
-        s->all_probes++;
-    }
+    const int planned_now = probe_at(s, s->arrivals->position);
+    int which = planned_now != NOBODY ? planned_now : s->hold.current;
+
     if (which != NATIVE && (!private_ready(c->comm, c->handle) ||
                             !candidate_fits(s->list[which].variant.algorithm, e)))
         which = NATIVE;
     c->candidate = (uint8_t)which;
-    c->planned = probes ? s->plan[at] : NOBODY;
-    c->choice = (uint8_t)(probes                   ? STATE_PROBE
-                          : s->state == STATE_HOLD ? STATE_HOLD
-                                                   : STATE_OBSERVE);
+    c->planned = (uint8_t)planned_now;
+    c->choice = (uint8_t)(planned_now != NOBODY         ? STATE_PROBE
+                          : s->hold.state == STATE_HOLD ? STATE_HOLD
+                                                        : STATE_OBSERVE);
     return which != NATIVE ? &s->list[which] : NULL;
 }
 
@@ -252,8 +247,7 @@ static void begin_window(struct selection *s, struct call *c)
     if (!private_ready(c->comm, c->handle)) {
         if (private_may_come(c->comm))
             return; /* there may be room for one later */
-        s->left = true;
-        s->current = NATIVE;
+        hold_leave(&s->hold);
         return;
     }
     memset(x, 0, sizeof w->extras);
@@ -275,8 +269,6 @@ static void results(struct selection *s, const struct call *c)
     const struct arrivals *const w = s->arrivals;
 
     statistics_keep(s, c->comm);
-    s->private_ns = -w->extras[EXTRA_PRIVATE];
-    s->latency_ns = -w->extras[EXTRA_MESSAGE];
     /* All members are here, in an operation that keeps them together in any case; and no two
      * threads at once, as MPI lets them not call on MPI_COMM_WORLD together. */
     if (w->extras[EXTRA_STALE] > 0 && w->semantics == SYNCHRONISES && c->handle == MPI_COMM_WORLD &&
@@ -303,8 +295,8 @@ void auto_end(struct call *c)
         return;
     s->instances++;
     if (comm_leads(c->comm) && c->site != NULL)
-        explain_site(s, c->site);
-    if (s->left)
+        explain_site(s->told, c->site);
+    if (s->hold.left)
         return;
     if (auto_chooses && s->instances == 1 && s->arrivals->semantics == SYNCHRONISES) {
         /* Measured is better than worked out; the last to arrive has not waited. */
@@ -324,8 +316,8 @@ void auto_end(struct call *c)
 
     if (told)
         results(s, c);
-    if (s->arrivals->stage > 0 || s->left || !arrivals_full(s->arrivals) ||
-        (!s->listed && s->switches && s->latency_ns > 0))
+    if (s->arrivals->stage > 0 || s->hold.left || !arrivals_full(s->arrivals) ||
+        (!s->listed && s->switches && s->observed.latency_ns > 0))
         return;
     const int first = s->arrivals->length;
 

@@ -3,3 +3,4 @@
 #include "auto/selection.h"
 
 void decide(struct selection *s);
+void decide_from(struct selection *s, int which, const char *why);

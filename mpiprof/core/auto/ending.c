@@ -47,17 +47,17 @@ void ending_inherit(struct key *child, const struct key *parent)
 {
     const struct selection *const s = parent->selection;
 
-    if (s == NULL || s->state != STATE_HOLD || s->current == NATIVE) {
+    if (s == NULL || s->hold.state != STATE_HOLD || s->hold.current == NATIVE) {
         child->heir = parent->heir;
         child->heir_gain_ns = parent->heir_gain_ns;
         child->heir_price_ns = parent->heir_price_ns;
         return;
     }
-    const struct candidate *const c = &s->list[s->current];
+    const struct candidate *const c = &s->list[s->hold.current];
 
     child->heir = c->variant;
-    child->heir_gain_ns = s->native_ns - noise_median(c);
-    child->heir_price_ns = s->private_ns;
+    child->heir_gain_ns = s->observed.native_ns - noise_median(c);
+    child->heir_price_ns = s->observed.private_ns;
 }
 
 /* The windows that MPI_Finalize cuts short count as well. Of 10^4 keys the first ones do. */
@@ -72,7 +72,7 @@ static void flush(int64_t deadline)
     int count = 0;
 
     for (int i = 0; i < found; i++)
-        if (!keys[i]->selection->left && owners[i]->private_tried &&
+        if (!keys[i]->selection->hold.left && owners[i]->private_tried &&
             owners[i]->private != MPI_COMM_NULL) {
             keys[count] = keys[i];
             owners[count] = owners[i];

@@ -22,7 +22,9 @@
 #include "auto/noise.h"
 #include "auto/plan.h"
 #include "auto/selection.h"
+#include "auto/told.h"
 #include "base/collect.h"
+#include "base/memory.h"
 #include "base/native.h"
 #include "base/operation.h"
 #include "base/recorder.h"
@@ -55,14 +57,14 @@ static const char *name_of(const struct candidate *c)
 
 static bool speaks(const struct selection *s)
 {
-    return comm_leads(s->comm);
+    return comm_leads(s->told->comm);
 }
 
 static struct text line_begin(const struct selection *s, const char *kind)
 {
     struct text t = {0};
 
-    text_add(&t, "{\"kind\": \"%s\", \"key\": \"%016llx\"", kind, (unsigned long long)s->key);
+    text_add(&t, "{\"kind\": \"%s\", \"key\": \"%016llx\"", kind, (unsigned long long)s->told->key);
     return t;
 }
 
@@ -97,49 +99,56 @@ static int64_t message_bytes(const struct execution *e)
     return e->call->operation == OP_reduce_scatter ? bytes_of(e) : bytes_of(e) / p->size;
 }
 
-void explain_site(struct selection *s, const struct site *site)
+void explain_site(struct told *t, const struct site *site)
 {
-    for (int i = 0; i < s->site_count; i++)
-        if (s->sites[i] == site)
+    for (int i = 0; i < t->site_count; i++)
+        if (t->sites[i] == site)
             return;
-    if (s->site_count < (int)(sizeof s->sites / sizeof *s->sites)) {
-        s->sites[s->site_count++] = site;
-        s->written = false; /* the key is written again, with all of them */
+    if (t->site_count < (int)(sizeof t->sites / sizeof *t->sites)) {
+        t->sites[t->site_count++] = site;
+        t->written = false; /* the key is written again, with all of them */
     }
 }
 
-void explain_key(struct selection *s, const struct execution *e)
+/* NULL: not even the reserve has memory. */
+struct told *explain_key(const struct execution *e, uint64_t key)
 {
-    s->comm = e->call->comm;
-    s->operation = e->call->operation;
-    s->root = e->call->root;
-    s->bytes = bytes_of(e);
-    s->known = problem_is_known(e);
-    s->message_ns = (int64_t)(e->problem.alpha + e->problem.beta * (double)message_bytes(e));
-    if (speaks(s) && e->call->site != NULL)
-        explain_site(s, e->call->site);
+    struct told *const t = memory_get(sizeof *t);
+
+    if (t == NULL)
+        return NULL;
+    t->key = key;
+    t->comm = e->call->comm;
+    t->operation = e->call->operation;
+    t->root = e->call->root;
+    t->bytes = bytes_of(e);
+    t->known = problem_is_known(e);
+    t->message_ns = (int64_t)(e->problem.alpha + e->problem.beta * (double)message_bytes(e));
+    if (comm_leads(t->comm) && e->call->site != NULL)
+        explain_site(t, e->call->site);
+    return t;
 }
 
 static void write_key(struct selection *s)
 {
     struct text t;
 
-    if (s->written || !speaks(s))
+    if (s->told->written || !speaks(s))
         return;
-    s->written = true;
+    s->told->written = true;
     t = line_begin(s, "key");
     text_add(&t, ", \"communicator\": \"%016llx\", \"operation\": \"%s\", \"bytes\": %lld, ",
-             (unsigned long long)s->comm->identity, operation_names[s->operation],
-             (long long)s->bytes);
-    text_add(&t, s->root == ROOT_NONE ? "\"root\": null" : "\"root\": %d", s->root);
-    text_add(&t, ", \"size\": %d, \"sites\": [", s->comm->size + s->comm->remote_size);
-    for (int i = 0; i < s->site_count; i++) {
+             (unsigned long long)s->told->comm->identity, operation_names[s->told->operation],
+             (long long)s->told->bytes);
+    text_add(&t, s->told->root == ROOT_NONE ? "\"root\": null" : "\"root\": %d", s->told->root);
+    text_add(&t, ", \"size\": %d, \"sites\": [", s->told->comm->size + s->told->comm->remote_size);
+    for (int i = 0; i < s->told->site_count; i++) {
         text_add(&t, i > 0 ? ", " : "");
-        text_json(&t, names_text(s->sites[i]), -1);
+        text_json(&t, names_text(s->told->sites[i]), -1);
     }
     text_add(&t, "], \"frames\": ["); /* of those whose line can be looked up later */
-    for (int i = 0; i < s->site_count; i++) {
-        const char *const frame = names_frame(s->sites[i]);
+    for (int i = 0; i < s->told->site_count; i++) {
+        const char *const frame = names_frame(s->told->sites[i]);
 
         text_add(&t, "%s%s", i > 0 ? ", " : "", frame != NULL ? frame : "null");
     }
@@ -154,11 +163,11 @@ static void tell_phase(struct selection *s, const struct event *e)
     write_key(s);
     t = line_begin(s, "phase");
     text_add(&t, ", \"phase\": %d, \"instance\": %lld, \"why\": \"%s\", \"imbalance_ns\": %lld, ",
-             s->phase, (long long)s->instances, e->why, (long long)s->worst_ns);
+             s->phases.number, (long long)s->instances, e->why, (long long)s->observed.worst_ns);
     text_add(&t, "\"score_ns\": %lld, \"window\": %d",
              (long long)noise_median(&s->list[e->current]), s->arrivals->length);
     line_end(&t);
-    text_add(&s->history, "    instance %lld: probing begins (%s)\n", (long long)s->instances,
+    text_add(&s->told->history, "    instance %lld: probing begins (%s)\n", (long long)s->instances,
              e->why);
 }
 
@@ -179,8 +188,8 @@ static void tell_trials(struct selection *s)
         if (c->tried == 0)
             continue;
         t = line_begin(s, "trial");
-        text_add(&t, ", \"phase\": %d, \"algorithm\": \"%s\", \"instances\": %d, ", s->phase,
-                 name_of(c), c->tried);
+        text_add(&t, ", \"phase\": %d, \"algorithm\": \"%s\", \"instances\": %d, ",
+                 s->phases.number, name_of(c), c->tried);
         text_add(&t, "\"score_ns\": %lld, \"predicted_ns\": %lld", (long long)noise_known(c),
                  (long long)c->predicted_ns);
         if (has_spread(c))
@@ -196,11 +205,11 @@ static void tell_choice(struct selection *s, const struct event *e)
     write_key(s);
     t = line_begin(s, "choice");
     text_add(&t, ", \"phase\": %d, \"instance\": %lld, \"algorithm\": \"%s\", \"why\": \"%s\"",
-             s->phase, (long long)s->instances, name_of(&s->list[e->current]), e->why);
+             s->phases.number, (long long)s->instances, name_of(&s->list[e->current]), e->why);
     line_end(&t);
-    text_add(&s->history, "    instance %lld: %s (%s)\n", (long long)s->instances,
+    text_add(&s->told->history, "    instance %lld: %s (%s)\n", (long long)s->instances,
              name_of(&s->list[e->current]), e->why);
-    if (e->current == NATIVE || !operation_reduces(s->operation) || e->state != STATE_HOLD)
+    if (e->current == NATIVE || !operation_reduces(s->told->operation) || e->state != STATE_HOLD)
         return;
     recorder_lock();
     const bool first = reductions_switched++ == 0;
@@ -208,14 +217,14 @@ static void tell_choice(struct selection *s, const struct event *e)
     if (first)
         recorder_say("%s now runs on %s: floating-point results may round differently; "
                      "--reproducible leaves reductions to the library",
-                     operation_names[s->operation], name_of(&s->list[e->current]));
+                     operation_names[s->told->operation], name_of(&s->list[e->current]));
 }
 
 /* What decide() has come to since this was last called. */
 void explain_events(struct selection *s)
 {
-    for (int i = 0; speaks(s) && i < s->event_count; i++) {
-        const struct event *const e = &s->events[i];
+    for (int i = 0; speaks(s) && i < s->hold.event_count; i++) {
+        const struct event *const e = &s->hold.events[i];
 
         switch (e->what) {
         case NEWS_PHASE: tell_phase(s, e); break;
@@ -223,7 +232,7 @@ void explain_events(struct selection *s)
         case NEWS_CHOICE: tell_choice(s, e); break;
         }
     }
-    s->event_count = 0;
+    hold_told(&s->hold);
 }
 
 /* ---- at the end */
@@ -238,22 +247,23 @@ static void put_score(const struct candidate *c)
 
 static void put_words(const struct selection *s)
 {
-    text_add(&words, "%s", operation_names[s->operation]);
-    if (s->known)
-        text_add(&words, " of %lld bytes", (long long)s->bytes);
-    for (int i = 0; i < s->site_count; i++) {
+    text_add(&words, "%s", operation_names[s->told->operation]);
+    if (s->told->known)
+        text_add(&words, " of %lld bytes", (long long)s->told->bytes);
+    for (int i = 0; i < s->told->site_count; i++) {
         bool again = false; /* a compiler may make several calls of one line */
 
         for (int j = 0; j < i; j++)
-            again |= strcmp(names_text(s->sites[i]), names_text(s->sites[j])) == 0;
+            again |= strcmp(names_text(s->told->sites[i]), names_text(s->told->sites[j])) == 0;
         if (!again)
-            text_add(&words, "%s%s", i == 0 ? " at " : ", ", names_text(s->sites[i]));
+            text_add(&words, "%s%s", i == 0 ? " at " : ", ", names_text(s->told->sites[i]));
     }
     text_add(&words, ": %s; %lld instances, %d of them probes; %s %.1f ms a rank\n",
-             name_of(&s->list[s->current]), (long long)s->instances, s->all_probes,
-             s->saved_ns < 0 ? "lost" : "saved", (double)llabs(s->saved_ns) / 1e6);
-    text_add(&words, "%s", s->history.bytes != NULL ? s->history.bytes : "");
-    if (s->state == STATE_PROBE)
+             name_of(&s->list[s->hold.current]), (long long)s->instances, s->probing.ran,
+             s->observed.saved_ns < 0 ? "lost" : "saved",
+             (double)llabs(s->observed.saved_ns) / 1e6);
+    text_add(&words, "%s", s->told->history.bytes != NULL ? s->told->history.bytes : "");
+    if (s->hold.state == STATE_PROBE)
         text_add(&words, "    instance %lld: the end, and probing is not over\n",
                  (long long)s->instances);
     for (int i = 0; i < s->count; i++)
@@ -261,28 +271,34 @@ static void put_words(const struct selection *s)
             put_score(&s->list[i]);
 }
 
-/* Of a key that is used no more. */
-void explain_end(struct selection *s)
+static void tell_end(struct selection *s)
 {
     struct text t;
 
-    if (!speaks(s) || !s->switches || (s->phase == 0 && !s->left))
-        return;
     write_key(s);
     t = line_begin(s, "end");
     text_add(&t, ", \"instances\": %lld, \"probes\": %d, \"algorithm\": \"%s\", \"saved_ns\": %lld",
-             (long long)s->instances, s->all_probes, name_of(&s->list[s->current]),
-             (long long)s->saved_ns);
+             (long long)s->instances, s->probing.ran, name_of(&s->list[s->hold.current]),
+             (long long)s->observed.saved_ns);
     line_end(&t);
     if (told || plan_is_wanted())
         names_resolve();
     recorder_lock();
     if (told && words.length < MOST_WORDS)
         put_words(s);
-    if (s->state == STATE_HOLD && s->current != NATIVE)
+    if (s->hold.state == STATE_HOLD && s->hold.current != NATIVE)
         plan_add(s);
     recorder_unlock();
-    text_free(&s->history);
+}
+
+/* Of a key that is used no more. */
+void explain_end(struct selection *s)
+{
+    if (speaks(s) && s->switches && (s->phases.number > 0 || s->hold.left))
+        tell_end(s);
+    text_free(&s->told->history);
+    memory_free(s->told);
+    s->told = NULL;
 }
 
 void explain_finish(MPI_Comm comm)

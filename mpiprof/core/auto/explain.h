@@ -1,10 +1,13 @@
 /* What was tried and why, for people and for the trace: explain.c. */
 #pragma once
+#include <stdint.h>
+
 #include "auto/selection.h"
+#include "auto/told.h"
 
 void explain_start(void);
-void explain_key(struct selection *s, const struct execution *e);
-void explain_site(struct selection *s, const struct site *site);
+struct told *explain_key(const struct execution *e, uint64_t key);
+void explain_site(struct told *t, const struct site *site);
 void explain_events(struct selection *s);
 void explain_end(struct selection *s);
 void explain_finish(MPI_Comm comm);

@@ -42,7 +42,8 @@ int64_t noise_known(const struct candidate *c)
 /* Of the library's own; where that was never measured, as after a plan, of what runs. */
 int64_t noise_usual(const struct selection *s)
 {
-    return s->native_ns > 0 ? s->native_ns : noise_median(&s->list[s->current]);
+    return s->observed.native_ns > 0 ? s->observed.native_ns
+                                     : noise_median(&s->list[s->hold.current]);
 }
 
 /* The median distance from the median. */

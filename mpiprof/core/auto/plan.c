@@ -13,6 +13,7 @@
 #include "auto/noise.h"
 #include "auto/plan.h"
 #include "auto/selection.h"
+#include "auto/told.h"
 #include "base/collect.h"
 #include "base/memory.h"
 #include "base/native.h"
@@ -73,11 +74,11 @@ static void put_origin(struct text *t)
 /* All call sites, or none where one of them has no name that a plan understands. */
 static void put_places(const struct selection *s, struct text *t)
 {
-    const char *places[sizeof s->sites / sizeof *s->sites];
+    const char *places[sizeof s->told->sites / sizeof *s->told->sites];
     int count = 0;
 
-    for (int i = 0; i < s->site_count; i++) {
-        const char *const place = names_place(s->sites[i]);
+    for (int i = 0; i < s->told->site_count; i++) {
+        const char *const place = names_place(s->told->sites[i]);
         int same = 0;
 
         if (place == NULL)
@@ -116,24 +117,24 @@ static void put_parameters(const struct variant *v, struct text *t)
 
 static void put_entry(const struct selection *s, struct text *t)
 {
-    const struct candidate *const c = &s->list[s->current];
+    const struct candidate *const c = &s->list[s->hold.current];
     int64_t from = 1, to = 1;
 
-    while (s->bytes > 64 && to < s->bytes)
+    while (s->told->bytes > 64 && to < s->told->bytes)
         to *= 2;
-    from = s->bytes > 64 ? to / 2 + 1 : s->bytes;
-    to = s->bytes > 64 ? to : s->bytes;
-    text_add(t, "  {\"operation\": \"%s\", \"size\": %d, ", operation_names[s->operation],
-             s->comm->size + s->comm->remote_size);
-    if (s->known)
+    from = s->told->bytes > 64 ? to / 2 + 1 : s->told->bytes;
+    to = s->told->bytes > 64 ? to : s->told->bytes;
+    text_add(t, "  {\"operation\": \"%s\", \"size\": %d, ", operation_names[s->told->operation],
+             s->told->comm->size + s->told->comm->remote_size);
+    if (s->told->known)
         text_add(t, "\"bytes\": {\"from\": %lld, \"to\": %lld}, ", (long long)from, (long long)to);
     put_places(s, t);
     text_add(t, "\"algorithm\": \"%s\", ", c->variant.algorithm->name);
     put_parameters(&c->variant, t);
-    text_add(t, "\"why\": \"%s", s->why);
-    if (s->native_ns > 0)
+    text_add(t, "\"why\": \"%s", s->hold.why);
+    if (s->observed.native_ns > 0)
         text_add(t, ": %.1f us, the library's own %.1f us", (double)noise_median(c) / 1e3,
-                 (double)s->native_ns / 1e3);
+                 (double)s->observed.native_ns / 1e3);
     text_add(t, "\", ");
     put_origin(t);
     text_add(t, "}");

@@ -16,6 +16,7 @@
 #include "auto/arrival.h"
 #include "auto/budget.h"
 #include "auto/candidates.h"
+#include "auto/hold.h"
 #include "auto/noise.h"
 #include "auto/probe.h"
 #include "auto/selection.h"
@@ -32,7 +33,7 @@ static const double likely = 1.645;
 
 static double sure(const struct selection *s)
 {
-    return sure_of[s->field < MOST_FIELD ? s->field : MOST_FIELD];
+    return sure_of[s->probing.field < MOST_FIELD ? s->probing.field : MOST_FIELD];
 }
 
 /* Whether a candidate is predicted to be promising: less strictly where all are predicted to be far
@@ -44,14 +45,14 @@ static bool promises(const struct selection *s, int64_t predicted, int64_t least
         return true;
     if (predicted > usual + usual / 4)
         return false;
-    return s->phase > 1 || 2 * predicted <= (4 * predicted <= usual ? 5 : 3) * least;
+    return s->phases.number > 1 || 2 * predicted <= (4 * predicted <= usual ? 5 : 3) * least;
 }
 
 /* The promising ones that are predicted best, as many as may be probed. */
-int probe_field(struct selection *s)
+static int choose_field(struct selection *s)
 {
-    const int most = s->limit * 2 / 7 < MOST_FIELD ? s->limit * 2 / 7 : MOST_FIELD;
-    const int64_t usual = noise_median(&s->list[s->current]);
+    const int most = s->probing.limit * 2 / 7 < MOST_FIELD ? s->probing.limit * 2 / 7 : MOST_FIELD;
+    const int64_t usual = noise_median(&s->list[s->hold.current]);
     int64_t least = INT64_MAX;
     int chosen = 0;
 
@@ -68,7 +69,7 @@ int probe_field(struct selection *s)
         for (int i = 1; i < s->count; i++) {
             const int64_t p = s->list[i].predicted_ns;
 
-            if (s->list[i].out && i != s->current && promises(s, p, least, usual) &&
+            if (s->list[i].out && i != s->hold.current && promises(s, p, least, usual) &&
                 (next < 0 || p < s->list[next].predicted_ns))
                 next = i;
         }
@@ -81,14 +82,14 @@ int probe_field(struct selection *s)
 
 static bool takes_part(const struct selection *s, int i)
 {
-    return i == s->current || !s->list[i].out;
+    return i == s->hold.current || !s->list[i].out;
 }
 
 /* What a run of a candidate will lose. One that was never measured may take half as long again, or
  * an eighth if it is predicted to be ahead. */
 static int64_t risk_of(const struct selection *s, const struct candidate *c)
 {
-    const int64_t usual = noise_known(&s->list[s->current]), p = c->predicted_ns;
+    const int64_t usual = noise_known(&s->list[s->hold.current]), p = c->predicted_ns;
     int64_t takes = usual + usual / 2;
 
     if (noise_known(c) > 0)
@@ -103,9 +104,10 @@ static int64_t risk_of(const struct selection *s, const struct candidate *c)
 static bool wants_run(const struct selection *s, int i)
 {
     const struct candidate *const c = &s->list[i];
-    const bool enough = i == NATIVE && s->lap < 3 && c->seen >= 4;
+    const bool enough = i == NATIVE && s->probing.lap < 3 && c->seen >= 4;
 
-    return i != s->current && takes_part(s, i) && !enough && c->asked < runs_of_lap[s->lap];
+    return i != s->hold.current && takes_part(s, i) && !enough &&
+           c->asked < runs_of_lap[s->probing.lap];
 }
 
 /* Whether the first run of a candidate that may be far slower is still on its way: the second waits
@@ -113,7 +115,7 @@ static bool wants_run(const struct selection *s, int i)
 static bool is_unproven(const struct selection *s, const struct candidate *c)
 {
     return c->asked > c->got && noise_known(c) == 0 &&
-           risk_of(s, c) * 4 > noise_known(&s->list[s->current]);
+           risk_of(s, c) * 4 > noise_known(&s->list[s->hold.current]);
 }
 
 /* The candidates, those first that will lose least. */
@@ -132,29 +134,34 @@ static void by_risk(const struct selection *s, int *order)
  * the library's own, and in a duel, only the end of a lap decides. */
 static bool is_behind(const struct selection *s, int i, int share)
 {
-    const struct candidate *const c = &s->list[i], *const now = &s->list[s->current];
+    const struct candidate *const c = &s->list[i], *const now = &s->list[s->hold.current];
     const int64_t usual = noise_median(now);
 
-    return i != NATIVE && s->lap < 3 && c->seen > 0 &&
+    return i != NATIVE && s->probing.lap < 3 && c->seen > 0 &&
            noise_median(c) > usual + usual / share + 4 * noise_spread(now);
 }
 
 /* Plans the next window's probes, in turns, as far as the budget goes; what is known to be no
- * slower needs none. What was slower gets no second run that the budget does not allow. */
-void probe_plan(struct selection *s)
+ * slower needs none. What was slower gets no second run that the budget does not allow. Where
+ * nothing may be probed the next window has none. */
+void probe_plan(struct selection *s, bool may)
 {
     const struct arrivals *const w = s->arrivals;
     const int room = w->next_length - (w->next_length + 3) / 4;
     /* The process's budget counts waiting for late ranks as time, of which a key may have much: its
      * own one does not, so that no key takes 3 % longer for what was tried. */
     const int64_t each = noise_usual(s);
-    const int64_t own = 2 * each + each * s->instances / LOSS_SHARE - s->lost_ns;
+    const int64_t own = 2 * each + each * s->instances / LOSS_SHARE - s->observed.lost_ns;
     const int64_t all = -w->extras[EXTRA_BUDGET];
-    int64_t budget = (own < all ? own : all) - s->in_flight_ns[0] - s->in_flight_ns[1];
+    int64_t budget =
+        (own < all ? own : all) - s->probing.in_flight_ns[0] - s->probing.in_flight_ns[1];
     int64_t risk = 0;
     int placed = 0, last = -1, order[MOST_LIST];
 
-    s->short_of_budget = false;
+    memset(s->probing.next, NOBODY, sizeof s->probing.next);
+    if (!may)
+        return;
+    s->probing.short_of_budget = false;
     by_risk(s, order);
     while (placed < room && placed != last) {
         last = placed;
@@ -162,45 +169,62 @@ void probe_plan(struct selection *s)
             const int i = order[n];
             const int64_t loss = risk_of(s, &s->list[i]);
 
-            if (!wants_run(s, i) || is_unproven(s, &s->list[i]) || s->probes >= s->limit)
+            if (!wants_run(s, i) || is_unproven(s, &s->list[i]) ||
+                s->probing.probes >= s->probing.limit)
                 continue;
             if (loss > 0 && loss > budget) {
                 s->list[i].out = is_behind(s, i, 20);
-                s->short_of_budget = true;
+                s->probing.short_of_budget = true;
                 continue;
             }
-            s->next[placed * w->next_length / room] = (uint8_t)i;
+            s->probing.next[placed * w->next_length / room] = (uint8_t)i;
             placed++;
-            s->probes++;
-            s->later_probes += s->phase > 1;
+            s->probing.probes++;
+            s->probing.later_probes += s->phases.number > 1;
             s->list[i].asked++;
             risk += loss;
             budget -= loss;
         }
     }
-    s->in_flight_ns[1] = s->in_flight_ns[0];
-    s->in_flight_ns[0] = risk;
-    s->stalled += placed == 0;
+    s->probing.in_flight_ns[1] = s->probing.in_flight_ns[0];
+    s->probing.in_flight_ns[0] = risk;
+    s->probing.stalled += placed == 0;
+}
+
+/* Before the first window. */
+void probe_start(struct selection *s)
+{
+    memset(s->probing.plan, NOBODY, sizeof s->probing.plan);
+    memset(s->probing.next, NOBODY, sizeof s->probing.next);
+}
+
+/* The candidate to probe at a position of the window; NOBODY: none, or between windows. */
+int probe_at(struct selection *s, int position)
+{
+    if (position < 0 || position >= s->arrivals->length || s->probing.plan[position] == NOBODY)
+        return NOBODY;
+    s->probing.ran++;
+    return s->probing.plan[position];
 }
 
 /* From position `first` of its window on, the next one's plan holds. */
 void probe_take(struct selection *s, int first)
 {
-    memcpy(s->plan + first, s->next, (size_t)(LONGEST_WINDOW - first));
-    memset(s->next, NOBODY, sizeof s->next);
+    memcpy(s->probing.plan + first, s->probing.next, (size_t)(LONGEST_WINDOW - first));
+    memset(s->probing.next, NOBODY, sizeof s->probing.next);
 }
 
 /* Whether the window that has just ended has nothing to tell, and the next one nothing to add to
  * what is planned: it only waited for the numbers of the one before. Both are reduced as one. */
 bool probe_waits(const struct selection *s)
 {
-    if (s->state != STATE_PROBE)
+    if (s->hold.state != STATE_PROBE)
         return false;
     for (int i = 0; i < LONGEST_WINDOW; i++)
-        if (s->plan[i] != NOBODY)
+        if (s->probing.plan[i] != NOBODY)
             return false;
     for (int i = 0; i < s->count; i++)
-        if (wants_run(s, i) && s->probes < s->limit)
+        if (wants_run(s, i) && s->probing.probes < s->probing.limit)
             return false;
     return true;
 }
@@ -212,11 +236,11 @@ static void drop_hopeless(struct selection *s)
     for (int i = 0; i < s->count; i++) {
         struct candidate *const c = &s->list[i];
 
-        if (i == s->current || c->out)
+        if (i == s->hold.current || c->out)
             continue;
         if (c->got == c->asked)
             c->out = is_behind(s, i, c->seen < 2 ? 3 : 20);
-        if (s->stalled > PATIENT_WINDOWS && wants_run(s, i))
+        if (s->probing.stalled > PATIENT_WINDOWS && wants_run(s, i))
             c->out = true;
     }
 }
@@ -226,52 +250,32 @@ static bool lap_is_over(const struct selection *s)
     for (int i = 0; i < s->count; i++) {
         const struct candidate *const c = &s->list[i];
 
-        if (c->got < c->asked || (wants_run(s, i) && s->probes < s->limit))
+        if (c->got < c->asked || (wants_run(s, i) && s->probing.probes < s->probing.limit))
             return false;
     }
-    return s->list[s->current].seen >= 4;
+    return s->list[s->hold.current].seen >= 4;
 }
 
-void probe_lap(struct selection *s)
+static void begin_lap(struct selection *s)
 {
-    s->lap++;
-    s->stalled = 0;
+    s->probing.lap++;
+    s->probing.stalled = 0;
     for (int i = 0; i < s->count; i++)
         s->list[i].asked = s->list[i].got = 0;
 }
 
-/* For those who write it down. */
-void probe_tell(struct selection *s, enum news what)
+/* A phase of at most so many probes. */
+void probe_begin(struct selection *s, int limit)
 {
-    const int most = sizeof s->events / sizeof *s->events;
-
-    if (s->event_count < most)
-        s->events[s->event_count++] = (struct event){what, s->current, s->state, s->why};
-}
-
-/* What runs in between from here on; what is new has nothing to be compared with yet. */
-void probe_run_on(struct selection *s, int which)
-{
-    if (which != s->current)
-        s->reference.count = s->moved = 0;
-    s->current = which;
-}
-
-void probe_conclude(struct selection *s, int choice, const char *why)
-{
-    s->state = STATE_HOLD;
-    if (s->phase > 1 && choice == s->before)
-        s->patience *= 2;
-    s->next_phase = s->instances + s->patience;
-    probe_run_on(s, choice);
-    s->why = why;
-    probe_tell(s, NEWS_TRIALS);
-    probe_tell(s, NEWS_CHOICE);
+    s->probing.limit = limit;
+    s->probing.lap = s->probing.probes = s->probing.climbs = 0;
+    s->probing.field = choose_field(s);
+    begin_lap(s);
 }
 
 static int best_of(const struct selection *s)
 {
-    int best = s->current;
+    int best = s->hold.current;
 
     for (int i = 0; i < s->count; i++)
         if (takes_part(s, i) && s->list[i].seen > 0 &&
@@ -293,15 +297,15 @@ static void halve(struct selection *s)
         int worst = -1;
 
         for (int i = 1; i < s->count; i++)
-            if (!s->list[i].out && i != s->current && i != best &&
+            if (!s->list[i].out && i != s->hold.current && i != best &&
                 (worst < 0 || noise_median(&s->list[i]) > noise_median(&s->list[worst])))
                 worst = i;
         if (worst >= 0)
             s->list[worst].out = true;
     }
-    if (noise_better(&s->list[best], &s->list[s->current], likely, 10))
-        probe_run_on(s, best);
-    probe_lap(s);
+    if (noise_better(&s->list[best], &s->list[s->hold.current], likely, 10))
+        hold_run_on(&s->hold, best);
+    begin_lap(s);
 }
 
 /* The other block size, if there is one that this phase has not measured; 0: there is none. */
@@ -323,7 +327,8 @@ static bool climb(struct selection *s, int best)
 {
     const int64_t block_size = s->list[best].variant.block_size;
 
-    if (block_size == 0 || s->climbs == MOST_CLIMBS || s->probes + 3 * runs_of_lap[2] > s->limit)
+    if (block_size == 0 || s->probing.climbs == MOST_CLIMBS ||
+        s->probing.probes + 3 * runs_of_lap[2] > s->probing.limit)
         return false;
     const int half = unmeasured(s, best, block_size / 2);
     const int twice = unmeasured(s, best, block_size * 2);
@@ -332,10 +337,10 @@ static bool climb(struct selection *s, int best)
         return false;
     for (int i = 1; i < s->count; i++)
         s->list[i].out = i != best && i != half && i != twice;
-    s->climbs++;
-    s->field += (half > 0) + (twice > 0);
-    s->lap = 1;
-    probe_lap(s);
+    s->probing.climbs++;
+    s->probing.field += (half > 0) + (twice > 0);
+    s->probing.lap = 1;
+    begin_lap(s);
     return true;
 }
 
@@ -343,11 +348,11 @@ static bool climb(struct selection *s, int best)
  * to be the better one of that and what ran before. */
 static int incumbent(const struct selection *s)
 {
-    if (s->phase == 1 || s->list[NATIVE].seen == 0)
-        return s->phase == 1 ? NATIVE : s->before;
-    return s->list[s->before].seen > 0 &&
-                   noise_median(&s->list[s->before]) < noise_median(&s->list[NATIVE])
-               ? s->before
+    if (s->phases.number == 1 || s->list[NATIVE].seen == 0)
+        return s->phases.number == 1 ? NATIVE : s->phases.before;
+    return s->list[s->phases.before].seen > 0 &&
+                   noise_median(&s->list[s->phases.before]) < noise_median(&s->list[NATIVE])
+               ? s->phases.before
                : NATIVE;
 }
 
@@ -356,33 +361,38 @@ static void begin_duel(struct selection *s, int best, int other)
     for (int i = 0; i < s->count; i++)
         s->list[i].out = i != best && i != other;
     s->list[best].seen = s->list[other].seen = 0;
-    s->rival = other;
-    if (s->current != best)
-        probe_run_on(s, other);
-    probe_lap(s);
+    s->probing.rival = other;
+    if (s->hold.current != best)
+        hold_run_on(&s->hold, other);
+    begin_lap(s);
 }
 
-/* After each window: on to the next lap, or to the end. */
-void probe_step(struct selection *s)
+/* After each window: on to the next lap, or to the end. True: the phase has come to a choice. */
+bool probe_step(struct selection *s)
 {
     drop_hopeless(s);
-    const int best = best_of(s), other = s->lap == 3 ? s->rival : incumbent(s);
+    const int best = best_of(s), other = s->probing.lap == 3 ? s->probing.rival : incumbent(s);
 
-    if (!lap_is_over(s)) {
-        return;
-    } else if (s->lap == 1) {
+    if (!lap_is_over(s))
+        return false;
+    if (s->probing.lap == 1) {
         halve(s);
-    } else if (s->lap == 2 && climb(s, best)) {
-        return;
-    } else if (best == other) {
-        probe_conclude(s, other, "nothing was faster");
-    } else if (s->lap == 3 && !takes_part(s, other)) {
-        probe_conclude(s, best, "so far ahead that the other one was too slow to run again");
-    } else if (noise_better(&s->list[best], &s->list[other], s->lap == 3 ? likely : sure(s), 1)) {
-        probe_conclude(s, best, "faster by more than the noise");
-    } else if (s->lap == 2 && s->probes + runs_of_lap[3] <= s->limit) {
-        begin_duel(s, best, other);
-    } else {
-        probe_conclude(s, other, "nothing was faster by more than the noise");
+        return false;
     }
+    if (s->probing.lap == 2 && climb(s, best))
+        return false;
+    if (best == other) {
+        hold_conclude(&s->hold, other, "nothing was faster");
+    } else if (s->probing.lap == 3 && !takes_part(s, other)) {
+        hold_conclude(&s->hold, best, "so far ahead that the other one was too slow to run again");
+    } else if (noise_better(&s->list[best], &s->list[other], s->probing.lap == 3 ? likely : sure(s),
+                            1)) {
+        hold_conclude(&s->hold, best, "faster by more than the noise");
+    } else if (s->probing.lap == 2 && s->probing.probes + runs_of_lap[3] <= s->probing.limit) {
+        begin_duel(s, best, other);
+        return false;
+    } else {
+        hold_conclude(&s->hold, other, "nothing was faster by more than the noise");
+    }
+    return true;
 }

@@ -4,12 +4,10 @@
 
 #include "auto/selection.h"
 
-int probe_field(struct selection *s);
-void probe_lap(struct selection *s);
-void probe_step(struct selection *s);
-void probe_plan(struct selection *s);
+void probe_start(struct selection *s);
+void probe_begin(struct selection *s, int limit);
+bool probe_step(struct selection *s);
+void probe_plan(struct selection *s, bool may);
+int probe_at(struct selection *s, int position);
 void probe_take(struct selection *s, int first);
 bool probe_waits(const struct selection *s);
-void probe_run_on(struct selection *s, int which);
-void probe_conclude(struct selection *s, int choice, const char *why);
-void probe_tell(struct selection *s, enum news what);

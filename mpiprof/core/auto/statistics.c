@@ -13,6 +13,7 @@
 #include "auto/arrival.h"
 #include "auto/selection.h"
 #include "auto/statistics.h"
+#include "auto/told.h"
 #include "base/map.h"
 #include "base/recorder.h"
 #include "record/comm.h"
@@ -90,5 +91,5 @@ void statistics_keep(const struct selection *s, const struct communicator *k)
 
     for (int i = 0; i < w->count && comm_leads(k); i++)
         if (w->before[i].signatures != NULL)
-            statistics_add(w->before[i].signatures, &w->results[i], s->message_ns);
+            statistics_add(w->before[i].signatures, &w->results[i], s->told->message_ns);
 }

@@ -1,0 +1,58 @@
+/* What a key runs on. It changes here alone; each change leaves an event for those who write it
+ * down (explain.c). */
+#include "auto/hold.h"
+
+#include "auto/candidates.h"
+
+static void tell(struct hold *h, enum news what)
+{
+    const int most = sizeof h->events / sizeof *h->events;
+
+    if (h->event_count < most)
+        h->events[h->event_count++] = (struct event){what, h->current, h->state, h->why};
+}
+
+void hold_start(struct hold *h)
+{
+    *h = (struct hold){.state = STATE_OBSERVE, .current = NATIVE};
+}
+
+/* Between probes, from here on. */
+void hold_run_on(struct hold *h, int which)
+{
+    h->current = which;
+}
+
+void hold_probe(struct hold *h, const char *why)
+{
+    h->state = STATE_PROBE;
+    h->why = why;
+    tell(h, NEWS_PHASE);
+}
+
+void hold_choose(struct hold *h, int which, const char *why)
+{
+    h->state = STATE_HOLD;
+    h->current = which;
+    h->why = why;
+    tell(h, NEWS_CHOICE);
+}
+
+/* At the end of probing: what was tried is news as well. */
+void hold_conclude(struct hold *h, int which, const char *why)
+{
+    tell(h, NEWS_TRIALS);
+    hold_choose(h, which, why);
+}
+
+void hold_leave(struct hold *h)
+{
+    h->left = true;
+    h->current = NATIVE;
+}
+
+/* Its events have been written down. */
+void hold_told(struct hold *h)
+{
+    h->event_count = 0;
+}

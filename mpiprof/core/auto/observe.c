@@ -1,0 +1,46 @@
+/* What a window tells of a key: scores by candidate, and medians. */
+#include "auto/observe.h"
+
+#include "auto/arrival.h"
+#include "auto/budget.h"
+#include "auto/candidates.h"
+#include "auto/noise.h"
+#include "auto/selection.h"
+
+/* Scores, what probing has lost, what switching has saved by its own estimate, and what all members
+ * have agreed on with them. */
+void observe_window(struct selection *s)
+{
+    const struct arrivals *const w = s->arrivals;
+    const int64_t usual = noise_median(&s->list[s->hold.current]);
+    int64_t values[LONGEST_WINDOW] = {0};
+
+    for (int i = 0; i < w->count; i++) {
+        const struct sample *const r = &w->results[i];
+        struct candidate *const c = &s->list[r->candidate];
+
+        c->samples[c->seen++ % MOST_SAMPLES] = r->score;
+        c->tried++;
+        if (r->planned != NOBODY) {
+            s->list[r->planned].got++;
+            if (r->candidate == r->planned && usual > 0 && r->score > usual) {
+                budget_lose(r->score - usual);
+                s->observed.lost_ns += r->score - usual;
+            }
+        }
+        if (r->candidate != NATIVE && s->observed.native_ns > 0)
+            s->observed.saved_ns += s->observed.native_ns - r->score;
+        values[i] = r->elapsed;
+    }
+    s->observed.elapsed_ns = noise_median_of(values, w->count);
+    for (int i = 0; i < w->count; i++)
+        values[i] = w->results[i].worst;
+    s->observed.worst_ns = noise_median_of(values, w->count);
+    if (s->list[NATIVE].seen > 0)
+        s->observed.native_ns = noise_median(&s->list[NATIVE]);
+    for (int i = 1; i < s->count; i++)
+        if (w->predicted[i] > 0)
+            s->list[i].predicted_ns = w->predicted[i];
+    s->observed.private_ns = -w->extras[EXTRA_PRIVATE];
+    s->observed.latency_ns = -w->extras[EXTRA_MESSAGE];
+}
