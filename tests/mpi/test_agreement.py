@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from support.mpis import Mpi
 from support.programs import compiled
 
 import mpiprof
+from mpiprof.launch import options
 from mpiprof.launch.library import library_folder
 
 SPECS = ["allreduce=ring", "auto", "random:5"]
@@ -142,23 +144,16 @@ def test_a_build_is_numbered_by_all_that_is_compiled() -> None:
     assert {Path(name).name for name in included} <= known
 
 
-def variables_read(folder: Path) -> set[str]:
-    """Return the names of the variables that the recorder reads from its environment."""
-    texts = [path.read_text() for path in folder.rglob("*.c")]
-    return {name for text in texts for name in re.findall(r'"MPIPROF_([A-Z_]+)"', text)}
-
-
-def test_each_variable_is_compared_among_ranks_or_named_as_harmless() -> None:
-    """So that nobody adds one without asking whether ranks may differ in it."""
+def test_the_environment_is_read_in_one_place() -> None:
+    """Each variable with whether ranks are compared by it, so that nobody adds one without."""
     core = ROOT / "mpiprof" / "core"
-    text = (core / "life" / "fingerprint.c").read_text()
-    compared = re.search(r"deciding\[\] = \{(.+?)\}", text, re.DOTALL)
-    left = re.search(r"beside whom: (.+?) \*/", text, re.DOTALL)
-    assert compared is not None and left is not None
-    deciding = set(re.findall(r'"([A-Z_]+)"', compared[1]))
-    harmless = set(re.findall(r"[A-Z_]{2,}", left[1]))
-    assert not deciding & harmless
-    assert deciding | harmless == variables_read(core)
+    readers = {path.name for path in core.rglob("*.c") if "getenv(" in path.read_text()}
+    assert readers == {"options.c"}
+    read = re.findall(r"X\(([A-Z_]+), .+, (true|false)\)", (core / "life/options.c").read_text())
+    asked = {one.metadata["variable"] for one in fields(options.Recording)} - {""}
+    given = re.findall(r'"MPIPROF_([A-Z_]+)"', Path(options.__file__).read_text())
+    for_tests = {"ALIKE", "NODE", "NODE_FILES_ABOVE", "RUNS"}
+    assert {name for name, _ in read} == {*asked, *given, *options.PLACE} | for_tests
 
 
 @pytest.mark.parametrize("spec", [*SPECS, "summary"])

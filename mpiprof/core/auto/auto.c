@@ -8,7 +8,6 @@
  *
  * Threads: a key belongs to its communicator.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "auto/arrival.h"
@@ -42,7 +41,6 @@
 enum { FIRST_WINDOW = 4, FIRST_WINDOW_AHEAD = 32 };
 
 bool auto_chooses, auto_watching;
-static bool reproducible;
 static int64_t began_ns;
 
 /* ---- start */
@@ -73,8 +71,6 @@ void auto_start(bool chooses)
     }
     auto_chooses = chooses;
     auto_watching = true;
-    explain_start();
-    reproducible = getenv("MPIPROF_REPRODUCIBLE") != NULL;
     if (began_ns == 0)
         began_ns = now_ns();
     budget_open();
@@ -133,7 +129,7 @@ static struct selection *selection_make(const struct execution *e, const struct 
         return NULL;
     }
     hold_start(&s->hold);
-    s->switches = switches && !(reproducible && e->reduces);
+    s->switches = switches && !(recorder.options.reproducible && e->reduces);
     s->count = 1;
     probe_start(s);
     return s;

@@ -41,14 +41,6 @@
 static struct text words; /* for the end, under recorder.lock, as is: */
 static int reductions_switched;
 enum { MOST_WORDS = 1 << 20 };
-static bool told; /* `--explain` */
-
-/* Once: a program may change its environment. */
-void explain_start(void)
-{
-    told = getenv("MPIPROF_EXPLAIN") != NULL;
-    plan_start();
-}
 
 static const char *name_of(const struct candidate *c)
 {
@@ -281,10 +273,10 @@ static void tell_end(struct selection *s)
              (long long)s->instances, s->probing.ran, name_of(&s->list[s->hold.current]),
              (long long)s->observed.saved_ns);
     line_end(&t);
-    if (told || plan_is_wanted())
+    if (recorder.options.explains || recorder.options.plan_out != NULL)
         names_resolve();
     recorder_lock();
-    if (told && words.length < MOST_WORDS)
+    if (recorder.options.explains && words.length < MOST_WORDS)
         put_words(s);
     if (s->hold.state == STATE_HOLD && s->hold.current != NATIVE)
         plan_add(s);
@@ -305,7 +297,7 @@ void explain_finish(MPI_Comm comm)
 {
     char *rest = NULL;
 
-    if (told) {
+    if (recorder.options.explains) {
         collect_text(&words, "", comm);
         for (char *line = words.bytes != NULL ? strtok_r(words.bytes, "\n", &rest) : NULL;
              line != NULL && recorder.rank == 0; line = strtok_r(NULL, "\n", &rest))

@@ -5,7 +5,6 @@
 #include "auto/selection.h"
 #include "auto/told.h"
 
-void explain_start(void);
 struct told *explain_key(const struct execution *e, uint64_t key);
 void explain_site(struct told *t, const struct site *site);
 void explain_events(struct selection *s);

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,7 +14,6 @@
 #include "auto/selection.h"
 #include "auto/told.h"
 #include "base/collect.h"
-#include "base/memory.h"
 #include "base/native.h"
 #include "base/operation.h"
 #include "base/recorder.h"
@@ -29,20 +27,6 @@
 enum { MOST_BYTES = 1 << 20 };
 
 static struct text plan;
-static const char *path; /* NULL: no plan is wanted */
-
-void plan_start(void)
-{
-    const char *const given = getenv("MPIPROF_PLAN_OUT");
-
-    if (given != NULL && path == NULL)
-        path = memory_text(given);
-}
-
-bool plan_is_wanted(void)
-{
-    return path != NULL;
-}
 
 /* Where this was measured, under which MPI, when. The library's text begins "MPICH Version: 5.0.2"
  * or "Open MPI v5.0.11, package ..". */
@@ -145,7 +129,7 @@ void plan_add(const struct selection *s)
 {
     struct text entry = {0};
 
-    if (path == NULL || plan.length > MOST_BYTES)
+    if (recorder.options.plan_out == NULL || plan.length > MOST_BYTES)
         return;
     put_entry(s, &entry);
     const char *const why = entry.bytes != NULL ? strstr(entry.bytes, "\"why\"") : NULL;
@@ -164,6 +148,7 @@ void plan_add(const struct selection *s)
 
 static void write_file(void)
 {
+    const char *const path = recorder.options.plan_out;
     const int descriptor =
         plan.cut ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     struct text t = {0};
@@ -180,7 +165,7 @@ static void write_file(void)
 
 void plan_finish(MPI_Comm comm)
 {
-    if (path == NULL)
+    if (recorder.options.plan_out == NULL)
         return;
     collect_text(&plan, ",\n", comm);
     if (recorder.rank == 0)

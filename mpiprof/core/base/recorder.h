@@ -8,18 +8,28 @@
 #include "base/native.h"
 
 struct options {
-    const char *trace, *base, *program, *command, *machine, *skip_packages, *version;
+    const char *trace, *base, *program, *command, *machine, *skip_packages, *version, *invocation;
     const char *job;   /* its name, which no other job has here */
     const char *alone; /* the trace folder of a process that can't be told any */
     unsigned sample;
     int stack;
-    int64_t limit; /* bytes of a rank's log */
-    int alike;     /* communicators that have rows of their own, of those that are alike */
-    int runs;      /* of members that each of them writes */
+    int64_t limit;        /* bytes of a rank's log */
+    int node_files_above; /* ranks: from there on those of a node share files */
+    int alike;            /* communicators that have rows of their own, of those that are alike */
+    int runs;             /* of members that each of them writes */
     bool summary, partial, quiet;
     bool several, together; /* parts of the launch: there are, and all of them record */
     bool unrecorded;        /* no trace can be made here: this process only takes part */
     enum { PYTHON_AUTO, PYTHON_ALWAYS, PYTHON_NEVER } python;
+    const char *marks;   /* parts of the launch: where they tell each other; NULL: there are none */
+    int rank;            /* there, as the launcher says; -1: it does not */
+    const char *node;    /* stands in for the name of this node's clock, or NULL */
+    const char *library; /* our own file, or NULL */
+    const char *rules;   /* what to switch */
+    const char *model;   /* alpha and beta, or NULL */
+    const char *plan_out; /* where to write what was found, or NULL */
+    bool chooses, explains, reproducible;
+    int64_t scratch; /* bytes that algorithms may take in a call */
 };
 struct recorder {
     atomic_bool active;     /* calls are recorded */

@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -254,7 +253,7 @@ static void end_write(const char *reason)
 
 static void say_goodbye(void)
 {
-    const char *const folder = recorder.folder, *const own = getenv("MPIPROF_INVOCATION");
+    const char *const folder = recorder.folder;
     char here[PATH_BYTES];
     size_t skip = 0;
 
@@ -269,7 +268,7 @@ static void say_goodbye(void)
         text_add(&named, "./"); /* no option */
     text_quoted(&named, folder + skip);
     if (named.bytes != NULL && !named.cut)
-        recorder_say("next: %s report %s", own != NULL ? own : "python -m mpiprof", named.bytes);
+        recorder_say("next: %s report %s", recorder.options.invocation, named.bytes);
     text_free(&named);
 }
 

@@ -10,50 +10,119 @@
 #include <unistd.h>
 
 #include "base/guard.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/recorder.h"
 #include "base/text.h"
 #include "life/options.h"
 #include "record/python.h"
 
-static const char *text_option(const char *name, const char *otherwise)
+/* Each variable, by its name after MPIPROF_: what stands in where it is missing or empty, and
+ * whether the choice of an algorithm may depend on it. Ranks that differ in one of those do not
+ * switch (fingerprint.c); the others say where and how calls are recorded, who started the program,
+ * by which words and beside whom. */
+#define VARIABLES(X)                                                                               \
+    X(ALIKE, "64", false)                                                                          \
+    X(ALONE, "", false)                                                                            \
+    X(AUTO, NULL, true)                                                                            \
+    X(BASE, "mpiprof-trace", false)                                                                \
+    X(COMMAND, "[]", false)                                                                        \
+    X(EXPLAIN, NULL, true)                                                                         \
+    X(INVOCATION, "python -m mpiprof", false)                                                      \
+    X(JOB, "", false)                                                                              \
+    X(LIBRARY, NULL, false)                                                                        \
+    X(LIMIT, "1073741824", false)                                                                  \
+    X(MACHINE, NULL, false)                                                                        \
+    X(MARKS, NULL, false)                                                                          \
+    X(NODE, NULL, false)                                                                           \
+    X(NODE_FILES_ABOVE, "1000", false)                                                             \
+    X(PARTIAL, NULL, true)                                                                         \
+    X(PARTS, NULL, false)                                                                          \
+    X(PLAN_OUT, NULL, true)                                                                        \
+    X(PROGRAM, program_invocation_short_name, false)                                               \
+    X(PYTHON_SITES, "auto", false)                                                                 \
+    X(QUIET, NULL, false)                                                                          \
+    X(RANK, "-1", false)                                                                           \
+    X(RECORD, "events", true)                                                                      \
+    X(REPRODUCIBLE, NULL, true)                                                                    \
+    X(RUNS, "16", false)                                                                           \
+    X(SAMPLE, "1", false)                                                                          \
+    X(SCRATCH, "67108864", true)                                                                   \
+    X(SKIP_PACKAGES, NULL, false)                                                                  \
+    X(STACK, "1", false)                                                                           \
+    X(SWITCH, "", true)                                                                            \
+    X(SWITCH_MODEL, NULL, true)                                                                    \
+    X(TOGETHER, NULL, false)                                                                       \
+    X(TRACE, "", false)                                                                            \
+    X(UNRECORDED, NULL, false)                                                                     \
+    X(VERSION, "", true)
+
+#define X(name, otherwise, compared) name,
+enum variable { VARIABLES(X) };
+#undef X
+
+static uint64_t asked; /* what ranks compare */
+
+/* The text stays as long as the process, whatever the program makes of its environment. */
+static const char *text_of(const char *name, const char *otherwise, bool compared)
 {
     const char *const value = getenv(name);
-
     const char *const kept = value != NULL && value[0] != '\0' ? memory_text(value) : NULL;
 
+    if (compared)
+        asked = hash_mix(asked, kept != NULL ? 1 + hash_text(1, kept, -1) : 0);
     return kept != NULL ? kept : otherwise;
+}
+
+uint64_t options_compared(void)
+{
+    return asked;
 }
 
 void options_read(void)
 {
     struct options *const o = &recorder.options;
-    const char *const python = text_option("MPIPROF_PYTHON_SITES", "auto");
+#define X(name, otherwise, compared) [name] = text_of("MPIPROF_" #name, otherwise, compared),
+    const char *const text[] = {VARIABLES(X)};
+#undef X
 
-    o->trace = text_option("MPIPROF_TRACE", "");
-    o->job = text_option("MPIPROF_JOB", "");
-    o->alone = text_option("MPIPROF_ALONE", "");
-    o->program = text_option("MPIPROF_PROGRAM", program_invocation_short_name);
-    o->base = text_option("MPIPROF_BASE", "mpiprof-trace");
-    o->command = text_option("MPIPROF_COMMAND", "[]");
-    o->machine = text_option("MPIPROF_MACHINE", NULL);
-    o->skip_packages = text_option("MPIPROF_SKIP_PACKAGES", NULL);
-    o->version = text_option("MPIPROF_VERSION", "");
-    o->sample = (unsigned)strtoul(text_option("MPIPROF_SAMPLE", "1"), NULL, 10);
-    o->stack = atoi(text_option("MPIPROF_STACK", "1"));
+    *o = (struct options){.trace = text[TRACE],
+                          .base = text[BASE],
+                          .program = text[PROGRAM],
+                          .command = text[COMMAND],
+                          .machine = text[MACHINE],
+                          .skip_packages = text[SKIP_PACKAGES],
+                          .version = text[VERSION],
+                          .invocation = text[INVOCATION],
+                          .job = text[JOB],
+                          .alone = text[ALONE],
+                          .sample = (unsigned)strtoul(text[SAMPLE], NULL, 10),
+                          .stack = atoi(text[STACK]),
+                          .limit = strtoll(text[LIMIT], NULL, 10),
+                          .node_files_above = atoi(text[NODE_FILES_ABOVE]),
+                          .alike = atoi(text[ALIKE]),
+                          .runs = atoi(text[RUNS]),
+                          .summary = strcmp(text[RECORD], "summary") == 0,
+                          .partial = text[PARTIAL] != NULL,
+                          .quiet = text[QUIET] != NULL,
+                          .several = text[PARTS] != NULL,
+                          .together = text[TOGETHER] != NULL,
+                          .unrecorded = text[UNRECORDED] != NULL,
+                          .python = strcmp(text[PYTHON_SITES], "always") == 0  ? PYTHON_ALWAYS
+                                    : strcmp(text[PYTHON_SITES], "never") == 0 ? PYTHON_NEVER
+                                                                               : PYTHON_AUTO,
+                          .marks = text[MARKS],
+                          .rank = atoi(text[RANK]),
+                          .node = text[NODE],
+                          .library = text[LIBRARY],
+                          .rules = text[SWITCH],
+                          .model = text[SWITCH_MODEL],
+                          .plan_out = text[PLAN_OUT],
+                          .chooses = text[AUTO] != NULL,
+                          .explains = text[EXPLAIN] != NULL,
+                          .reproducible = text[REPRODUCIBLE] != NULL,
+                          .scratch = strtoll(text[SCRATCH], NULL, 10)};
     o->stack = o->stack < 1 ? 1 : o->stack;
-    o->limit = strtoll(text_option("MPIPROF_LIMIT", "1073741824"), NULL, 10);
-    o->alike = atoi(text_option("MPIPROF_ALIKE", "64"));
-    o->runs = atoi(text_option("MPIPROF_RUNS", "16"));
-    o->summary = strcmp(text_option("MPIPROF_RECORD", "events"), "summary") == 0;
-    o->partial = getenv("MPIPROF_PARTIAL") != NULL;
-    o->several = getenv("MPIPROF_PARTS") != NULL;
-    o->together = getenv("MPIPROF_TOGETHER") != NULL;
-    o->unrecorded = getenv("MPIPROF_UNRECORDED") != NULL;
-    o->quiet = getenv("MPIPROF_QUIET") != NULL;
-    o->python = strcmp(python, "always") == 0  ? PYTHON_ALWAYS
-                : strcmp(python, "never") == 0 ? PYTHON_NEVER
-                                               : PYTHON_AUTO;
 }
 
 static bool is_one_thread(void)
@@ -76,7 +145,7 @@ static bool is_one_thread(void)
  * loader means the same. */
 void options_leave_environment(void)
 {
-    const char *const own = getenv("MPIPROF_LIBRARY"), *const all = getenv("LD_PRELOAD");
+    const char *const own = recorder.options.library, *const all = getenv("LD_PRELOAD");
     struct text kept = {0};
 
     if (own == NULL || all == NULL)

@@ -13,7 +13,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -35,13 +34,13 @@ static bool link_of(char *path, int rank)
 
 void parts_mark(void)
 {
-    const char *const given = getenv("MPIPROF_MARKS"), *const rank = getenv("MPIPROF_RANK");
+    const struct options *const o = &recorder.options;
     char path[PATH_BYTES];
 
-    if (given == NULL || rank == NULL || folder[0] != '\0' ||
-        !file_make_folder(folder, given, NULL))
+    if (o->marks == NULL || o->rank < 0 || folder[0] != '\0' ||
+        !file_make_folder(folder, o->marks, NULL))
         return;
-    marked_rank = atoi(rank);
+    marked_rank = o->rank;
     marked = link_of(path, marked_rank) && symlink("here", path) == 0;
 }
 

@@ -12,7 +12,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -60,7 +59,7 @@ static size_t read_file(const char *path, char *bytes, size_t room)
 const char *clock_node(void)
 {
     static char name[200];
-    const char *const given = getenv("MPIPROF_NODE");
+    const char *const given = recorder.options.node;
 
     if (name[0] != '\0')
         return name;

@@ -24,7 +24,6 @@
  * `used` is the process's, atomic. What is left out is noted by the member that leads, under
  * recorder.lock, and said once, in MPI_Finalize (remarks.c).
  */
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "base/memory.h"
@@ -39,18 +38,8 @@
 enum { ALIGNMENT = 64 };
 #define KEPT (INT64_C(1) << 20)
 
-static int64_t limit = INT64_C(64) << 20;
 static _Atomic int64_t used; /* by all regions */
 static struct scratch_note note;
-
-/* Of all ranks alike: MPIPROF_SCRATCH is part of what they compare. */
-void scratch_start(void)
-{
-    const char *const given = getenv("MPIPROF_SCRATCH");
-
-    if (given != NULL)
-        limit = strtoll(given, NULL, 10);
-}
 
 /* What a piece takes of a region. */
 int64_t scratch_piece(int64_t bytes)
@@ -61,7 +50,8 @@ int64_t scratch_piece(int64_t bytes)
 /* Whether a region may be as large, as far as is known; the same on all members. */
 bool scratch_fits(const struct communicator *k, int64_t bytes)
 {
-    return bytes <= limit && (k->scratch.refused == 0 || bytes < k->scratch.refused);
+    return bytes <= recorder.options.scratch &&
+           (k->scratch.refused == 0 || bytes < k->scratch.refused);
 }
 
 void scratch_left_out(const struct communicator *k, const struct algorithm *a, int64_t bytes)
@@ -73,7 +63,7 @@ void scratch_left_out(const struct communicator *k, const struct algorithm *a, i
     if (bytes > note.bytes) {
         note.algorithm = a;
         note.bytes = bytes;
-        note.limit = limit;
+        note.limit = recorder.options.scratch;
     }
     recorder_unlock();
 }
@@ -89,7 +79,7 @@ static bool room_for(int64_t bytes)
 {
     if (memory_short() || !memory_is_left((size_t)bytes))
         return false;
-    if (atomic_fetch_add(&used, bytes) + bytes <= limit)
+    if (atomic_fetch_add(&used, bytes) + bytes <= recorder.options.scratch)
         return true;
     atomic_fetch_sub(&used, bytes);
     return false;
@@ -103,7 +93,7 @@ static int64_t rounded(int64_t bytes)
 
     while (8 * step < bytes)
         step *= 2;
-    const int64_t room = (bytes + step) / step * step;
+    const int64_t room = (bytes + step) / step * step, limit = recorder.options.scratch;
 
     return room < limit ? room : limit;
 }

@@ -14,7 +14,6 @@ struct scratch_note {
     int64_t bytes, limit;
     uint64_t times;
 };
-void scratch_start(void);
 int64_t scratch_piece(int64_t bytes);
 bool scratch_fits(const struct communicator *k, int64_t bytes);
 void scratch_left_out(const struct communicator *k, const struct algorithm *a, int64_t bytes);

@@ -9,7 +9,6 @@
  */
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "auto/auto.h"
@@ -75,14 +74,11 @@ static void thread_keeps(void)
 
 static void switching_start(void)
 {
-    const char *const model = getenv("MPIPROF_SWITCH_MODEL");
-
-    if (model != NULL)
-        text_scan(model, "%lf %lf", &machine_link.alpha, &machine_link.beta);
+    if (recorder.options.model != NULL)
+        text_scan(recorder.options.model, "%lf %lf", &machine_link.alpha, &machine_link.beta);
     pthread_key_create(&thread_key, release);
     problem_start();
     keys_start(&owner);
-    scratch_start();
     valid_start();
     recorder.switching = true;
 }
@@ -104,8 +100,8 @@ static const char *obstacle(void)
 
 void select_start(void)
 {
-    const char *const given = getenv("MPIPROF_SWITCH"), *const text = given != NULL ? given : "";
-    const bool chooses = getenv("MPIPROF_AUTO") != NULL;
+    const char *const text = recorder.options.rules;
+    const bool chooses = recorder.options.chooses;
     unsigned long long number;
 
     if (*text == '\0' && !chooses && !recorder.options.summary)

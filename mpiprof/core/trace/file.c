@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -29,13 +28,7 @@
 #include "trace/event.h"
 #include "trace/file.h"
 
-enum {
-    HEAD_TEXT = 4096,
-    CLAIMS = 15000,
-    MOST_SEALED = 256,
-    NODE_FILES_ABOVE = 1000,
-    FIRST_DESCRIPTOR = 500
-};
+enum { HEAD_TEXT = 4096, CLAIMS = 15000, MOST_SEALED = 256, FIRST_DESCRIPTOR = 500 };
 
 struct log_head {
     char text[HEAD_TEXT];
@@ -307,8 +300,7 @@ static bool open_pair(const char *stem, bool shared, int rank)
 bool file_open(const char *folder, int rank, int size, const char *host)
 {
     char stem[PATH_BYTES + 32];
-    const char *const above = getenv("MPIPROF_NODE_FILES_ABOVE");
-    const bool shared = size > (above != NULL ? atoi(above) : NODE_FILES_ABOVE);
+    const bool shared = size > recorder.options.node_files_above;
 
     if (!make_folders(folder))
         return false;
