@@ -1,4 +1,4 @@
-/* Alltoall: every rank has a block for every other.
+/* Alltoall and alltoallv: every rank has a block for every other, of its own length in a v-form.
  *
  * Source: Faraj et al., Sections 6 and 7.1; Bruck et al. 1997 for bruck.
  *
@@ -10,7 +10,12 @@
  *   *_one_barrier    a barrier first: nobody starts into phases that others have not reached
  *   *_light_barrier  the messages of two rounds that go to one rank are made to follow each other:
  *                    whoever has got its block of round i allows the sender of round i+1 to send
+ *
+ * Of a v-form there are simple and the rings; a phase of a ring lasts as long as its longest message,
+ * and empty messages are not sent. A token goes with every phase all the same: neither side would
+ * know of the phases that the other one left out.
  */
+#include "base/memory.h"
 #include "schedule/algorithms/catalogue.h"
 
 static int64_t one(const struct context *c)
@@ -19,19 +24,54 @@ static int64_t one(const struct context *c)
     return 1;
 }
 
-static void own_block(const struct context *c, struct round *out)
+/* Of a v-form, the table: where the blocks for each rank begin in IN and the end, then the same for
+ * OUT. */
+static bool blocks_prepare(struct context *c)
+{
+    const int p = c->size;
+
+    c->table = memory_get(sizeof *c->table * 2 * (size_t)(p + 1));
+    if (c->table == NULL)
+        return false;
+    c->table[0] = c->table[p + 1] = 0;
+    for (int i = 0; i < p; i++) {
+        c->table[i + 1] = c->table[i] + c->problem->counts[i];
+        c->table[p + 1 + i + 1] = c->table[p + 1 + i] + c->problem->remote_counts[i];
+    }
+    return true;
+}
+
+struct block {
+    int64_t begin, length;
+};
+
+/* A rank's block in IN or OUT. */
+static struct block block_of(const struct context *c, enum buffer b, int rank)
 {
     const int64_t m = c->problem->bytes;
 
-    emit_copy(out, BUFFER_OUT, c->rank * m, BUFFER_IN, c->rank * m, m);
+    if (c->table == NULL)
+        return (struct block){rank * m, m};
+    const int64_t *const begins = c->table + (b == BUFFER_IN ? 0 : c->size + 1);
+
+    return (struct block){begins[rank], begins[rank + 1] - begins[rank]};
+}
+
+static void own_block(const struct context *c, struct round *out)
+{
+    const struct block sent = block_of(c, BUFFER_IN, c->rank);
+    const struct block room = block_of(c, BUFFER_OUT, c->rank); /* less in a wrong program */
+
+    emit_copy(out, BUFFER_OUT, room.begin, BUFFER_IN, sent.begin,
+              sent.length < room.length ? sent.length : room.length);
 }
 
 static void exchange(const struct context *c, int to, int from, struct round *out)
 {
-    const int64_t m = c->problem->bytes;
+    const struct block sent = block_of(c, BUFFER_IN, to), got = block_of(c, BUFFER_OUT, from);
 
-    emit_receive(out, from, BUFFER_OUT, from * m, m);
-    emit_send(out, to, BUFFER_IN, to * m, m);
+    emit_receive(out, from, BUFFER_OUT, got.begin, got.length);
+    emit_send(out, to, BUFFER_IN, sent.begin, sent.length);
 }
 
 /* ---- simple */
@@ -44,15 +84,14 @@ static void simple_round(const struct context *c, int64_t r, struct round *out)
         exchange(c, modulo(c->rank + i, c->size), modulo(c->rank - i, c->size), out);
 }
 
-const struct algorithm algorithm_alltoall_simple = {
-    .operation = "alltoall",
-    .name = "simple",
-    .cost = "(p-1)(alpha + m beta), one round",
-    .source = "Faraj et al. 2008, Section 6",
-    .direct = true,
-    .rounds = one,
-    .round = simple_round,
-};
+#define SIMPLE                                                                                     \
+    .name = "simple", .cost = "(p-1)(alpha + m beta), one round",                                  \
+    .source = "Faraj et al. 2008, Section 6", .direct = true, .rounds = one, .round = simple_round
+
+const struct algorithm algorithm_alltoall_simple = {.operation = "alltoall", SIMPLE};
+
+const struct algorithm algorithm_alltoallv_simple = {
+    .operation = "alltoallv", SIMPLE, .prepare = blocks_prepare};
 
 /* ---- ring and pair; round 0 is between a rank and itself */
 
@@ -82,15 +121,14 @@ static bool power_of_two(const struct problem *p)
     return is_power_of_two(p->size);
 }
 
-const struct algorithm algorithm_alltoall_ring = {
-    .operation = "alltoall",
-    .name = "ring",
-    .cost = "(p-1)(alpha + m beta)",
-    .source = "Faraj et al. 2008, Section 6",
-    .direct = true,
-    .rounds = size_rounds,
-    .round = ring_round,
-};
+#define RING                                                                                       \
+    .name = "ring", .cost = "(p-1)(alpha + m beta)", .source = "Faraj et al. 2008, Section 6",     \
+    .direct = true, .rounds = size_rounds, .round = ring_round
+
+const struct algorithm algorithm_alltoall_ring = {.operation = "alltoall", RING};
+
+const struct algorithm algorithm_alltoallv_ring = {
+    .operation = "alltoallv", RING, .prepare = blocks_prepare};
 
 const struct algorithm algorithm_alltoall_pair = {
     .operation = "alltoall",
@@ -120,15 +158,16 @@ static void pair_one_barrier_round(const struct context *c, int64_t r, struct ro
         emit_barrier(out);
 }
 
-const struct algorithm algorithm_alltoall_ring_one_barrier = {
-    .operation = "alltoall",
-    .name = "ring_one_barrier",
-    .cost = "barrier + (p-1)(alpha + m beta)",
-    .source = "Faraj et al. 2008, Section 7.1",
-    .direct = true,
-    .rounds = size_rounds,
-    .round = ring_one_barrier_round,
-};
+#define RING_ONE_BARRIER                                                                           \
+    .name = "ring_one_barrier", .cost = "barrier + (p-1)(alpha + m beta)",                         \
+    .source = "Faraj et al. 2008, Section 7.1", .direct = true, .rounds = size_rounds,             \
+    .round = ring_one_barrier_round
+
+const struct algorithm algorithm_alltoall_ring_one_barrier = {.operation = "alltoall",
+                                                              RING_ONE_BARRIER};
+
+const struct algorithm algorithm_alltoallv_ring_one_barrier = {
+    .operation = "alltoallv", RING_ONE_BARRIER, .prepare = blocks_prepare};
 
 const struct algorithm algorithm_alltoall_pair_one_barrier = {
     .operation = "alltoall",
@@ -172,15 +211,16 @@ static void pair_light_barrier_round(const struct context *c, int64_t r, struct 
     }
 }
 
-const struct algorithm algorithm_alltoall_ring_light_barrier = {
-    .operation = "alltoall",
-    .name = "ring_light_barrier",
-    .cost = "(p-1)(2 alpha + m beta)",
-    .source = "Faraj et al. 2008, Section 7.1",
-    .direct = true,
-    .rounds = light_rounds,
-    .round = ring_light_barrier_round,
-};
+#define RING_LIGHT_BARRIER                                                                         \
+    .name = "ring_light_barrier", .cost = "(p-1)(2 alpha + m beta)",                               \
+    .source = "Faraj et al. 2008, Section 7.1", .direct = true, .rounds = light_rounds,            \
+    .round = ring_light_barrier_round
+
+const struct algorithm algorithm_alltoall_ring_light_barrier = {.operation = "alltoall",
+                                                                RING_LIGHT_BARRIER};
+
+const struct algorithm algorithm_alltoallv_ring_light_barrier = {
+    .operation = "alltoallv", RING_LIGHT_BARRIER, .prepare = blocks_prepare};
 
 const struct algorithm algorithm_alltoall_pair_light_barrier = {
     .operation = "alltoall",

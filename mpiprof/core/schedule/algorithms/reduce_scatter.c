@@ -210,52 +210,27 @@ static void halving_scatter_round(const struct context *c, int64_t r, struct rou
 
 /* ---- the four entries */
 
-const struct algorithm algorithm_reduce_scatter_pairwise = {
-    .operation = "reduce_scatter",
-    .name = "pairwise",
-    .keeps_order = true,
-    .cost = "(p-1) alpha + (1 - 1/p)(n beta + n gamma)",
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3",
-    .prepare = pairwise_prepare,
-    .rounds = pairwise_rounds,
-    .scratch = pairwise_scratch,
-    .round = pairwise_scatter_round,
-};
+#define PAIRWISE                                                                                   \
+    .name = "pairwise", .keeps_order = true, .cost = "(p-1) alpha + (1 - 1/p)(n beta + n gamma)",  \
+    .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3", .prepare = pairwise_prepare,     \
+    .rounds = pairwise_rounds, .scratch = pairwise_scratch, .round = pairwise_scatter_round
 
-const struct algorithm algorithm_reduce_scatter_recursive_halving = {
-    .operation = "reduce_scatter",
-    .name = "recursive_halving",
-    .keeps_order = true,
-    .cost = "lg p alpha + (1 - 1/p)(n beta + n gamma); p not a power of two: "
-            "(lg p' + 2) alpha + (2 - 1/p' + 1/p) n beta + (2 - 1/p') n gamma",
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3",
-    .prepare = halving_prepare,
-    .rounds = halving_scatter_rounds,
-    .scratch = halving_scatter_scratch,
-    .round = halving_scatter_round,
-};
+const struct algorithm algorithm_reduce_scatter_pairwise = {.operation = "reduce_scatter",
+                                                            PAIRWISE};
 
 const struct algorithm algorithm_reduce_scatter_block_pairwise = {
-    .operation = "reduce_scatter_block",
-    .name = "pairwise",
-    .keeps_order = true,
-    .cost = "(p-1) alpha + (1 - 1/p)(n beta + n gamma)",
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3",
-    .prepare = pairwise_prepare,
-    .rounds = pairwise_rounds,
-    .scratch = pairwise_scratch,
-    .round = pairwise_scatter_round,
-};
+    .operation = "reduce_scatter_block", PAIRWISE};
+
+#define RECURSIVE_HALVING                                                                          \
+    .name = "recursive_halving", .keeps_order = true,                                              \
+    .cost = "lg p alpha + (1 - 1/p)(n beta + n gamma); p not a power of two: "                     \
+            "(lg p' + 2) alpha + (2 - 1/p' + 1/p) n beta + (2 - 1/p') n gamma",                    \
+    .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3", .prepare = halving_prepare,      \
+    .rounds = halving_scatter_rounds, .scratch = halving_scatter_scratch,                          \
+    .round = halving_scatter_round
+
+const struct algorithm algorithm_reduce_scatter_recursive_halving = {.operation = "reduce_scatter",
+                                                                     RECURSIVE_HALVING};
 
 const struct algorithm algorithm_reduce_scatter_block_recursive_halving = {
-    .operation = "reduce_scatter_block",
-    .name = "recursive_halving",
-    .keeps_order = true,
-    .cost = "lg p alpha + (1 - 1/p)(n beta + n gamma); p not a power of two: "
-            "(lg p' + 2) alpha + (2 - 1/p' + 1/p) n beta + (2 - 1/p') n gamma",
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3",
-    .prepare = halving_prepare,
-    .rounds = halving_scatter_rounds,
-    .scratch = halving_scatter_scratch,
-    .round = halving_scatter_round,
-};
+    .operation = "reduce_scatter_block", RECURSIVE_HALVING};

@@ -1,0 +1,222 @@
+/* Gather and gatherv: the root gets a block from everybody; scatter and scatterv: it has one for
+ * everybody. A scatter is a gather backwards, with sends for receives, and is written as one.
+ *
+ *   linear    everybody to or from the root at once    (p-1)(alpha + m beta), one round
+ *   binomial  a process passes its whole subtree's     ceil(lg p) alpha + (p-1) m beta
+ *             blocks up to its parent as soon as it has them, or gets them and passes the
+ *             children's on, the largest subtree first
+ *             (regular forms only: nobody but the root knows the counts of a v-form)
+ *
+ * A subtree is a range of relative ranks (tree.h). The root's blocks are where they belong, but
+ * those of the subtree that passes rank p-1 and goes on at 0: these go through SCRATCH, from where
+ * a gather puts them in order in an additional round.
+ */
+#include <stddef.h>
+
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/algorithms/tree.h"
+
+enum way { UP, DOWN }; /* to the root, and from it */
+
+static enum buffer all_blocks(enum way way)
+{
+    return way == UP ? BUFFER_OUT : BUFFER_IN;
+}
+
+static enum buffer own_block(enum way way)
+{
+    return way == UP ? BUFFER_IN : BUFFER_OUT;
+}
+
+static void with_parent(struct round *out, enum way way, int peer, enum buffer b, int64_t length)
+{
+    if (way == UP)
+        emit_send(out, peer, b, 0, length);
+    else
+        emit_receive(out, peer, b, 0, length);
+}
+
+static void with_child(struct round *out, enum way way, int peer, enum buffer b, int64_t offset,
+                       int64_t length)
+{
+    if (way == UP)
+        emit_receive(out, peer, b, offset, length);
+    else
+        emit_send(out, peer, b, offset, length);
+}
+
+/* Between where all blocks are and where one, or some of them, are. */
+static void copy_blocks(struct round *out, enum way way, int64_t place, enum buffer b,
+                        int64_t offset, int64_t length)
+{
+    if (way == UP)
+        emit_copy(out, BUFFER_OUT, place, b, offset, length);
+    else
+        emit_copy(out, b, offset, BUFFER_IN, place, length);
+}
+
+/* ---- linear */
+
+static int64_t one(const struct context *c)
+{
+    (void)c;
+    return 1;
+}
+
+static void linear(const struct context *c, enum way way, struct round *out)
+{
+    const struct problem *const p = c->problem;
+    int64_t place = 0;
+
+    if (c->rank != p->root) {
+        with_parent(out, way, p->root, own_block(way), p->bytes);
+        return;
+    }
+    for (int i = 0; i < c->size; i++) {
+        const int64_t length = p->counts != NULL ? p->counts[i] : p->bytes;
+
+        if (i == c->rank)
+            copy_blocks(out, way, place, own_block(way), 0, length);
+        else
+            with_child(out, way, i, all_blocks(way), place, length);
+        place += length;
+    }
+}
+
+static void linear_gather_round(const struct context *c, int64_t r, struct round *out)
+{
+    (void)r;
+    linear(c, UP, out);
+}
+
+static void linear_scatter_round(const struct context *c, int64_t r, struct round *out)
+{
+    (void)r;
+    linear(c, DOWN, out);
+}
+
+#define LINEAR .name = "linear", .source = "folklore", .direct = true, .rounds = one
+#define LINEAR_COST "(p-1)(alpha + m beta), one round"
+#define LINEAR_V_COST "(p-1) alpha + (m - m_root) beta, one round"
+
+const struct algorithm algorithm_gather_linear = {
+    .operation = "gather", LINEAR, .cost = LINEAR_COST, .round = linear_gather_round};
+
+const struct algorithm algorithm_gatherv_linear = {
+    .operation = "gatherv", LINEAR, .cost = LINEAR_V_COST, .round = linear_gather_round};
+
+const struct algorithm algorithm_scatter_linear = {
+    .operation = "scatter", LINEAR, .cost = LINEAR_COST, .round = linear_scatter_round};
+
+const struct algorithm algorithm_scatterv_linear = {
+    .operation = "scatterv", LINEAR, .cost = LINEAR_V_COST, .round = linear_scatter_round};
+
+/* ---- binomial
+ *
+ * Of q = ceil(lg p) rounds, k is that of the children v + 2^k upwards, and of v + 2^(q-1-k)
+ * downwards. In one round more a gather puts in order, and in a scatter all keep their own block,
+ * which in a gather they bring in round 0. */
+
+static int64_t binomial_rounds(const struct context *c)
+{
+    return log2_ceiling(c->size) + 1;
+}
+
+static int64_t binomial_scratch(const struct problem *p)
+{
+    return largest_subtree(p) * p->bytes;
+}
+
+/* Whether a child's blocks pass rank p-1. */
+static bool turns(const struct context *c, int64_t child)
+{
+    return absolute_rank(c, child) + subtree_size(c, child) > c->size;
+}
+
+/* The blocks of the root's child that turns, between SCRATCH and their places. */
+static void turn(const struct context *c, enum way way, int64_t child, struct round *out)
+{
+    const int first = absolute_rank(c, child);
+    const int64_t m = c->problem->bytes, before = c->size - first;
+
+    copy_blocks(out, way, first * m, BUFFER_SCRATCH, 0, before * m);
+    copy_blocks(out, way, 0, BUFFER_SCRATCH, before * m, (subtree_size(c, child) - before) * m);
+}
+
+static void put_in_order(const struct context *c, struct round *out)
+{
+    for (int64_t child = 1; child < c->size; child *= 2)
+        if (turns(c, child))
+            turn(c, UP, child, out);
+}
+
+static void with_root_s_child(const struct context *c, enum way way, int64_t child,
+                              struct round *out)
+{
+    const int64_t m = c->problem->bytes, blocks = subtree_size(c, child);
+    const int peer = absolute_rank(c, child);
+
+    if (!turns(c, child)) {
+        with_child(out, way, peer, all_blocks(way), peer * m, blocks * m);
+        return;
+    }
+    if (way == DOWN)
+        turn(c, way, child, out);
+    with_child(out, way, peer, BUFFER_SCRATCH, 0, blocks * m);
+}
+
+static void keep_own(const struct context *c, enum way way, struct round *out)
+{
+    const int64_t m = c->problem->bytes, v = relative_rank(c);
+
+    if (v == 0)
+        copy_blocks(out, way, c->rank * m, own_block(way), 0, m);
+    else if (subtree_size(c, v) > 1 && way == UP)
+        emit_copy(out, BUFFER_SCRATCH, 0, BUFFER_IN, 0, m);
+    else if (subtree_size(c, v) > 1)
+        emit_copy(out, BUFFER_OUT, 0, BUFFER_SCRATCH, 0, m);
+}
+
+static void binomial(const struct context *c, int64_t r, enum way way, struct round *out)
+{
+    const int64_t m = c->problem->bytes, v = relative_rank(c), last = binomial_rounds(c) - 1;
+    const int64_t blocks = subtree_size(c, v);
+    const int64_t bit = INT64_C(1) << (way == UP || r == last ? r : last - 1 - r);
+
+    if (r == (way == UP ? 0 : last))
+        keep_own(c, way, out);
+    if (r == last) {
+        if (way == UP && v == 0)
+            put_in_order(c, out);
+    } else if (low_bit(c, v) == bit) {
+        with_parent(out, way, absolute_rank(c, v - bit),
+                    blocks > 1 ? BUFFER_SCRATCH : own_block(way), blocks * m);
+    } else if (low_bit(c, v) > bit && v + bit < c->size) {
+        if (v == 0)
+            with_root_s_child(c, way, bit, out);
+        else
+            with_child(out, way, absolute_rank(c, v + bit), BUFFER_SCRATCH, bit * m,
+                       subtree_size(c, v + bit) * m);
+    }
+}
+
+static void binomial_gather_round(const struct context *c, int64_t r, struct round *out)
+{
+    binomial(c, r, UP, out);
+}
+
+static void binomial_scatter_round(const struct context *c, int64_t r, struct round *out)
+{
+    binomial(c, r, DOWN, out);
+}
+
+#define BINOMIAL                                                                                   \
+    .name = "binomial", .cost = "ceil(lg p) alpha + (p-1) m beta",                                 \
+    .source = "Thakur, Rabenseifner and Gropp 2005, Section 3", .rounds = binomial_rounds,         \
+    .scratch = binomial_scratch
+
+const struct algorithm algorithm_gather_binomial = {
+    .operation = "gather", BINOMIAL, .round = binomial_gather_round};
+
+const struct algorithm algorithm_scatter_binomial = {
+    .operation = "scatter", BINOMIAL, .round = binomial_scatter_round};
