@@ -28,7 +28,6 @@
 #include "base/native.h"
 #include "base/operation.h"
 #include "base/pmpi.h"
-#include "base/recorder.h"
 #include "machine/clock.h"
 
 /* The pairs of each instance, in the first reduction and in the second; and those of all together

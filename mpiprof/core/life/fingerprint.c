@@ -12,7 +12,6 @@
 #include "life/fingerprint.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "base/native.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "build.h"

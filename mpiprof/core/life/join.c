@@ -32,7 +32,7 @@
 #include "life/fingerprint.h"
 #include "life/join.h"
 #include "life/parts.h"
-#include "trace/file.h"
+#include "trace/folder.h"
 
 enum { BELOW_BOUND = 19936 };
 enum answer { LEAVES, STAYS };
@@ -96,7 +96,7 @@ static void make_folder(struct verdict *v)
 {
     const struct options *const o = &recorder.options;
 
-    const bool made = !o->unrecorded && file_make_folder(v->folder, o->trace, o->base);
+    const bool made = !o->unrecorded && folder_make_unique(v->folder, o->trace, o->base);
     const int reason = errno;
 
     v->state = made ? RECORDING : 0;

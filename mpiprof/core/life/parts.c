@@ -21,7 +21,7 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "life/parts.h"
-#include "trace/file.h"
+#include "trace/folder.h"
 
 static char folder[PATH_BYTES]; /* of the links; no other job has it */
 static bool marked;             /* this process is known to all as one that records */
@@ -38,7 +38,7 @@ void parts_mark(void)
     char path[PATH_BYTES];
 
     if (o->marks == NULL || o->rank < 0 || folder[0] != '\0' ||
-        !file_make_folder(folder, o->marks, NULL))
+        !folder_make_unique(folder, o->marks, NULL))
         return;
     marked_rank = o->rank;
     marked = link_of(path, marked_rank) && symlink("here", path) == 0;

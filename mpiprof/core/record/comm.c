@@ -9,7 +9,7 @@
  * own: recorded, never matched.
  *
  * An entry lives as long as the process, as rows of the tables refer to it; those of many that are
- * alike are used again (kin_of). The table from handles to entries is
+ * alike are used again (identity.c). The table from handles to entries is
  * changed under recorder.lock. MPI lets no two threads call collectives on one communicator at
  * once, so `next` needs no lock.
  */
@@ -26,6 +26,7 @@
 #include "base/text.h"
 #include "record/comm.h"
 #include "record/hooks.h"
+#include "record/identity.h"
 #include "record/making.h"
 #include "record/members.h"
 #include "record/thread.h"
@@ -33,9 +34,9 @@
 #include "trace/file.h"
 
 /* Some 500 bytes each, and as much in the tables. */
-enum { MOST_COMMUNICATORS = 1 << 17, MOST_KIN = 1 << 30 };
+enum { MOST_COMMUNICATORS = 1 << 17 };
 
-static struct map by_handle, occurrences, spares;
+static struct map by_handle;
 static uint32_t made_so_far; /* under recorder.lock, as is: */
 static int living;
 
@@ -77,41 +78,6 @@ bool comm_error_is_local(int error, bool makes)
 }
 
 /* ---- making entries */
-
-static uint64_t occurrence(uint64_t key)
-{
-    recorder_lock();
-    const uintptr_t before = (uintptr_t)map_get(&occurrences, key);
-
-    map_put(&occurrences, key, (void *)(before + 1)); /* the count itself, not a pointer */
-    recorder_unlock();
-    return before;
-}
-
-static uint64_t identity_of(const struct creation *how, const struct members *mine,
-                            const struct members *others, bool inter)
-{
-    const uint64_t a = members_hash(mine), b = inter ? members_hash(others) : 0;
-    uint64_t h = hash_mix(a < b ? a : b, a < b ? b : a);
-    const bool by_parent = how->counted && strcmp(how->how, "intercomm_create") != 0;
-
-    /* The job comes in by MPI_COMM_WORLD; under Sessions its members have not all agreed on one. */
-    if (by_parent)
-        return hash_mix(hash_mix(h, how->parent->identity), how->sequence);
-    if (strcmp(how->how, "create_group") == 0)
-        h = hash_mix(h, how->parent->identity);
-    h = hash_text(hash_mix(h, (uint64_t)how->tag), how->text != NULL ? how->text : "",
-                  how->text != NULL ? how->text_length : -1);
-    return hash_mix(h, occurrence(h));
-}
-
-static uint64_t local_identity(void)
-{
-    static atomic_uint_fast64_t made;
-
-    return hash_mix(hash_mix(recorder.job ^ 0x10ca1, (uint64_t)recorder.rank),
-                    atomic_fetch_add(&made, 1));
-}
 
 static void comm_write(const struct creation *how, MPI_Comm comm, struct communicator *c,
                        const struct members *mine, const struct members *others)
@@ -185,54 +151,6 @@ static bool takes_part(const struct creation *how, const struct communicator *c)
     return !c->inter && how->parent != NULL && !how->parent->inter && how->parent->agreed;
 }
 
-/* ---- many that are alike
- *
- * A program that makes a communicator, uses it and frees it, again and again, would leave rows and
- * memory behind for each. Beyond the first `alike` of a kind (made in the same way, of the same
- * members, from one parent) they share an entry, one at a time, and with it the rows of
- * signatures; each of their records says which of its kind it was on. The number is the same on all
- * members, as all make them in the order of their parent. The children of such a parent have no
- * common order: their number is of their identity. */
-
-static uint32_t kin_of(const struct creation *how, struct communicator *c, MPI_Comm comm,
-                       const struct members *mine)
-{
-    const struct communicator *const parent = how->parent;
-    int topology = MPI_UNDEFINED;
-
-    if (c->local || c->inter || !how->counted || parent->size < 1 || parent->id == 0 ||
-        pmpi.Topo_test(comm, &topology) != MPI_SUCCESS || topology != MPI_UNDEFINED)
-        return 0;
-    c->kind = hash_mix(hash_text(members_hash(mine), how->how, -1),
-                       parent->kin > 0 ? parent->kind : parent->identity);
-    if (parent->kin > 0)
-        return MOST_KIN + (uint32_t)(c->identity % MOST_KIN);
-    const uint64_t earlier = occurrence(hash_mix(c->kind, 1));
-
-    return earlier >= (uint64_t)recorder.options.alike && earlier < MOST_KIN ? (uint32_t)earlier
-                                                                             : 0;
-}
-
-/* An entry of the same kind that is free, with its number in the tables; NULL: none. */
-static struct communicator *spare_take(uint64_t kind)
-{
-    recorder_lock();
-    struct communicator *const found = map_get(&spares, kind);
-
-    if (found != NULL)
-        map_put(&spares, kind, found->spare);
-    recorder_unlock();
-    return found;
-}
-
-static void spare_give(struct communicator *c)
-{
-    recorder_lock();
-    c->spare = map_get(&spares, c->kind);
-    map_put(&spares, c->kind, c);
-    recorder_unlock();
-}
-
 /* Makes the entry of a communicator; `how->parent` may be NULL. NULL: none to be had. */
 static struct communicator *entry_make(const struct creation *how, MPI_Comm comm, bool local)
 {
@@ -260,9 +178,9 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     c->local = local || mine.foreign || others.foreign ||
                (how->parent == NULL && how->text == NULL) || is_met(how) ||
                (how->parent != NULL && how->parent->local);
-    c->identity = c->local ? local_identity() : identity_of(how, &mine, &others, c->inter);
-    c->kin = kin_of(how, c, comm, &mine);
-    struct communicator *const again = c->kin > 0 ? spare_take(c->kind) : NULL;
+    c->identity = c->local ? identity_local() : identity_agreed(how, &mine, &others, c->inter);
+    c->kin = identity_kin(how, c, comm, &mine);
+    struct communicator *const again = c->kin > 0 ? identity_take(c->kind) : NULL;
 
     if (again != NULL) {
         const uint32_t id = again->id;
@@ -408,7 +326,7 @@ void comm_freed(struct freeing *f, int error)
         if (c->unrecorded) /* no row refers to it */
             memory_free(c);
         else if (c->kin > 0)
-            spare_give(c);
+            identity_give(c);
         return;
     }
     recorder_lock();

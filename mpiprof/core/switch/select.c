@@ -1,11 +1,6 @@
-/* Which algorithm a call runs on.
+/* Calls on algorithms of ours, and what they need before and after (choice.c says on which).
  *
- * A choice must be the same on all members of an instance, so it depends only on what MPI makes
- * them agree on: operation, the bytes that all members know, the communicator's identity and the
- * sequence number, and rules that are the same on all ranks (rules.c); a wish for a call site is
- * made one for a key (key.c). What only one rank knows (its datatype's layout, MPI_IN_PLACE at the
- * root, a wrong argument) decides nothing; a call whose own argument check fails goes to the
- * library, and has taken part in nothing.
+ * A call whose own argument check fails goes to the library, and has taken part in nothing.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -16,7 +11,6 @@
 #include "auto/ending.h"
 #include "base/arguments.h"
 #include "base/common.h"
-#include "base/hash.h"
 #include "base/memory.h"
 #include "base/native.h"
 #include "base/operation.h"
@@ -43,12 +37,9 @@
 #include "run/variant.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
+#include "switch/choice.h"
 #include "switch/select.h"
 
-enum { MOST_CANDIDATES = 32 };
-
-static bool random_choice;
-static uint64_t seed;
 static _Atomic int switched_calls; /* since a study last asked */
 static pthread_key_t thread_key;
 static _Thread_local bool releases; /* when the thread ends */
@@ -102,7 +93,6 @@ void select_start(void)
 {
     const char *const text = recorder.options.rules;
     const bool chooses = recorder.options.chooses;
-    unsigned long long number;
 
     if (*text == '\0' && !chooses && !recorder.options.summary)
         return;
@@ -113,15 +103,13 @@ void select_start(void)
             recorder_say("nothing is switched, nor are arrivals summed up: %s", why_not);
         return;
     }
-    if (sscanf(text, "random %llu", &number) == 1) {
-        random_choice = true;
-        seed = number;
-    } else if (rules_read(text) == 0 && !chooses && !recorder.options.summary) {
+    const bool random = choice_is_random(text);
+
+    if (!random && rules_read(text) == 0 && !chooses && !recorder.options.summary)
         return;
-    }
     switching_start();
     recorder.names_sites = chooses;
-    if ((chooses || recorder.options.summary) && !random_choice)
+    if ((chooses || recorder.options.summary) && !random)
         auto_start(chooses);
 }
 
@@ -160,93 +148,6 @@ void select_inherited(struct communicator *child, const struct communicator *par
 {
     if (auto_chooses)
         keys_inherit(child, parent);
-}
-
-/* ---- candidates */
-
-/* In at most 512 blocks, where all know the bytes: 300 KB in blocks of one byte took minutes where
- * ranks outnumber processors. */
-static const struct algorithm *pick_random(struct execution *e, int64_t bytes)
-{
-    const struct algorithm *found[MOST_CANDIDATES];
-    int count = 1; /* place 0 is the library's own */
-
-    for (int i = 0; i < catalogue_count && count < MOST_CANDIDATES; i++)
-        if (candidate_fits(catalogue[i], e))
-            found[count++] = catalogue[i];
-    const uint64_t h = hash_mix(hash_mix(seed, e->call->comm->identity), e->call->sequence);
-    const uint64_t which = h % (uint64_t)count;
-
-    const int64_t least = bytes > 0 ? 1 + bytes / 512 : 1;
-
-    e->problem.block_size = h >> 32 & 1 ? 0 : least + (int64_t)(h >> 40 & 0xfff);
-    e->problem.order = h >> 52 & 3;
-    e->problem.equal_blocks = h >> 54 & 1;
-    return which == 0 ? NULL : found[which];
-}
-
-/* ---- choosing */
-
-static const struct algorithm *take_candidate(struct execution *e, const struct candidate *c,
-                                              const char **label)
-{
-    if (c == NULL)
-        return NULL;
-    variant_apply(&c->variant, &e->problem);
-    *label = c->variant.label;
-    return c->variant.algorithm;
-}
-
-/* NULL: the library's own. Called by all members. */
-static const struct algorithm *choose(struct execution *e, const char **label)
-{
-    struct communicator *const k = e->call->comm;
-    const struct asked q = {.operation = operation_names[e->call->operation],
-                            .bytes = problem_bytes(e),
-                            .size = k->size + k->remote_size,
-                            .inter = k->inter};
-
-    if (random_choice) {
-        /* By the identity, which is agreed with the private communicator. */
-        const struct algorithm *const a =
-            private_ready(k, e->call->handle) ? pick_random(e, q.bytes) : NULL;
-
-        *label = a != NULL ? a->name : NULL;
-        return a;
-    }
-    const uint64_t sites = rules_by_site(&q);
-    const bool watched = auto_takes(e->call);
-    struct key *key = NULL;
-    int index = RULE_NONE;
-
-    if (sites != 0 || watched) {
-        const uint64_t hash = key_hash(e);
-
-        key = key_find(k, sites != 0 ? hash_mix(hash, sites) : hash, e->call->sequence);
-    }
-    const bool keyed = key != NULL; /* else memory is short, and no private communicator made */
-
-    if (sites != 0 && private_ready(k, e->call->handle) && keyed)
-        index = key_choice(key, e, &q);
-    if (index == RULE_NONE)
-        index = rules_general(&q);
-    struct rule *const r = rule_at(index);
-
-    if (auto_chooses && watched && keyed)
-        return take_candidate(e, auto_choose(e, key, r), label);
-    if (watched && keyed)
-        auto_watch(e, key);
-    if (r == NULL)
-        return NULL;
-    const struct algorithm *const a = catalogue_find(q.operation, r->algorithm, q.inter);
-
-    variant_apply(&r->variant, &e->problem);
-    const bool applies = r->native || (a != NULL && candidate_applies(a, e));
-
-    if (comm_leads(k))
-        atomic_fetch_add(applies ? &r->applied : &r->left_alone, 1);
-    *label = r->variant.label;
-    return applies && !r->native && candidate_fits(a, e) ? a : NULL;
 }
 
 /* ---- a call */
@@ -398,7 +299,7 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
     }
     c->inside = true;
     room_enter(k);
-    e.algorithm = choose(&e, &label);
+    e.algorithm = choice_make(&e, &label);
     if (e.algorithm == NULL || !private_ready(k, c->handle) || (e.reduces && !may_reduce(k)))
         return false;
     e.own_differs = own_sizes_differ(c, a);

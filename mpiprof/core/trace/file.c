@@ -6,9 +6,6 @@
  * be a SIGBUS), and appends a copy of it by pwrite when it is full: what a killed process leaves
  * in the window is in the page cache, the same pages are touched again and again, and a full disk
  * is an error code. The tables are lines of JSON, each appended by one write.
- *
- * The descriptors may be closed behind our back by a program that closes all it does not know, and
- * their numbers used again: each write first asks whether the descriptor is still ours.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,8 +24,10 @@
 #include "trace/check.h"
 #include "trace/event.h"
 #include "trace/file.h"
+#include "trace/folder.h"
+#include "trace/owned.h"
 
-enum { HEAD_TEXT = 4096, CLAIMS = 15000, MOST_SEALED = 256, FIRST_DESCRIPTOR = 500 };
+enum { HEAD_TEXT = 4096, CLAIMS = 15000, MOST_SEALED = 256 };
 
 struct log_head {
     char text[HEAD_TEXT];
@@ -37,11 +36,6 @@ struct log_head {
 };
 _Static_assert(sizeof(struct log_head) <= CHUNK_BYTES, "the head is one chunk");
 
-struct owned {
-    int descriptor;
-    dev_t device;
-    ino_t inode;
-};
 static struct owned log_file = {.descriptor = -1}, tables_file = {.descriptor = -1};
 static struct owned selection_file = {.descriptor = -1}; /* under recorder.lock */
 static struct log_head *head;
@@ -57,127 +51,12 @@ static void say_stopped(const char *what, int reason)
                      strerror(reason));
 }
 
-static bool still_ours(const struct owned *f)
-{
-    struct stat s;
-
-    return guard_file_status(f->descriptor, &s) && s.st_dev == f->device && s.st_ino == f->inode;
-}
-
-/* posix_fallocate where a signal handler without SA_RESTART or a file size limit may be met. */
-static int reserve(int descriptor, off_t offset)
-{
-    struct guard g;
-    int failed;
-
-    guard_begin(&g);
-    do
-        failed = posix_fallocate(descriptor, offset, CHUNK_BYTES);
-    while (failed == EINTR);
-    guard_end(&g);
-    return failed;
-}
-
-/* Writes all of at most three parts, at an offset or (-1) where the file ends: a signal or a nearly
- * full disk may let less through at a time. Returns how much was written; less: errno says why. */
-static ssize_t write_guarded(int descriptor, const struct iovec *parts, int count, off_t offset)
-{
-    struct iovec left[3] = {0};
-    size_t all = 0, done = 0;
-    struct guard g;
-
-    for (int i = 0; i < count; i++) {
-        left[i] = parts[i];
-        all += parts[i].iov_len;
-    }
-
-    guard_begin(&g);
-    while (done < all) {
-        const ssize_t written = offset < 0 ? writev(descriptor, left, count)
-                                           : pwritev(descriptor, left, count, offset + (off_t)done);
-
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            break;
-        done += (size_t)written;
-        for (size_t i = 0, taken = (size_t)written; i < 3; i++) {
-            const size_t part = taken < left[i].iov_len ? taken : left[i].iov_len;
-
-            left[i].iov_base = (char *)left[i].iov_base + part;
-            left[i].iov_len -= part;
-            taken -= part;
-        }
-    }
-    guard_end(&g);
-    return done > 0 || all == 0 ? (ssize_t)done : -1;
-}
-
 /* Writes a text to a file that is not one of the trace's logs. */
 bool file_write(int descriptor, const struct text *t)
 {
     const struct iovec part = {t->bytes, t->length};
 
-    return t->bytes != NULL && write_guarded(descriptor, &part, 1, -1) == (ssize_t)t->length;
-}
-
-/* Keep off the low numbers, which programs expect to be theirs; as far as the limit lets us. */
-static struct owned owned_by(int descriptor)
-{
-    struct stat s;
-    int high = -1;
-
-    for (int lowest = FIRST_DESCRIPTOR; high < 0 && lowest > descriptor; lowest /= 2)
-        high = fcntl(descriptor, F_DUPFD_CLOEXEC, lowest);
-    if (high >= 0) {
-        close(descriptor);
-        descriptor = high;
-    }
-    if (!guard_file_status(descriptor, &s))
-        return (struct owned){.descriptor = -1};
-    return (struct owned){descriptor, s.st_dev, s.st_ino};
-}
-
-/* ---- the folder */
-
-static bool make_folders(const char *path)
-{
-    char part[PATH_BYTES];
-
-    /* Thousands of ranks come here: of a folder that is there, one question each. */
-    if (mkdir(path, 0777) == 0 || errno == EEXIST)
-        return true;
-    for (size_t i = 1; path[i] != '\0' && i < sizeof part; i++)
-        if (path[i] == '/') {
-            memcpy(part, path, i);
-            part[i] = '\0';
-            mkdir(part, 0777);
-        }
-    return mkdir(path, 0777) == 0 || errno == EEXIST;
-}
-
-/* Makes the wanted folder, or BASE-date-time, made unique; its path is left in `path`. */
-bool file_make_folder(char *path, const char *wanted, const char *base)
-{
-    char stamp[32];
-    const time_t now = time(NULL);
-    struct tm local;
-
-    if (wanted != NULL && wanted[0] != '\0') {
-        snprintf(path, PATH_BYTES, "%s", wanted);
-        return make_folders(path);
-    }
-    localtime_r(&now, &local);
-    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local);
-    snprintf(path, PATH_BYTES, "%s-%s", base, stamp);
-    if (mkdir(path, 0777) == 0)
-        return true;
-    for (int n = 2; errno == EEXIST && n < 1000; n++) {
-        snprintf(path, PATH_BYTES, "%s-%s-%d", base, stamp, n);
-        if (mkdir(path, 0777) == 0)
-            return true;
-    }
-    return false;
+    return t->bytes != NULL && owned_write(descriptor, &part, 1, -1) == (ssize_t)t->length;
 }
 
 /* ---- the log's head */
@@ -216,7 +95,7 @@ static void head_text(struct text *t)
 static bool head_make(int descriptor)
 {
     struct text t = {0};
-    const int failed = reserve(descriptor, 0);
+    const int failed = owned_reserve(descriptor, 0);
 
     if (failed != 0) {
         errno = failed;
@@ -285,14 +164,14 @@ static bool open_pair(const char *stem, bool shared, int rank)
         ready = head_share(descriptor);
     else
         return false;
-    log_file = owned_by(descriptor);
+    log_file = owned_take(descriptor);
     if (!ready || !claim(rank))
         return false;
     snprintf(path, sizeof path, "%s.tables", stem);
     descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (descriptor < 0)
         return false;
-    tables_file = owned_by(descriptor);
+    tables_file = owned_take(descriptor);
     return tables_file.descriptor >= 0;
 }
 
@@ -302,7 +181,7 @@ bool file_open(const char *folder, int rank, int size, const char *host)
     char stem[PATH_BYTES + 32];
     const bool shared = size > recorder.options.node_files_above;
 
-    if (!make_folders(folder))
+    if (!folder_make(folder))
         return false;
     if (shared)
         snprintf(stem, sizeof stem, "%s/node-%s", folder, host);
@@ -316,10 +195,10 @@ bool file_open(const char *folder, int rank, int size, const char *host)
 /* A new window for a thread, zeroed and mapped; NULL: none to be had, recording has stopped. */
 struct chunk *file_window(uint32_t thread)
 {
-    if (!still_ours(&log_file) || atomic_load(&recorder.stopped))
+    if (!owned_is_ours(&log_file) || atomic_load(&recorder.stopped))
         return NULL;
     const off_t offset = (off_t)atomic_fetch_add(&head->end, CHUNK_BYTES);
-    const int failed = reserve(log_file.descriptor, offset);
+    const int failed = owned_reserve(log_file.descriptor, offset);
 
     if (failed != 0) {
         say_stopped(recorder.folder, failed);
@@ -375,12 +254,12 @@ bool file_append(const struct chunk *chunk)
 
     front.window = 0;
     front.check = check_chunk(&front, chunk);
-    if (!still_ours(&log_file)) {
+    if (!owned_is_ours(&log_file)) {
         say_stopped("the log was closed by the program", EBADF);
         return false;
     }
     const off_t offset = (off_t)atomic_fetch_add(&head->end, CHUNK_BYTES);
-    const ssize_t written = write_guarded(log_file.descriptor, parts, 2, offset);
+    const ssize_t written = owned_write(log_file.descriptor, parts, 2, offset);
     if (written == CHUNK_BYTES) {
         atomic_fetch_add(&log_bytes, CHUNK_BYTES);
         return true;
@@ -390,10 +269,10 @@ bool file_append(const struct chunk *chunk)
     const struct iovec magic = {&unused, sizeof unused};
 
     if (written >= 0) {
-        const ssize_t more = write_guarded(log_file.descriptor, &magic, 1, offset + written);
+        const ssize_t more = owned_write(log_file.descriptor, &magic, 1, offset + written);
 
         reason = more < 0 ? errno : ENOSPC; /* why the rest could not be written */
-        if (written > 0 && write_guarded(log_file.descriptor, &magic, 1, offset) < 0)
+        if (written > 0 && owned_write(log_file.descriptor, &magic, 1, offset) < 0)
             reason = errno;
     }
     say_stopped(recorder.folder, reason);
@@ -424,7 +303,7 @@ bool file_line(const struct text *line)
 {
     if (line->bytes == NULL || line->length < 2 || tables_file.descriptor < 0)
         return false;
-    if (!still_ours(&tables_file)) {
+    if (!owned_is_ours(&tables_file)) {
         say_stopped("the tables were closed by the program", EBADF);
         return false;
     }
@@ -438,7 +317,7 @@ bool file_line(const struct text *line)
     const ssize_t length = (ssize_t)(parts[1].iov_len + parts[2].iov_len);
     const int skip = line_cut ? 0 : 1;
     const ssize_t more = 1 - skip;
-    const ssize_t written = write_guarded(tables_file.descriptor, parts + skip, 3 - skip, -1);
+    const ssize_t written = owned_write(tables_file.descriptor, parts + skip, 3 - skip, -1);
 
     if (written > 0)
         line_cut = written > more && written < more + length;
@@ -461,13 +340,13 @@ bool file_selection(const struct text *line)
 
         if (descriptor < 0)
             return false;
-        selection_file = owned_by(descriptor);
+        selection_file = owned_take(descriptor);
     }
-    if (!still_ours(&selection_file))
+    if (!owned_is_ours(&selection_file))
         return false;
     const struct iovec part = {line->bytes, line->length};
 
-    return write_guarded(selection_file.descriptor, &part, 1, -1) == (ssize_t)line->length;
+    return owned_write(selection_file.descriptor, &part, 1, -1) == (ssize_t)line->length;
 }
 
 /* Appends a remark to the tables. */
@@ -491,11 +370,11 @@ void file_close(void)
 {
     if (!recorder.sessions) /* those may come back */
         seal();
-    if (still_ours(&log_file))
+    if (owned_is_ours(&log_file))
         close(log_file.descriptor);
-    if (still_ours(&tables_file))
+    if (owned_is_ours(&tables_file))
         close(tables_file.descriptor);
-    if (selection_file.descriptor >= 0 && still_ours(&selection_file))
+    if (selection_file.descriptor >= 0 && owned_is_ours(&selection_file))
         close(selection_file.descriptor);
     selection_file.descriptor = -1;
     log_file.descriptor = tables_file.descriptor = -1;

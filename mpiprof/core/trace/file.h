@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "trace/event.h"
 
-bool file_make_folder(char *path, const char *wanted, const char *base);
 bool file_open(const char *folder, int rank, int size, const char *host);
 struct chunk *file_window(uint32_t thread);
 bool file_append(const struct chunk *chunk);

@@ -1,0 +1,102 @@
+/* Who a communicator is, without a message: the same number on all its members (comm.c); and which
+ * of many that are alike.
+ */
+#include "record/identity.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/native.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "record/communicator.h"
+#include "record/members.h"
+
+enum { MOST_KIN = 1 << 30 };
+
+static struct map occurrences, spares; /* under recorder.lock */
+
+static uint64_t occurrence(uint64_t key)
+{
+    recorder_lock();
+    const uintptr_t before = (uintptr_t)map_get(&occurrences, key);
+
+    map_put(&occurrences, key, (void *)(before + 1)); /* the count itself, not a pointer */
+    recorder_unlock();
+    return before;
+}
+
+uint64_t identity_agreed(const struct creation *how, const struct members *mine,
+                         const struct members *others, bool inter)
+{
+    const uint64_t a = members_hash(mine), b = inter ? members_hash(others) : 0;
+    uint64_t h = hash_mix(a < b ? a : b, a < b ? b : a);
+    const bool by_parent = how->counted && strcmp(how->how, "intercomm_create") != 0;
+
+    /* The job comes in by MPI_COMM_WORLD; under Sessions its members have not all agreed on one. */
+    if (by_parent)
+        return hash_mix(hash_mix(h, how->parent->identity), how->sequence);
+    if (strcmp(how->how, "create_group") == 0)
+        h = hash_mix(h, how->parent->identity);
+    h = hash_text(hash_mix(h, (uint64_t)how->tag), how->text != NULL ? how->text : "",
+                  how->text != NULL ? how->text_length : -1);
+    return hash_mix(h, occurrence(h));
+}
+
+uint64_t identity_local(void)
+{
+    static atomic_uint_fast64_t made;
+
+    return hash_mix(hash_mix(recorder.job ^ 0x10ca1, (uint64_t)recorder.rank),
+                    atomic_fetch_add(&made, 1));
+}
+
+/* ---- many that are alike
+ *
+ * A program that makes a communicator, uses it and frees it, again and again, would leave rows and
+ * memory behind for each. Beyond the first `alike` of a kind (made in the same way, of the same
+ * members, from one parent) they share an entry, one at a time, and with it the rows of
+ * signatures; each of their records says which of its kind it was on. The number is the same on all
+ * members, as all make them in the order of their parent. The children of such a parent have no
+ * common order: their number is of their identity. */
+
+uint32_t identity_kin(const struct creation *how, struct communicator *c, MPI_Comm comm,
+                      const struct members *mine)
+{
+    const struct communicator *const parent = how->parent;
+    int topology = MPI_UNDEFINED;
+
+    if (c->local || c->inter || !how->counted || parent->size < 1 || parent->id == 0 ||
+        pmpi.Topo_test(comm, &topology) != MPI_SUCCESS || topology != MPI_UNDEFINED)
+        return 0;
+    c->kind = hash_mix(hash_text(members_hash(mine), how->how, -1),
+                       parent->kin > 0 ? parent->kind : parent->identity);
+    if (parent->kin > 0)
+        return MOST_KIN + (uint32_t)(c->identity % MOST_KIN);
+    const uint64_t earlier = occurrence(hash_mix(c->kind, 1));
+
+    return earlier >= (uint64_t)recorder.options.alike && earlier < MOST_KIN ? (uint32_t)earlier
+                                                                             : 0;
+}
+
+/* An entry of the same kind that is free, with its number in the tables; NULL: none. */
+struct communicator *identity_take(uint64_t kind)
+{
+    recorder_lock();
+    struct communicator *const found = map_get(&spares, kind);
+
+    if (found != NULL)
+        map_put(&spares, kind, found->spare);
+    recorder_unlock();
+    return found;
+}
+
+void identity_give(struct communicator *c)
+{
+    recorder_lock();
+    c->spare = map_get(&spares, c->kind);
+    map_put(&spares, c->kind, c);
+    recorder_unlock();
+}

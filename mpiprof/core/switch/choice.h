@@ -1,0 +1,9 @@
+/* Which algorithm a call runs on: choice.c. */
+#pragma once
+#include <stdbool.h>
+
+#include "run/execution.h"
+#include "schedule/schedule.h"
+
+bool choice_is_random(const char *text);
+const struct algorithm *choice_make(struct execution *e, const char **label);
