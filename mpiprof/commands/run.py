@@ -15,11 +15,13 @@ results: SPEC is a list, separated by commas, of
   auto                                       the program finds its own while it runs; behind the
                                              others it starts from them
 
-or random:SEED, a testing aid. `native` is the library's own. Call sites go before operations; among
-equals what is named first wins. `allgather=kang` means inter-communicators and leaves others alone.
-What of a plan does not fit here is said and left out. Algorithms that copy data need memory beside
-the program's own: no more than --scratch a process, 64M unless given; it goes back after each call.
-What needs more, or cannot be had, is left to the library, and said at the end.
+or random:SEED, a testing aid. `native` is the library's own. `reduce=static` and `allreduce=static`
+take the protocol that Rabenseifner and Adamidis do for so many processes and bytes. Call sites go
+before operations; among equals what is named first wins. `allgather=kang` means
+inter-communicators and leaves others alone. What of a plan does not fit here is said and left out.
+Algorithms that copy data need memory beside the program's own: no more than --scratch a process,
+64M unless given; it goes back after each call. What needs more, or cannot be had, is left to the
+library, and said at the end.
 
 The program is not changed, its output is not touched, and its exit code is its own.
 """

@@ -13,6 +13,8 @@ from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
 from mpiprof.model.variant import Variant
 
 NATIVE = "native"
+STATIC = "static"  # the protocol that core/choose/paper.c takes for processes and bytes
+OF_PAPER = ("reduce", "allreduce")
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 MOST_BYTES = 1 << 40
 SITE = re.compile(r"[^:]+:[1-9][0-9]*")
@@ -94,8 +96,9 @@ def rule_of(
     possible = [a for a in catalogue() if operation in (a.operation, None)]
     found = [a for a in possible if a.name == algorithm]
     variant = NATIVE_VARIANT.fullmatch(algorithm) is not None
-    if algorithm != NATIVE and not variant and not found:
-        known = list(dict.fromkeys([*(a.name for a in possible), NATIVE]))
+    names = [NATIVE, *([STATIC] if operation in OF_PAPER else [])]
+    if algorithm not in names and not variant and not found:
+        known = list(dict.fromkeys([*(a.name for a in possible), *names]))
         of = f" for {operation}" if operation else ""
         raise UsageError(f"{where}: no algorithm {algorithm!r}{of}; {nearest(algorithm, known)}")
     checked = tuple(_parameter(where, algorithm, found, n, v) for n, v in parameters.items())

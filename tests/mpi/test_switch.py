@@ -8,10 +8,23 @@ from pathlib import Path
 import pytest
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
+from support.reductions import static_choice
 from support.traces import table_rows
 
 import mpiprof
 
+REDUCTIONS = """
+from array import array
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+for n in (2, 200, 8192):
+    given, out = array('d', range(n)), array('d', [0] * n)
+    wanted = [world.size * i for i in range(n)]
+    world.Allreduce(given, out)
+    assert list(out) == wanted
+    world.Reduce(given, out, root=0)
+    assert list(out) == wanted
+"""
 OPERATIONS = """
 from array import array
 from mpi4py import MPI
@@ -374,3 +387,22 @@ def test_ranks_with_different_wishes_switch_nothing(mpich: Mpi, tmp_path: Path) 
     done = run([mpich.bin / "mpiexec", *parts[1:]], check=True)
     assert done.stderr.count(": the ranks were given different options") == 1
     assert set(ran(mpiprof.open(tmp_path / "trace"))) == {"native"}
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_the_papers_choice_of_a_protocol(ranks: int, openmpi: Mpi, tmp_path: Path) -> None:
+    """On 3 and 4 ranks: by processes and bytes, and named in the trace by what ran."""
+    app = script(tmp_path, REDUCTIONS)
+    trace, _ = switched(openmpi, ranks, tmp_path, "allreduce=static,reduce=static", app)
+    for operation in ("allreduce", "reduce"):
+        rows = table_rows(trace.instances).to_dict("records")
+        found = [r["algorithm"] for r in rows if r["operation"] == operation]
+        assert found == [static_choice(operation, ranks, 8 * n) for n in (2, 200, 8192)]
+
+
+def test_only_reductions_have_a_choice_of_the_papers(openmpi: Mpi, tmp_path: Path) -> None:
+    app = script(tmp_path, "")
+    words = [openmpi.python, "-m", "mpiprof", "run", "--switch", "bcast=static", app]
+    done = run([str(word) for word in words], cwd=tmp_path)
+    assert done.returncode == 2
+    assert "no algorithm 'static' for bcast" in done.stderr

@@ -182,7 +182,8 @@ static bool heir_pays(const struct key *key)
 }
 
 /* Which candidate this instance runs on; NULL: the library's own. Called by all members, alike. */
-const struct candidate *auto_choose(struct execution *e, struct key *key, const struct rule *first)
+const struct candidate *auto_choose(struct execution *e, struct key *key, const struct rule *first,
+                                    const struct asked *q)
 {
     struct call *const c = e->call;
     struct selection *s = key->selection;
@@ -198,9 +199,10 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
             return NULL;
         struct variant v = planned ? first->variant : key->heir;
 
-        if (planned && !first->native)
-            v.algorithm =
-                catalogue_find(operation_names[c->operation], first->algorithm, c->comm->inter);
+        if (planned)
+            v.algorithm = rule_algorithm(first, q);
+        if (planned && first->by_paper && v.algorithm != NULL)
+            v.label = v.algorithm->name;
         const bool fits = v.algorithm != NULL && candidate_fits(v.algorithm, e);
 
         if (planned && (first->native || fits))

@@ -9,6 +9,7 @@
 extern bool auto_chooses, auto_watching; /* algorithms, or arrivals alone */
 void auto_start(bool chooses);
 bool auto_takes(const struct call *c);
-const struct candidate *auto_choose(struct execution *e, struct key *key, const struct rule *first);
+const struct candidate *auto_choose(struct execution *e, struct key *key, const struct rule *first,
+                                    const struct asked *q);
 void auto_watch(struct execution *e, struct key *key);
 void auto_end(struct call *c);

@@ -6,10 +6,11 @@
  *
  *   OPERATION VARIANT FROM TO [SIZES SITE RANGES];...     or: random SEED
  *
- * OPERATION *: whatever the call site calls. VARIANT: as in variant.c. FROM and TO: bytes that all members know, TO -1: no
- * limit. SIZES: communicator sizes, 4-8,16-16 or *. SITE: file:line or *, its bytes behind
- * percent signs where they would end a word. RANGES: where that line is in the program, offsets
- * from-to, or *: a line of a Python file.
+ * OPERATION *: whatever the call site calls. VARIANT: as in variant.c, or for reductions `static`,
+ * the choice of paper.c. FROM and TO: bytes that all members know, TO -1: no limit. SIZES:
+ * communicator sizes, 4-8,16-16 or *. SITE: file:line or *, its bytes behind percent signs where
+ * they would end a word. RANGES: where that line is in the program, offsets from-to, or *: a line
+ * of a Python file.
  *
  * Threads: all come here; counters are atomic.
  */
@@ -20,6 +21,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/recorder.h"
+#include "choose/paper.h"
 #include "choose/rules.h"
 #include "record/callsite.h"
 #include "record/names.h"
@@ -76,6 +78,7 @@ static bool rule_read(struct rule *r, const char *line)
     r->from = from;
     r->to = to;
     r->native = strcmp(algorithm, "native") == 0;
+    r->by_paper = strcmp(algorithm, "static") == 0;
     const char *word = strtok_r(words, " ", &rest);
 
     r->sizes = word != NULL ? decoded(word) : NULL;
@@ -166,10 +169,19 @@ static bool fits_call(const struct rule *r, const struct asked *q)
     return r->sizes == NULL || in_ranges(r->sizes, q->size);
 }
 
+/* What a rule takes for a call; NULL: the library's own, or there is none of this name. */
+const struct algorithm *rule_algorithm(const struct rule *r, const struct asked *q)
+{
+    const char *const name =
+        r->by_paper ? paper_protocol(q->operation, q->size, q->bytes) : r->algorithm;
+
+    return r->native || name == NULL ? NULL : catalogue_find(q->operation, name, q->inter);
+}
+
 /* An algorithm that is for the other kind of communicators only leaves this one alone. */
 static bool exists(const struct rule *r, const struct asked *q)
 {
-    return r->native || catalogue_find(q->operation, r->algorithm, q->inter) != NULL;
+    return r->native || rule_algorithm(r, q) != NULL;
 }
 
 /* The first rule for the operation as such; RULE_NONE: there is none. */

@@ -110,18 +110,18 @@ const struct algorithm *choice_make(struct execution *e, const char **label)
     struct rule *const r = rule_at(index);
 
     if (auto_chooses && watched && keyed)
-        return take_candidate(e, auto_choose(e, key, r), label);
+        return take_candidate(e, auto_choose(e, key, r, &q), label);
     if (watched && keyed)
         auto_watch(e, key);
     if (r == NULL)
         return NULL;
-    const struct algorithm *const a = catalogue_find(q.operation, r->algorithm, q.inter);
+    const struct algorithm *const a = rule_algorithm(r, &q);
 
     variant_apply(&r->variant, &e->problem);
     const bool applies = r->native || (a != NULL && candidate_applies(a, e));
 
     if (comm_leads(k))
         atomic_fetch_add(applies ? &r->applied : &r->left_alone, 1);
-    *label = r->variant.label;
+    *label = r->by_paper && a != NULL ? a->name : r->variant.label;
     return applies && !r->native && candidate_fits(a, e) ? a : NULL;
 }

@@ -1,0 +1,37 @@
+"""The paper's choice of a reduction's protocol, as the recorder makes it (core/choose/paper.c)."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+from support import ROOT
+from support.jobs import run
+from support.reductions import static_choice
+
+BYTES = (0, 8, 32, 33, 1024, 1025, 16383, 16384, 32767, 32768, 65536, 65537, 1 << 20, 1 << 30)
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """Build the choice into a library of its own."""
+    core, made = ROOT / "mpiprof" / "core", tmp_path_factory.mktemp("paper") / "paper.so"
+    options = ["-std=c11", "-shared", "-fPIC", f"-I{core}"]
+    run(["cc", *options, "-o", made, core / "choose" / "paper.c"], check=True)
+    library = ctypes.CDLL(str(made))
+    library.paper_protocol.restype = ctypes.c_char_p
+    library.paper_protocol.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int64]
+    return library
+
+
+@pytest.mark.parametrize("operation", ["reduce", "allreduce"])
+def test_it_is_that_of_section_4(operation: str, paper: ctypes.CDLL) -> None:
+    """On 1 to 600 processes, around every limit."""
+    for size in range(1, 601):
+        for n in BYTES:
+            found = paper.paper_protocol(operation.encode(), size, n).decode()
+            assert found == static_choice(operation, size, n), (size, n)
+
+
+def test_of_other_operations_it_says_nothing(paper: ctypes.CDLL) -> None:
+    assert paper.paper_protocol(b"bcast", 4, 1024) is None
