@@ -1,0 +1,109 @@
+"""The names of what is wrapped, and natives.h: numbers of routines and operations, and facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mpiprof.core.collectives import COLLECTIVES, LEVELS, Function, functions, gatherings
+from mpiprof.operations import OPERATIONS, Operation
+
+FORMS = ("blocking", "nonblocking", "persistent")
+
+
+def has(function: Function, kind_or_name: str) -> bool:
+    return any(kind_or_name in (p.name, p.kind) for p in function.parameters)
+
+
+def operation_index(function: Function) -> int:
+    """The number of an operation in one of its three forms, e.g. of iallreduce."""
+    return 3 * list(COLLECTIVES).index(function.operation) + FORMS.index(function.form)
+
+
+def operation_name(operation: str, form: str) -> str:
+    """MPI's name in lower case: allreduce, iallreduce, allreduce_init."""
+    prefix = "i" if form == "nonblocking" else ""
+    return f"{prefix}{operation}{'_init' if form == 'persistent' else ''}"
+
+
+def has_buffer(function: Function) -> bool:
+    """Whether it takes a choice buffer, which MPICH's f08 layer gives a descriptor."""
+    return any(p.kind in ("cbuf", "buf") for p in function.parameters)
+
+
+def full_names(function: Function, abi: str) -> list[str]:
+    """The Fortran entry points that are wrapped in full."""
+    stem = function.name.lower()
+    if abi == "openmpi":
+        # Open MPI 5 names the large-count form of the f08 layer mpi_x_c_f08_.
+        if function.large:
+            return [f"{stem}_f08_"]
+        # What gives an address back has a form for type(c_ptr) in the mpi module.
+        pointer = [f"{stem}_cptr_"] if has(function, "address") else []
+        return [f"{stem}_", f"{stem}_f08_", *pointer]
+    if abi == "mpich" and not has_buffer(function):
+        return [f"{stem.removesuffix('_c')}_f08_large_" if function.large else f"{stem}_f08_"]
+    return []
+
+
+def thin_names(function: Function, abi: str) -> list[str]:
+    """The Fortran entry points that only note their caller, as they call a wrapped C name."""
+    stem = function.name.lower()
+    if abi != "mpich" or not function.operation:
+        return []
+    if function.large:
+        return [f"{stem.removesuffix('_c')}_f08ts_large_"] if has_buffer(function) else []
+    return [f"{stem}_", f"{stem}_f08ts_"] if has_buffer(function) else [f"{stem}_"]
+
+
+def aliases(name: str) -> list[str]:
+    """How other Fortran compilers spell mpi_x_: with two underscores, with none, in capitals."""
+    return [f"{name}_", name[:-1], name[:-1].upper()] if name.count("_f08") == 0 else []
+
+
+# A wait state -> who may leave when: enum semantics of base/operation.h.
+SEMANTICS = {
+    "barrier": "SYNCHRONISES",
+    "nxn": "SYNCHRONISES",
+    "late_root": "FROM_ROOT",
+    "early_root": "TO_ROOT",
+    "early_scan": "SCANS",
+    "neighbor": "OTHERWISE",
+}
+
+
+def facts(fact: Callable[[Operation], str], macro: str, otherwise: str = "0") -> list[str]:
+    """The lines of a macro with a fact about each blocking collective.
+
+    `otherwise` is said of the other forms: they wait for nobody where they are called, and are not
+    switched.
+    """
+    found = [[fact(operation), otherwise, otherwise] for operation in OPERATIONS.values()]
+    return [f"#define {macro} \\", *(f"    {word}, \\" for words in found for word in words), ""]
+
+
+def natives_header(abi: str) -> str:
+    """The list of native routines and the names of the operations.
+
+    Those of the last level: what is compiled with it serves the libraries of all levels.
+    """
+    names = ["MPI_Pcontrol"]
+    for function in functions(LEVELS[-1]):
+        names.append(function.name)
+        names += full_names(function, abi) + thin_names(function, abi)
+    lines = ["/* written by wrappers.py */", "#pragma once", "enum native {"]
+    lines += [f"    NATIVE_{name}," for name in names]
+    lines += ["    NATIVE_COUNT", "};", "#define NATIVE_NAMES \\"]
+    lines += [f'    "{name}", \\' for name in names]
+    lines += ["", "enum operation {"]
+    for operation in COLLECTIVES:
+        lines += [f"    OP_{operation_name(operation, form)}," for form in FORMS]
+    lines += [f"    OP_{operation}," for operation in gatherings()]
+    lines += ["    OP_COUNT,", f"    OP_COLLECTIVES = OP_{gatherings()[0]}", "};"]
+    lines += facts(lambda o: SEMANTICS[o.waits], "OPERATION_SEMANTICS", otherwise="OTHERWISE")
+    lines += facts(lambda o: str(int(o.reduces)), "OPERATION_REDUCES")
+    lines += facts(lambda o: str(int(o.sized)), "OPERATION_SIZED")
+    lines += ["#define OPERATION_NAMES \\"]
+    for operation in COLLECTIVES:
+        lines += [f'    "{operation_name(operation, form)}", \\' for form in FORMS]
+    lines += [f'    "{operation}", \\' for operation in gatherings()]
+    return "\n".join(lines) + "\n\n"
