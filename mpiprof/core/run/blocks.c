@@ -111,3 +111,32 @@ bool blocks_are_direct(const struct execution *e, const struct blocks *b)
 
     return direct(e->arguments, b, &f);
 }
+
+/* More than an int counts: a type of many; to be freed. */
+static MPI_Datatype type_of_many(struct execution *e, const struct place *p)
+{
+    const int64_t part = INT64_C(1) << 30, parts = p->count / part;
+    const MPI_Aint places[] = {0, (MPI_Aint)(parts * part * type_facts(p->type).extent)};
+    const int one[] = {1, 1};
+    MPI_Datatype piece, types[2], whole = p->type;
+
+    execution_note(e, pmpi.Type_contiguous((int)part, p->type, &piece));
+    execution_note(e, pmpi.Type_contiguous((int)parts, piece, &types[0]));
+    execution_note(e, pmpi.Type_contiguous((int)(p->count % part), p->type, &types[1]));
+    execution_note(e, pmpi.Type_create_struct(2, one, places, types, &whole));
+    execution_note(e, pmpi.Type_commit(&whole));
+    pmpi.Type_free(&piece);
+    pmpi.Type_free(&types[0]);
+    pmpi.Type_free(&types[1]);
+    return whole;
+}
+
+/* Makes the count one that an int holds. True: the type is to be freed. */
+bool blocks_counted(struct execution *e, struct place *p)
+{
+    if (p->count <= INT_MAX)
+        return false;
+    p->type = type_of_many(e, p);
+    p->count = 1;
+    return true;
+}

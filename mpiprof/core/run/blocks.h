@@ -13,3 +13,4 @@ int64_t blocks_packed(const struct execution *e, const struct blocks *b);
 int64_t blocks_move_one(struct execution *e, const struct blocks *b, int i, char *packed,
                         bool pack);
 void blocks_move(struct execution *e, const struct blocks *b, char *packed, bool pack);
+bool blocks_counted(struct execution *e, struct place *p);

@@ -5,6 +5,10 @@
 #include "base/pmpi.h"
 #include "run/execution.h"
 
+#ifndef CHUNK
+#define CHUNK (INT64_C(1) << 28) /* bytes; of an operand: those of its signature */
+#endif
+
 void execution_note(struct execution *e, int error)
 {
     if (e->error == MPI_SUCCESS)
@@ -29,4 +33,22 @@ void execution_copy(struct execution *e, char *to, char *from, int64_t length)
         execution_note(e, pmpi.Sendrecv(from, count, e->type, rank, e->tag, to, count, e->type,
                                         rank, e->tag, e->comm, MPI_STATUS_IGNORE));
     }
+}
+
+char *execution_address(const struct execution *e, int buffer, int64_t offset)
+{
+    return e->buffers[buffer] + (e->reduces ? offset / e->unit * e->extent : offset);
+}
+
+/* The next of the chunks that a message or copy of `length` is cut into: whole elements. */
+int64_t execution_chunk(const struct execution *e, int64_t length)
+{
+    const int64_t most = e->reduces ? CHUNK / e->unit * e->unit + e->unit : CHUNK;
+
+    return length < most ? length : most;
+}
+
+int execution_elements(const struct execution *e, int64_t bytes)
+{
+    return (int)(e->reduces ? bytes / e->unit : bytes);
 }

@@ -63,6 +63,9 @@ struct execution {
 };
 
 void execution_note(struct execution *e, int error);
+char *execution_address(const struct execution *e, int buffer, int64_t offset);
+int64_t execution_chunk(const struct execution *e, int64_t length);
+int execution_elements(const struct execution *e, int64_t bytes);
 void execution_copy(struct execution *e, char *to, char *from, int64_t length);
 
 /* The user's buffer, which MPI's prototypes have const on one side. */

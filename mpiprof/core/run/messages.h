@@ -1,0 +1,26 @@
+/* The messages of a schedule's rounds: messages.c. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/native.h"
+#include "run/execution.h"
+#include "schedule/schedule.h"
+
+struct pending {
+    MPI_Request request;
+    char *at;
+    int64_t expected; /* bytes; of a send 0 */
+    bool may_lack;    /* of them some */
+};
+
+struct requests {
+    struct pending *list;
+    int count, room;
+};
+
+void messages_post(struct execution *e, const struct round *round, enum step_kind kind,
+                   struct requests *r);
+void messages_wait(struct execution *e, struct requests *r);
+void messages_cancel(struct requests *r);
+void messages_free(struct requests *r);
