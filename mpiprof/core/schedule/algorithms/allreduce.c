@@ -58,14 +58,9 @@ static void tree_round(const struct context *c, int64_t r, struct round *out)
 
 const struct algorithm algorithm_allreduce_binary_tree = {
     .operation = "allreduce",
-    .name = "binary_tree",
-    .keeps_order = true,
+    BINARY_TREE,
     .cost = "ceil(lg p)(2 alpha + 2 n beta + n gamma)",
-    .source = "Rabenseifner and Adamidis 2004, Section 3.3",
-    .rounds = tree_rounds,
-    .scratch = whole_scratch,
-    .round = tree_round,
-};
+    .scratch = whole_scratch};
 
 /* ---- recursive_doubling */
 
@@ -152,15 +147,10 @@ static void halving_doubling_round(const struct context *c, int64_t r, struct ro
 
 const struct algorithm algorithm_allreduce_halving_doubling = {
     .operation = "allreduce",
-    .name = "halving_doubling",
-    .keeps_order = true,
+    HALVING_DOUBLING,
     .cost = "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: "
             "(2 lg p' + 3) alpha + (4 - 2/p') n beta + (3/2 - 1/p') n gamma",
-    .source = "Rabenseifner and Adamidis 2004, Section 3.5",
-    .rounds = halving_doubling_rounds,
-    .scratch = halving_half,
-    .round = halving_doubling_round,
-};
+    .scratch = halving_half};
 
 /* ---- binary_blocks */
 
@@ -232,14 +222,4 @@ static void blocks_round(const struct context *c, int64_t r, struct round *out)
 }
 
 const struct algorithm algorithm_allreduce_binary_blocks = {
-    .operation = "allreduce",
-    .name = "binary_blocks",
-    .keeps_order = true,
-    .cost =
-        "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: more by the ratios "
-        "of successive blocks, a 2^f block sends 2^(e-f) messages of n/2^e to its 2^e block",
-    .source = "Rabenseifner and Adamidis 2004, Section 3.6",
-    .rounds = blocks_rounds,
-    .scratch = halving_half,
-    .round = blocks_round,
-};
+    .operation = "allreduce", BINARY_BLOCKS, .scratch = halving_half};

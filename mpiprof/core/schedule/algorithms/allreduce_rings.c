@@ -48,16 +48,7 @@ static void ring_round(const struct context *c, int64_t r, struct round *out)
               equal_begin(c, sent + 1) - equal_begin(c, sent));
 }
 
-const struct algorithm algorithm_allreduce_ring = {
-    .operation = "allreduce",
-    .name = "ring",
-    .keeps_order = true,
-    .cost = "2(p-1) alpha + (1 - 1/p)(2 n beta + n gamma)",
-    .source = "Rabenseifner and Adamidis 2004, Section 3.7",
-    .rounds = ring_rounds,
-    .scratch = ring_scratch,
-    .round = ring_round,
-};
+const struct algorithm algorithm_allreduce_ring = {.operation = "allreduce", RING};
 
 /* ---- circulant */
 

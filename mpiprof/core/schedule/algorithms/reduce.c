@@ -90,16 +90,11 @@ static void tree_round(const struct context *c, int64_t r, struct round *out)
     moves_round(c, work_of(c), tree_rounds(c) - 1, tree_move, r, out);
 }
 
-const struct algorithm algorithm_reduce_binary_tree = {
-    .operation = "reduce",
-    .name = "binary_tree",
-    .keeps_order = true,
-    .cost = "ceil(lg p)(alpha + n beta + n gamma)",
-    .source = "Rabenseifner and Adamidis 2004, Section 3.3",
-    .rounds = tree_rounds,
-    .scratch = tree_scratch,
-    .round = tree_round,
-};
+const struct algorithm algorithm_reduce_binary_tree = {.operation = "reduce",
+                                                       BINARY_TREE,
+                                                       .cost =
+                                                           "ceil(lg p)(alpha + n beta + n gamma)",
+                                                       .scratch = tree_scratch};
 
 /* ---- halving_doubling */
 
@@ -134,15 +129,10 @@ static void halving_doubling_round(const struct context *c, int64_t r, struct ro
 
 const struct algorithm algorithm_reduce_halving_doubling = {
     .operation = "reduce",
-    .name = "halving_doubling",
-    .keeps_order = true,
+    HALVING_DOUBLING,
     .cost = "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: "
             "(2 lg p' + 2) alpha + (3 - 2/p') n beta + (3/2 - 1/p') n gamma",
-    .source = "Rabenseifner and Adamidis 2004, Section 3.5",
-    .rounds = halving_doubling_rounds,
-    .scratch = halving_scratch,
-    .round = halving_doubling_round,
-};
+    .scratch = halving_scratch};
 
 /* ---- binary_blocks */
 
@@ -202,17 +192,7 @@ static void blocks_round(const struct context *c, int64_t r, struct round *out)
 }
 
 const struct algorithm algorithm_reduce_binary_blocks = {
-    .operation = "reduce",
-    .name = "binary_blocks",
-    .keeps_order = true,
-    .cost =
-        "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: more by the ratios "
-        "of successive blocks, a 2^f block sends 2^(e-f) messages of n/2^e to its 2^e block",
-    .source = "Rabenseifner and Adamidis 2004, Section 3.6",
-    .rounds = blocks_rounds,
-    .scratch = halving_scratch,
-    .round = blocks_round,
-};
+    .operation = "reduce", BINARY_BLOCKS, .scratch = halving_scratch};
 
 /* ---- ring */
 
@@ -255,13 +235,4 @@ static void ring_round(const struct context *c, int64_t r, struct round *out)
         emit_send(out, root, w.into, w.offset, equal_begin(c, c->rank + 1) - own);
 }
 
-const struct algorithm algorithm_reduce_ring = {
-    .operation = "reduce",
-    .name = "ring",
-    .keeps_order = true,
-    .cost = "2(p-1) alpha + (1 - 1/p)(2 n beta + n gamma)",
-    .source = "Rabenseifner and Adamidis 2004, Section 3.7",
-    .rounds = ring_rounds,
-    .scratch = ring_scratch,
-    .round = ring_round,
-};
+const struct algorithm algorithm_reduce_ring = {.operation = "reduce", RING};

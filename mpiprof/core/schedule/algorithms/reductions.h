@@ -90,3 +90,28 @@ void pairwise_round(const struct context *c, const struct pairwise *w, int64_t r
                     struct round *out);
 int64_t equal_begin(const struct context *c, int i); /* p parts of the vector */
 int64_t equal_largest(const struct problem *p);
+
+/* ---- what the entries of reduce and allreduce share: the functions are each file's own */
+
+#define BINARY_BLOCKS                                                                              \
+    .name = "binary_blocks", .keeps_order = true,                                                  \
+    .cost =                                                                                        \
+        "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: more by the ratios "  \
+        "of successive blocks, a 2^f block sends 2^(e-f) messages of n/2^e to its 2^e block",      \
+    .source = "Rabenseifner and Adamidis 2004, Section 3.6", .rounds = blocks_rounds,              \
+    .round = blocks_round
+
+#define RING                                                                                       \
+    .name = "ring", .keeps_order = true, .cost = "2(p-1) alpha + (1 - 1/p)(2 n beta + n gamma)",   \
+    .source = "Rabenseifner and Adamidis 2004, Section 3.7", .rounds = ring_rounds,                \
+    .scratch = ring_scratch, .round = ring_round
+
+#define BINARY_TREE                                                                                \
+    .name = "binary_tree", .keeps_order = true,                                                    \
+    .source = "Rabenseifner and Adamidis 2004, Section 3.3", .rounds = tree_rounds,                \
+    .round = tree_round
+
+#define HALVING_DOUBLING                                                                           \
+    .name = "halving_doubling", .keeps_order = true,                                               \
+    .source = "Rabenseifner and Adamidis 2004, Section 3.5", .rounds = halving_doubling_rounds,    \
+    .round = halving_doubling_round
