@@ -111,7 +111,7 @@ def gathered_lines(function: Function, fortran: bool, call: str, entry: str) -> 
     spent = {"window": "ONE_SIDED", "file": "FILES"}.get(function.family, "NOTHING")
     return [
         "struct gathering g;",
-        f"gathering_begin(&g, OP_{function.operation}, {entry}, {address});",
+        f"gathering_begin(&g, OP_{function.operation}, {entry}, SPENT_{spent}, {address});",
         call,
         f"gathering_end(&g, {error}, SPENT_{spent});",
     ]
@@ -251,12 +251,14 @@ def body_lines(function: Function, fortran: bool, call: str) -> list[str]:
             *bypass,
             "}",
             *argument_lines(function, fortran),
+            "call_expect(&call, &a);",
             *native_lines(function, fortran, call),
             *end_lines(function, fortran),
         ]
     if function.family in ("point_to_point", "one_sided", "files"):
-        end = f"outside_end(since, SPENT_{function.family.upper()});"
-        return ["const int64_t since = outside_begin();", call, end]
+        kind = f"SPENT_{function.family.upper()}"
+        begin = f"const int64_t since = outside_begin({kind});"
+        return [begin, call, f"outside_end(since, {kind});"]
     if function.family == "completion":
         return completion_lines(function, fortran, call)
     if function.family == "communicator":

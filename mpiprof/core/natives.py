@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mpiprof.core.collectives import COLLECTIVES, LEVELS, Function, functions, gatherings
+from mpiprof.datatypes import DATATYPES, REDUCTIONS, Datatype, Reduction
 from mpiprof.operations import OPERATIONS, Operation
 
 FORMS = ("blocking", "nonblocking", "persistent")
@@ -81,6 +82,26 @@ def facts(fact: Callable[[Operation], str], macro: str, otherwise: str = "0") ->
     return [f"#define {macro} \\", *(f"    {word}, \\" for words in found for word in words), ""]
 
 
+def handle_value(row: Datatype | Reduction, abi: str) -> str:
+    """A predefined handle: its symbol in Open MPI, else its value."""
+    if abi == "openmpi":
+        return f'"ompi_mpi_{row.openmpi}"'
+    return f"{row.mpich if abi == 'mpich' else row.abi:#x}"
+
+
+def predefined(abi: str) -> list[str]:
+    """The lines of two lists: datatypes with their handles and sizes (-1: ask), reductions."""
+    types = [
+        f'    X("{name}", {handle_value(row, abi)}, {-1 if row.default else row.size}) \\'
+        for name, row in DATATYPES.items()
+    ]
+    reductions = [
+        f'    X("{name}", {handle_value(row, abi)}, 0) \\' for name, row in REDUCTIONS.items()
+    ]
+    heads = ("#define PREDEFINED_TYPES(X) \\", "#define PREDEFINED_REDUCTIONS(X) \\")
+    return [heads[0], *types, "", heads[1], *reductions, ""]
+
+
 def natives_header(abi: str) -> str:
     """The list of native routines and the names of the operations.
 
@@ -102,6 +123,7 @@ def natives_header(abi: str) -> str:
     lines += facts(lambda o: SEMANTICS[o.waits], "OPERATION_SEMANTICS", otherwise="OTHERWISE")
     lines += facts(lambda o: str(int(o.reduces)), "OPERATION_REDUCES")
     lines += facts(lambda o: str(int(o.sized)), "OPERATION_SIZED")
+    lines += predefined(abi)
     lines += ["#define OPERATION_NAMES \\"]
     for operation in COLLECTIVES:
         lines += [f'    "{operation_name(operation, form)}", \\' for form in FORMS]

@@ -32,7 +32,9 @@ HEADER = [
     ["rank", "<u4", 4],
     ["thread", "<u4", 8],
     ["window", "<u4", 12],
-    ["serial", "<u8", 16],
+    ["serial", "<u4", 16],
+    ["inside", "<u2", 20],
+    ["signal", "<u2", 22],
     ["dropped", "<u8", 24],
 ]
 RECORD_TYPE = np.dtype([(n, t) for n, t, _ in FIELDS])
@@ -72,8 +74,20 @@ def head_chunk() -> bytes:
     return (line.encode() + b"\n").ljust(CHUNK, b"\0")
 
 
-def chunks(records: Array, rank: int, thread: int, serial: int, window: bool) -> bytes:
-    """Return records as chunks from a serial number on; the last is the live window if `window`."""
+def chunks(
+    records: Array,
+    rank: int,
+    thread: int,
+    serial: int,
+    window: bool,
+    inside: int = 0,
+    signal: int = 0,
+) -> bytes:
+    """Return records as chunks from a serial number on; the last is the live window if `window`.
+
+    inside: the mark of a call without a record that the thread is in (trace.log.SPENT, from 1);
+    signal: the one that ended the process.
+    """
     count = max(-(-len(records) // PER_CHUNK), 1)
     out = np.zeros((count, CHUNK), np.uint8)
     headers = np.zeros(count, HEADER_TYPE)
@@ -81,6 +95,8 @@ def chunks(records: Array, rank: int, thread: int, serial: int, window: bool) ->
     headers["serial"] = serial + np.arange(count)
     if window:
         headers["window"][-1] = 1
+        headers["inside"][-1] = inside
+        headers["signal"][-1] = signal
     out[:, : HEADER_TYPE.itemsize] = headers.view(np.uint8).reshape(count, -1)
     padded = np.zeros(count * PER_CHUNK, RECORD_TYPE)
     padded[: len(records)] = records
@@ -127,6 +143,7 @@ class Synthetic:
         self.records: list[list[Array]] = [[] for _ in range(ranks)]
         self.shapes: list[dict[str, int]] = [{} for _ in range(ranks)]
         self.sites: list[dict[str, int]] = [{} for _ in range(ranks)]
+        self.inside, self.signal = [0] * ranks, [0] * ranks
         self.members: dict[str, list[list[int]]] = {}
         self.sequence: dict[str, int] = {}
         self.started_ns, self.ended_ns = 1_000, 10**12
@@ -186,7 +203,7 @@ class Synthetic:
         return known[key]
 
     def shape(self, rank: int, operation: str, communicator: str, **more: Any) -> int:
-        """Id of a shape; more: site, root, sent, received, flags."""
+        """Id of a shape; more: site, root, sent, received, flags, type, reduction."""
         key = json.dumps([operation, communicator, more])
         known = self.shapes[rank]
         if key not in known:
@@ -203,6 +220,7 @@ class Synthetic:
                     "received": more.get("received"),
                     "algorithm": "native",
                     "flags": more.get("flags", []),
+                    **{name: more[name] for name in ("type", "reduction") if name in more},
                 }
             )
         return known[key]
@@ -327,8 +345,9 @@ class Synthetic:
             (folder / f"rank-{rank:06d}.tables").write_text(self.tables(rank, done))
             parts = self.records[rank]
             records = np.concatenate(parts) if parts else np.zeros(0, RECORD_TYPE)
+            marks = {"inside": self.inside[rank], "signal": self.signal[rank]}
             (folder / f"rank-{rank:06d}.log").write_bytes(
-                head_chunk() + chunks(records, rank, 0, 0, window=True)
+                head_chunk() + chunks(records, rank, 0, 0, window=True, **marks)
             )
         return folder
 

@@ -39,7 +39,8 @@ class Shape:
     """What calls have in common; equal on two ranks when everything here is equal.
 
     `root` is a world rank, -1 without a root, -2 for a process that takes no part; `sent` and
-    `received` are bytes, -1 when unknown; `site` is an index into Tables.sites, -1 unknown.
+    `received` are bytes, -1 when unknown; `site` is an index into Tables.sites, -1 unknown;
+    `type` and `reduction` are names of predefined ones, empty for any other.
     """
 
     operation: str
@@ -50,6 +51,8 @@ class Shape:
     received: int
     algorithm: str
     flags: tuple[str, ...]
+    type: str = ""
+    reduction: str = ""
 
 
 @dataclass

@@ -155,17 +155,22 @@ class LogFile:
             os.preadv(handle, [room], chunk * layout.chunk_bytes)
         return headers
 
-    def serial(self, chunk: int) -> int:
-        """Return the serial number that a chunk has now, -1 when it is gone."""
+    def head(self, chunk: int) -> dict[str, int]:
+        """Return the fields that a chunk's head holds now; none when it is gone."""
         layout = self.layout
         try:
             with self.path.open("rb", buffering=0) as file:
                 head = os.pread(file.fileno(), layout.header_bytes, chunk * layout.chunk_bytes)
         except OSError:
-            return -1
+            return {}
         if len(head) < layout.header_bytes:
-            return -1
-        return int(np.frombuffer(head, layout.header)["serial"][0])
+            return {}
+        fields = np.frombuffer(head, layout.header)[0]
+        return {str(name): int(fields[name]) for name in layout.header.names or ()}
+
+    def serial(self, chunk: int) -> int:
+        """Return the serial number that a chunk has now, -1 when it is gone."""
+        return self.head(chunk).get("serial", -1)
 
     def is_sound(self, chunk: int) -> bool:
         """Return whether a chunk is as it was written, as far as it tells; looks once at each.
@@ -243,6 +248,8 @@ class Logs:
     """All logs of a trace: chunks in order per (rank, thread), and what each thread dropped.
 
     spent: ns of each thread in the calls of SPENT; only of logs that tell.
+    inside: the kind of call without a record that a thread is in, an index into SPENT; or -1.
+    signals: the signal that ended a rank, where one was noted.
     """
 
     threads: dict[tuple[int, int], list[Chunk]]
@@ -251,6 +258,8 @@ class Logs:
     cut: bool
     spent: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     opened: list[LogFile] = field(default_factory=list)
+    inside: dict[tuple[int, int], int] = field(default_factory=dict)
+    signals: dict[int, int] = field(default_factory=dict)
 
     @property
     def damaged(self) -> bool:
@@ -302,6 +311,10 @@ def _sort_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> No
         key = (rank, thread)
         chunk = Chunk(log, index, int(head["serial"]), int(head["window"]) != 0, thread)
         logs.threads.setdefault(key, []).append(chunk)
+        if chunk.live and {"inside", "signal"} <= set(headers.dtype.names or ()):
+            logs.inside[key] = min(int(head["inside"]), len(SPENT)) - 1
+            if int(head["signal"]):
+                logs.signals[rank] = int(head["signal"])
         dropped = int(head["dropped"])
         if dropped < 1 << 48:
             logs.dropped[key] = max(logs.dropped.get(key, 0), dropped)

@@ -346,6 +346,8 @@ class _Shapes:
             self._bytes(row.get("received")),
             str(row.get("algorithm") or "native"),
             tuple(sorted(text(flag) for flag in flags)),
+            text(row.get("type", "")),
+            text(row.get("reduction", "")),
         )
         if shape not in self.known:
             self.known[shape] = len(self.tables.shapes)

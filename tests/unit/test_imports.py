@@ -13,10 +13,20 @@ PACKAGE = ROOT / "mpiprof"
 DASHBOARD = ROOT / "dashboard"  # installs as mpiprof.dashboard
 
 # For each part, the parts that it may use; those of EVERYBODY come on top.
-EVERYBODY = {"errors", "operations", "invocation", "quantities", "progress", "units", "svg"}
+EVERYBODY = {
+    "errors",
+    "operations",
+    "datatypes",
+    "invocation",
+    "quantities",
+    "progress",
+    "units",
+    "svg",
+}
 ALLOWED = {
     "errors": set(),
     "operations": set(),
+    "datatypes": set(),
     "invocation": set(),
     "quantities": set(),
     "progress": set(),

@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/operation.h"
 #include "base/pmpi.h"
+#include "base/predefined.h"
 #include "machine/machine.h"
 #include "record/comm.h"
 #include "run/execution.h"
@@ -34,7 +35,7 @@ bool candidate_applies(const struct algorithm *a, const struct execution *e)
     if (strcmp(a->operation, name) != 0 || a->inter != e->call->comm->inter)
         return false;
     if (e->reduces &&
-        ((!a->keeps_order && !pmpi_op_predefined(e->op)) || !may_reduce(e->call->comm)))
+        ((!a->keeps_order && predefined_reduction(e->op) == NULL) || !may_reduce(e->call->comm)))
         return false;
     return a->applies == NULL || a->applies(&e->problem);
 }

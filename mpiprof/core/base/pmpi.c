@@ -8,6 +8,7 @@
 
 #include "base/native.h"
 #include "base/pmpi.h"
+#include "base/predefined.h"
 
 struct pmpi pmpi;
 
@@ -26,19 +27,9 @@ static void *data_symbol(const char *name)
 #endif
 
 #ifdef PREDEFINED_HANDLES
-static void *own_ops[12];
-
-static bool predefined_load(void)
+static bool handles_load(void)
 {
-    static const char *const ops[] = {"max", "min", "sum",  "prod", "land",   "band",
-                                      "lor", "bor", "lxor", "bxor", "maxloc", "minloc"};
-    char name[40];
     bool complete = true;
-
-    for (size_t i = 0; i < sizeof own_ops / sizeof *own_ops; i++) {
-        snprintf(name, sizeof name, "ompi_mpi_op_%s", ops[i]);
-        own_ops[i] = data_symbol(name);
-    }
 
 #define FIND(name) complete &= (predefined.mpi_##name = data_symbol("ompi_mpi_" #name)) != NULL;
     PREDEFINED_HANDLES(FIND)
@@ -88,7 +79,7 @@ bool pmpi_load(void)
     PMPI_SWITCHING(FIND)
 #undef FIND
 #ifdef PREDEFINED_HANDLES
-    complete &= predefined_load();
+    complete &= handles_load();
     *(void **)&pmpi.Comm_f2c = native_symbol("PMPI_Comm_f2c");
     *(void **)&pmpi.Type_f2c = native_symbol("PMPI_Type_f2c");
     *(void **)&pmpi.Request_f2c = native_symbol("PMPI_Request_f2c");
@@ -97,6 +88,11 @@ bool pmpi_load(void)
     find_spellings("in_place", pmpi.fortran_in_place);
     find_spellings("bottom", pmpi.fortran_bottom);
     *(void **)&pmpi.Win_f2c = native_symbol("PMPI_Win_f2c");
+#endif
+#ifdef PREDEFINED_HANDLES
+    predefined_load(data_symbol);
+#else
+    predefined_load(NULL);
 #endif
     return complete;
 }
@@ -112,20 +108,5 @@ bool pmpi_survives_failures(void)
            pmpi.Comm_get_attr(MPI_COMM_WORLD, MPI_FT, &on, &there) == MPI_SUCCESS && there && *on;
 #else
     return false;
-#endif
-}
-
-/* Whether an operation is MPI's own: those are commutative, and any association will do. */
-bool pmpi_op_predefined(MPI_Op op)
-{
-#if defined(MPIPROF_ABI_mpich)
-    return ((unsigned)op & 0xff000000u) == 0x58000000u;
-#elif defined(MPIPROF_ABI_openmpi)
-    for (size_t i = 0; i < sizeof own_ops / sizeof *own_ops; i++)
-        if (op == own_ops[i])
-            return true;
-    return false;
-#else
-    return (uintptr_t)op > (uintptr_t)MPI_OP_NULL && (uintptr_t)op < 0x100;
 #endif
 }

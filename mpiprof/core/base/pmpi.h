@@ -107,5 +107,4 @@ struct pmpi {
 };
 extern struct pmpi pmpi;
 bool pmpi_load(void); /* false: this process has no MPI library that fits */
-bool pmpi_op_predefined(MPI_Op op);
 bool pmpi_survives_failures(void);

@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "choose/key.h"
 #include "choose/rules.h"
+#include "life/dying.h"
 #include "life/join.h"
 #include "life/lifecycle.h"
 #include "life/options.h"
@@ -167,6 +168,8 @@ static bool start(MPI_Comm comm, bool sessions_only)
     if (!recorder.options.partial)
         select_start();
     pthread_atfork(NULL, NULL, leave_child);
+    if (!recorder.passive)
+        dying_watch();
     atomic_store(&recorder.active, true);
     return true;
 }
@@ -278,6 +281,7 @@ static void end_recording(void)
     join_end();
     if (!atomic_exchange(&recorder.active, false))
         return;
+    dying_forget();
     select_end(recorder.sessions ? MPI_COMM_NULL : recorder.private);
     if (recorder.private != MPI_COMM_NULL && !recorder.sessions) {
         clock_synchronise("finalize");
@@ -297,7 +301,7 @@ void lifecycle_finalising(struct gathering *g, const void *address)
     struct communicator *const world =
         atomic_load(&recorder.active) && !recorder.sessions ? comm_find(MPI_COMM_WORLD) : NULL;
 
-    gathering_begin(g, OP_finalize, gathering_of(world), address);
+    gathering_begin(g, OP_finalize, gathering_of(world), SPENT_NOTHING, address);
     end_recording();
 }
 

@@ -14,6 +14,7 @@ struct key;
 struct call {
     struct communicator *comm;
     struct signatures *signatures;
+    struct recent *recent;
     struct record *record;
     struct site *site;
     MPI_Comm handle;
@@ -23,8 +24,10 @@ struct call {
     uint32_t sequence, shape;
     int64_t begin_ns, enter_ns, exit_ns;
     bool counted, wide;
-    bool refused;    /* by the library's check of its arguments: it has taken part in nothing */
-    uint32_t kin;    /* in an extension: which of many communicators alike; 0: none */
+    bool refused; /* by the library's check of its arguments: it has taken part in nothing */
+    uint32_t kin; /* in an extension: which of many communicators alike; 0: none */
+    const struct signature *expected; /* the record's, from what the arguments say by themselves */
+    bool complete;                    /* of these: it is the call's own, bytes and all */
     bool settled;    /* an error handler has been asked: what follows from the error is done */
     bool running;    /* an algorithm of ours */
     struct key *key; /* auto.c: its statistics are wanted */
@@ -45,11 +48,18 @@ const struct site *call_site(const struct call *c); /* recorded or not */
 
 /* ---- the first steps of every wrapper */
 
+void call_expect_recorded(struct call *c, const struct arguments *a);
+static inline void call_expect(struct call *c, const struct arguments *a)
+{
+    if (c->record != NULL)
+        call_expect_recorded(c, a);
+}
+
 static inline bool call_begin(struct call *c, int operation, MPI_Comm comm, int root,
                               const void *address)
 {
     if (!atomic_load_explicit(&recorder.active, memory_order_relaxed) ||
-        (self.call != NULL && call_within(c)))
+        (self.call != NULL && call_within(__builtin_frame_address(0))))
         return false;
     return call_begin_slow(c, operation, comm, root, address);
 }

@@ -30,7 +30,8 @@ struct turn gathering_making(const struct creation *c)
     return (struct turn){.comm = c->counted ? c->parent : NULL, .sequence = c->sequence};
 }
 
-void gathering_begin(struct gathering *g, int operation, struct turn at, const void *address)
+void gathering_begin(struct gathering *g, int operation, struct turn at, enum spent what,
+                     const void *address)
 {
     const bool outermost = self.call == NULL || !call_within(&g->call);
 
@@ -40,7 +41,7 @@ void gathering_begin(struct gathering *g, int operation, struct turn at, const v
     if (g->recorded)
         call_begin_counted(&g->call, operation, at.comm, at.sequence, address);
     else
-        g->since = outside_begin();
+        g->since = outside_begin(what);
 }
 
 void gathering_end(struct gathering *g, int error, enum spent what)

@@ -14,5 +14,6 @@ struct gathering {
 };
 struct turn gathering_of(struct communicator *comm);
 struct turn gathering_making(const struct creation *c);
-void gathering_begin(struct gathering *g, int operation, struct turn at, const void *address);
+void gathering_begin(struct gathering *g, int operation, struct turn at, enum spent what,
+                     const void *address);
 void gathering_end(struct gathering *g, int error, enum spent what);

@@ -5,11 +5,20 @@
 
 enum spent { SPENT_POINT_TO_POINT, SPENT_COMPLETION, SPENT_ONE_SIDED, SPENT_FILES, SPENT_NOTHING };
 
-static inline int64_t outside_begin(void)
+/* The thread's window says what it is in, for those who look while it is there. */
+static inline void inside_mark(enum spent what)
+{
+    if (self.window != NULL || record_window())
+        self.window->head.inside = (uint16_t)(what + 1);
+}
+
+static inline int64_t outside_begin(enum spent what)
 {
     if (!atomic_load_explicit(&recorder.active, memory_order_relaxed) ||
         (self.call != NULL && call_within(__builtin_frame_address(0))))
         return 0;
+    if (what != SPENT_NOTHING)
+        inside_mark(what);
     return now_ns();
 }
 
@@ -23,6 +32,7 @@ static inline void spent_add(enum spent what, int64_t ns)
         return;
     struct chunk_head *const head = &self.window->head;
 
+    head->inside = 0;
     switch (what) {
     case SPENT_POINT_TO_POINT: head->point_to_point_ns += ns; break;
     case SPENT_COMPLETION: head->completion_ns += ns; break;

@@ -21,7 +21,8 @@ struct spare {               /* the window of a thread that has ended */
     struct chunk *window;
     uint32_t used;
 };
-static struct spare *spares; /* under recorder.lock */
+static struct spare *spares;               /* under recorder.lock */
+static struct chunk *_Atomic first_window; /* of this process */
 static atomic_uint threads;
 static _Atomic uint64_t dropped;
 static _Atomic int64_t overhead_ns;
@@ -65,9 +66,14 @@ static void thread_begin(struct thread *t)
         t->number = atomic_fetch_add(&threads, 1);
         t->window = t->number <= UINT16_MAX ? file_window(t->number) : NULL;
     }
-    if (t->window == NULL)
+    if (t->window == NULL) {
         t->refused = true;
-    else if (thread_key_made)
+        return;
+    }
+    struct chunk *none = NULL;
+
+    atomic_compare_exchange_strong(&first_window, &none, t->window);
+    if (thread_key_made)
         pthread_setspecific(thread_key, t);
 }
 
@@ -205,8 +211,12 @@ struct record *record_statistics(uint32_t shape)
 void record_summarise(struct signatures *f, const char *algorithm, int64_t elapsed, int64_t sent,
                       int64_t received)
 {
-    struct signature *const other =
-        algorithm != NULL ? signature_find(f, algorithm, ROOT_NONE, -1, -1, 0) : NULL;
+    const struct signature wanted = {.algorithm = algorithm,
+                                     .root = ROOT_NONE,
+                                     .sent = -1,
+                                     .received = -1,
+                                     .flags = f->base.flags};
+    struct signature *const other = algorithm != NULL ? signature_find(f, &wanted) : NULL;
     struct signature *const s = other != NULL ? other : &f->base;
     struct record *const r = s->summary != NULL ? s->summary : summary_of(s);
 
@@ -238,6 +248,14 @@ void record_flush(void)
     /* Not from a callback within a call: that call's record is open in this window. */
     if (t->call == NULL && t->window != NULL && t->used > 0 && !atomic_load(&recorder.stopped))
         window_turn(t);
+}
+
+void record_signal(int number)
+{
+    struct chunk *const w = atomic_load(&first_window);
+
+    if (w != NULL && atomic_load(&recorder.active))
+        w->head.signal = (uint16_t)number;
 }
 
 int64_t record_overhead_ns(void)

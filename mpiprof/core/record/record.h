@@ -14,6 +14,7 @@ void record_summarise(struct signatures *f, const char *algorithm, int64_t elaps
 struct record *record_statistics(uint32_t shape);
 void record_start_up(void);
 void record_flush(void);
+void record_signal(int number); /* in a signal handler */
 bool record_window(void);
 int64_t record_overhead_ns(void);
 uint64_t record_dropped(void);

@@ -38,6 +38,10 @@ static bool signature_write(struct signature *s, const struct signatures *f)
     text_add(&t, s->sent < 0 ? ", \"sent\": null" : ", \"sent\": %lld", (long long)s->sent);
     text_add(&t, s->received < 0 ? ", \"received\": null" : ", \"received\": %lld",
              (long long)s->received);
+    if (s->type != NULL)
+        text_add(&t, ", \"type\": \"%s\"", s->type);
+    if (s->reduction != NULL)
+        text_add(&t, ", \"reduction\": \"%s\"", s->reduction);
     text_add(&t, ", \"algorithm\": \"%s\", \"flags\": [",
              s->algorithm != NULL ? s->algorithm : "native");
     for (unsigned i = 0; i < 5; i++)
@@ -76,7 +80,9 @@ struct signatures *signatures_find(int operation, const struct communicator *com
             f->operation = operation;
             f->comm = comm;
             f->site = site;
-            const bool known = operation >= OP_COLLECTIVES; /* they move no bytes */
+            /* They move no bytes. */
+            const bool known =
+                operation >= OP_COLLECTIVES || operation - operation_form(operation) == OP_barrier;
             const int64_t bytes = known ? 0 : -1;
 
             f->base = (struct signature){.root = ROOT_NONE,
@@ -101,33 +107,28 @@ static struct signature *signature_search(const struct signatures *f,
 
     for (; s != NULL; s = s->next)
         if (s->sent == wanted->sent && s->received == wanted->received && s->root == wanted->root &&
-            s->flags == wanted->flags && s->algorithm == wanted->algorithm)
+            s->flags == wanted->flags && s->algorithm == wanted->algorithm &&
+            s->type == wanted->type && s->reduction == wanted->reduction)
             return s;
     return NULL;
 }
 
 /* The signature of a call; NULL: the group has too many, or there is no room: use extensions. */
-struct signature *signature_find(struct signatures *f, const char *algorithm, int root,
-                                 int64_t sent, int64_t received, uint32_t flags)
+struct signature *signature_find(struct signatures *f, const struct signature *wanted)
 {
-    const struct signature wanted = {.algorithm = algorithm,
-                                     .root = root,
-                                     .sent = sent,
-                                     .received = received,
-                                     .flags = flags | f->base.flags};
-    struct signature *s = signature_search(f, &wanted);
+    struct signature *s = signature_search(f, wanted);
 
     if (s != NULL)
         return s;
     recorder_lock();
-    s = signature_search(f, &wanted);
+    s = signature_search(f, wanted);
     /* The last places are kept for signatures without bytes: root and flags must stay exact. */
-    if (s == NULL && f->count < (sent >= 0 ? MANY : 64 * MANY) &&
+    if (s == NULL && f->count < (wanted->sent >= 0 ? MANY : 64 * MANY) &&
         signatures_made < MOST_SIGNATURES) {
         struct signature *const made = malloc(sizeof *made);
 
         if (made != NULL) {
-            *made = wanted;
+            *made = *wanted;
             if (signature_write(made, f)) {
                 made->next = atomic_load(&f->list);
                 atomic_store_explicit(&f->list, made, memory_order_release);

@@ -12,6 +12,7 @@ struct signature {
     struct record *summary;
     int64_t sent, received;
     const char *algorithm;
+    const char *type, *reduction; /* names of predefined ones; NULL: another, or none */
     int root;
     uint32_t id, flags;
 };
@@ -31,5 +32,4 @@ enum {
 };
 struct signatures *signatures_find(int operation, const struct communicator *comm,
                                    const struct site *site);
-struct signature *signature_find(struct signatures *f, const char *algorithm, int root,
-                                 int64_t sent, int64_t received, uint32_t flags);
+struct signature *signature_find(struct signatures *f, const struct signature *wanted);

@@ -7,10 +7,17 @@
 #include "trace/event.h"
 
 struct communicator;
+struct signature;
 struct signatures;
 struct site;
 
 enum { RECENT = 8 };
+struct given { /* arguments as they were given, to be compared only */
+    int root;
+    unsigned form; /* C or Fortran, large or not, what is in place */
+    int64_t counts[2];
+    uint64_t types[2], op;
+};
 struct recent { /* what was found for a call of this thread, by where it came from */
     const void *address, *caller;
     MPI_Comm handle;
@@ -19,6 +26,9 @@ struct recent { /* what was found for a call of this thread, by where it came fr
     struct communicator *comm;
     struct site *native; /* NULL: not known by the address alone */
     struct signatures *signatures;
+    struct given given; /* of the last call that was described by its arguments alone: */
+    const struct signatures *described;
+    const struct signature *signature;
 };
 struct thread {
     struct recent recent[RECENT];

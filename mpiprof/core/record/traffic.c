@@ -1,50 +1,88 @@
-/* The bytes that a rank sends and receives in a call, by its type signature.
+/* The bytes that a rank sends and receives in a call, by its type signature, and what it calls them.
  *
- * Comes after the native routine has accepted the arguments, and reads only what is significant at
- * this rank: what is not may be garbage. A v-form costs O(members) additions.
+ * Reads only what is significant at this rank: what is not may be garbage. Before the native routine
+ * has accepted the arguments, that is less: a datatype that is not predefined, and counts in an
+ * array, are left alone, and so the bytes are unknown. A v-form costs O(members) additions.
  */
 #include "record/traffic.h"
 #include "base/arguments.h"
 #include "base/native.h"
 #include "base/pmpi.h"
+#include "base/predefined.h"
 #include "record/comm.h"
 #include "record/signature.h"
 
-static int64_t type_bytes(const struct arguments *a, const void *types, size_t i)
+static int64_t type_bytes(struct moved *m, const struct arguments *a, const void *types, size_t i)
 {
     const MPI_Datatype type = argument_type(a, types, i);
-    MPI_Count size = 0;
+    struct predefined_type *const known = predefined_type(type);
+    MPI_Count size = known != NULL ? atomic_load_explicit(&known->size, memory_order_relaxed) : -1;
 
+    if (size >= 0)
+        return size;
+    if (!m->accepted) {
+        m->unknown = true;
+        return 0;
+    }
     if (type == MPI_DATATYPE_NULL || pmpi.Type_size_x(type, &size) != MPI_SUCCESS || size < 0)
         return 0;
+    if (known != NULL)
+        atomic_store_explicit(&known->size, size, memory_order_relaxed);
     return size;
 }
 
 /* One count and one type. */
-static int64_t one(const struct arguments *a, const struct side *s)
+static int64_t one(struct moved *m, const struct arguments *a, const struct side *s)
 {
     const int64_t count = argument_count(a, s->count, 0);
 
-    return count == 0 ? 0 : count * type_bytes(a, s->type, 0);
+    m->unknown |= count < 0;
+    return count == 0 ? 0 : count * type_bytes(m, a, s->type, 0);
 }
 
 /* A v-form: many counts, one type or many. */
-static int64_t many(const struct arguments *a, const struct side *s, int members)
+static int64_t many(struct moved *m, const struct arguments *a, const struct side *s, int members)
 {
     int64_t total = 0;
 
+    if (!m->accepted) {
+        m->unknown = true;
+        return 0;
+    }
     if (s->types != NULL) {
         for (size_t i = 0; i < (size_t)members; i++) {
             const int64_t count = argument_count(a, s->counts, i);
 
             if (count > 0)
-                total += count * type_bytes(a, s->types, i);
+                total += count * type_bytes(m, a, s->types, i);
         }
         return total;
     }
     for (size_t i = 0; i < (size_t)members; i++)
         total += argument_count(a, s->counts, i);
-    return total == 0 ? 0 : total * type_bytes(a, s->type, 0);
+    return total == 0 ? 0 : total * type_bytes(m, a, s->type, 0);
+}
+
+/* The block of one rank, which a v-form gives its own count. */
+static int64_t block(struct moved *m, const struct arguments *a, const struct side *s, bool v,
+                     int rank)
+{
+    if (!v)
+        return one(m, a, s);
+    if (!m->accepted) {
+        m->unknown = true;
+        return 0;
+    }
+    return argument_count(a, s->counts, (size_t)rank) * type_bytes(m, a, s->type, 0);
+}
+
+/* What the call's elements are named, where they are predefined. */
+static void named(struct moved *m, const struct arguments *a, const struct side *s)
+{
+    const struct predefined_type *const known =
+        s->type != NULL ? predefined_type(argument_type(a, s->type, 0)) : NULL;
+
+    m->type = known != NULL ? known->name : NULL;
 }
 
 /* What this rank is in a rooted operation. */
@@ -59,142 +97,138 @@ static enum role role_of(const struct exchange *c)
 
 /* Gather: `members` is who contributes. A contribution in place is one share of the total. */
 static void gathered(const struct exchange *c, const struct arguments *a, bool v, int members,
-                     int64_t *sent, int64_t *received, uint32_t *flags)
+                     struct moved *m)
 {
     const enum role role = role_of(c);
 
     if (role == ROOT)
-        *received = v ? many(a, &a->recv, members) : one(a, &a->recv) * members;
+        m->received = v ? many(m, a, &a->recv, members) : one(m, a, &a->recv) * members;
     if (role == ROOT && !c->comm->inter && argument_in_place(a, a->sendbuf)) {
-        *flags |= FLAG_IN_PLACE;
-        *sent = !v ? one(a, &a->recv)
-                   : argument_count(a, a->recv.counts, (size_t)c->comm->rank) *
-                         type_bytes(a, a->recv.type, 0);
+        m->flags |= FLAG_IN_PLACE;
+        m->sent = block(m, a, &a->recv, v, c->comm->rank);
     } else if (role == MEMBER || (role == ROOT && !c->comm->inter)) {
-        *sent = one(a, &a->send);
+        m->sent = one(m, a, &a->send);
     }
+    if (role != OUTSIDE)
+        named(m, a, role == ROOT ? &a->recv : &a->send);
 }
 
 static void scattered(const struct exchange *c, const struct arguments *a, bool v, int members,
-                      int64_t *sent, int64_t *received, uint32_t *flags)
+                      struct moved *m)
 {
     const enum role role = role_of(c);
 
     if (role == ROOT)
-        *sent = v ? many(a, &a->send, members) : one(a, &a->send) * members;
+        m->sent = v ? many(m, a, &a->send, members) : one(m, a, &a->send) * members;
     if (role == ROOT && !c->comm->inter && argument_in_place(a, a->recvbuf)) {
-        *flags |= FLAG_IN_PLACE;
-        *received = !v ? one(a, &a->send)
-                       : argument_count(a, a->send.counts, (size_t)c->comm->rank) *
-                             type_bytes(a, a->send.type, 0);
+        m->flags |= FLAG_IN_PLACE;
+        m->received = block(m, a, &a->send, v, c->comm->rank);
     } else if (role == MEMBER || (role == ROOT && !c->comm->inter)) {
-        *received = one(a, &a->recv);
+        m->received = one(m, a, &a->recv);
     }
+    if (role != OUTSIDE)
+        named(m, a, role == ROOT ? &a->send : &a->recv);
 }
 
 static void allgathered(const struct exchange *c, const struct arguments *a, bool v, int from,
-                        int64_t *sent, int64_t *received, uint32_t *flags)
+                        struct moved *m)
 {
-    *received = v ? many(a, &a->recv, from) : one(a, &a->recv) * from;
-    if (!argument_in_place(a, a->sendbuf)) {
-        *sent = one(a, &a->send);
-        return;
-    }
-    *flags |= FLAG_IN_PLACE;
-    *sent = !v ? one(a, &a->recv)
-               : argument_count(a, a->recv.counts, (size_t)c->comm->rank) *
-                     type_bytes(a, a->recv.type, 0);
+    const bool in_place = argument_in_place(a, a->sendbuf);
+
+    m->received = v ? many(m, a, &a->recv, from) : one(m, a, &a->recv) * from;
+    m->flags |= in_place ? FLAG_IN_PLACE : 0u;
+    m->sent = in_place ? block(m, a, &a->recv, v, c->comm->rank) : one(m, a, &a->send);
+    named(m, a, in_place ? &a->recv : &a->send);
 }
 
-static void exchanged(const struct arguments *a, bool v, int to, int from, int64_t *sent,
-                      int64_t *received, uint32_t *flags)
+static void exchanged(const struct arguments *a, bool v, int to, int from, struct moved *m)
 {
-    *received = v ? many(a, &a->recv, from) : one(a, &a->recv) * from;
-    if (argument_in_place(a, a->sendbuf)) {
-        *flags |= FLAG_IN_PLACE;
-        *sent = *received;
-    } else {
-        *sent = v ? many(a, &a->send, to) : one(a, &a->send) * to;
-    }
+    const bool in_place = argument_in_place(a, a->sendbuf);
+
+    m->received = v ? many(m, a, &a->recv, from) : one(m, a, &a->recv) * from;
+    m->flags |= in_place ? FLAG_IN_PLACE : 0u;
+    m->sent = in_place ? m->received : v ? many(m, a, &a->send, to) : one(m, a, &a->send) * to;
+    named(m, a, in_place ? &a->recv : &a->send);
 }
 
 /* Reductions: the vector; a result arrives at `gets` ranks. */
-static void reduced(const struct arguments *a, int64_t vector, int64_t result, int64_t *sent,
-                    int64_t *received, uint32_t *flags)
+static void reduced(const struct arguments *a, int64_t vector, int64_t result, struct moved *m)
 {
-    if (argument_in_place(a, a->sendbuf))
-        *flags |= FLAG_IN_PLACE;
-    *sent = vector;
-    *received = result;
+    m->flags |= argument_in_place(a, a->sendbuf) ? FLAG_IN_PLACE : 0u;
+    m->sent = vector;
+    m->received = result;
+    named(m, a, &a->send);
+    m->reduction = predefined_reduction(argument_op(a));
 }
 
-static void reduce_to_root(const struct exchange *c, const struct arguments *a, int64_t *sent,
-                           int64_t *received, uint32_t *flags)
+static void reduce_to_root(const struct exchange *c, const struct arguments *a, struct moved *m)
 {
     const enum role role = role_of(c);
-    const int64_t vector = role == OUTSIDE ? 0 : one(a, &a->send); /* there all is garbage */
 
-    if (role == ROOT && argument_in_place(a, a->sendbuf))
-        *flags |= FLAG_IN_PLACE;
-    *sent = role == MEMBER || (role == ROOT && !c->comm->inter) ? vector : 0;
-    *received = role == ROOT ? vector : 0;
+    if (role == OUTSIDE) /* there all is garbage */
+        return;
+    const int64_t vector = one(m, a, &a->send);
+
+    m->flags |= role == ROOT && argument_in_place(a, a->sendbuf) ? FLAG_IN_PLACE : 0u;
+    m->sent = role == MEMBER || !c->comm->inter ? vector : 0;
+    m->received = role == ROOT ? vector : 0;
+    named(m, a, &a->send);
+    m->reduction = predefined_reduction(argument_op(a));
 }
 
-static void reduce_scattered(const struct exchange *c, const struct arguments *a, bool block,
-                             int64_t *sent, int64_t *received, uint32_t *flags)
+static void reduce_scattered(const struct exchange *c, const struct arguments *a, bool v,
+                             struct moved *m)
 {
     const struct side whole = {
         .count = a->recv.count, .counts = a->recv.counts, .type = a->send.type};
-    const int64_t share = block ? one(a, &whole)
-                                : argument_count(a, whole.counts, (size_t)c->comm->rank) *
-                                      type_bytes(a, whole.type, 0);
-    const int64_t vector = block ? share * c->comm->size : many(a, &whole, c->comm->size);
+    const int64_t share = block(m, a, &whole, v, c->comm->rank);
 
-    reduced(a, vector, share, sent, received, flags);
+    reduced(a, v ? many(m, a, &whole, c->comm->size) : share * c->comm->size, share, m);
 }
 
-void traffic(const struct exchange *c, const struct arguments *a, int64_t *sent, int64_t *received,
-             uint32_t *flags)
+static void broadcast(const struct exchange *c, const struct arguments *a, struct moved *m)
+{
+    const enum role role = role_of(c);
+
+    if (role == OUTSIDE)
+        return;
+    *(role == ROOT ? &m->sent : &m->received) = one(m, a, &a->send);
+    named(m, a, &a->send);
+}
+
+void traffic(const struct exchange *c, const struct arguments *a, struct moved *m)
 {
     const struct communicator *const k = c->comm;
     const int others = k->inter ? k->remote_size : k->size;
 
     switch (c->operation - c->operation % 3) {
-    case OP_allgather: allgathered(c, a, false, others, sent, received, flags); break;
-    case OP_allgatherv: allgathered(c, a, true, others, sent, received, flags); break;
+    case OP_allgather: allgathered(c, a, false, others, m); break;
+    case OP_allgatherv: allgathered(c, a, true, others, m); break;
     case OP_allreduce:
-    case OP_scan: {
-        const int64_t bytes = one(a, &a->send); /* asked once: it costs as much as a clock */
+    case OP_scan:
+    case OP_exscan: {
+        const int64_t bytes = one(m, a, &a->send); /* asked once: it costs as much as a clock */
+        const bool first = k->rank == 0 && c->operation - c->operation % 3 == OP_exscan;
 
-        reduced(a, bytes, bytes, sent, received, flags);
+        reduced(a, bytes, first ? 0 : bytes, m);
         break;
     }
-    case OP_exscan:
-        reduced(a, one(a, &a->send), k->rank == 0 ? 0 : one(a, &a->send), sent, received, flags);
-        break;
-    case OP_alltoall: exchanged(a, false, others, others, sent, received, flags); break;
+    case OP_alltoall: exchanged(a, false, others, others, m); break;
     case OP_alltoallv:
-    case OP_alltoallw: exchanged(a, true, others, others, sent, received, flags); break;
-    case OP_bcast:
-        *sent = role_of(c) == ROOT ? one(a, &a->send) : 0;
-        *received = role_of(c) == MEMBER ? one(a, &a->send) : 0;
-        break;
-    case OP_gather: gathered(c, a, false, others, sent, received, flags); break;
-    case OP_gatherv: gathered(c, a, true, others, sent, received, flags); break;
-    case OP_scatter: scattered(c, a, false, others, sent, received, flags); break;
-    case OP_scatterv: scattered(c, a, true, others, sent, received, flags); break;
-    case OP_reduce: reduce_to_root(c, a, sent, received, flags); break;
-    case OP_reduce_scatter: reduce_scattered(c, a, false, sent, received, flags); break;
-    case OP_reduce_scatter_block: reduce_scattered(c, a, true, sent, received, flags); break;
-    case OP_neighbor_allgather: allgathered(c, a, false, k->indegree, sent, received, flags); break;
-    case OP_neighbor_allgatherv: allgathered(c, a, true, k->indegree, sent, received, flags); break;
-    case OP_neighbor_alltoall:
-        exchanged(a, false, k->outdegree, k->indegree, sent, received, flags);
-        break;
+    case OP_alltoallw: exchanged(a, true, others, others, m); break;
+    case OP_bcast: broadcast(c, a, m); break;
+    case OP_gather: gathered(c, a, false, others, m); break;
+    case OP_gatherv: gathered(c, a, true, others, m); break;
+    case OP_scatter: scattered(c, a, false, others, m); break;
+    case OP_scatterv: scattered(c, a, true, others, m); break;
+    case OP_reduce: reduce_to_root(c, a, m); break;
+    case OP_reduce_scatter: reduce_scattered(c, a, true, m); break;
+    case OP_reduce_scatter_block: reduce_scattered(c, a, false, m); break;
+    case OP_neighbor_allgather: allgathered(c, a, false, k->indegree, m); break;
+    case OP_neighbor_allgatherv: allgathered(c, a, true, k->indegree, m); break;
+    case OP_neighbor_alltoall: exchanged(a, false, k->outdegree, k->indegree, m); break;
     case OP_neighbor_alltoallv:
-    case OP_neighbor_alltoallw:
-        exchanged(a, true, k->outdegree, k->indegree, sent, received, flags);
-        break;
+    case OP_neighbor_alltoallw: exchanged(a, true, k->outdegree, k->indegree, m); break;
     default: break; /* a barrier */
     }
 }

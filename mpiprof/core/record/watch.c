@@ -71,6 +71,7 @@ void watch_begin(struct watch *w, int count, const void *handles, bool fortran)
                  (self.call == NULL || !call_within(w));
     if (!w->outside)
         return;
+    inside_mark(SPENT_COMPLETION);
     if (atomic_load_explicit(&recorder.pending, memory_order_relaxed) > 0 && count > 0 &&
         handles != NULL) {
         w->entries = count <= 8 ? w->few : calloc((size_t)count, sizeof *w->entries);
@@ -93,6 +94,13 @@ static void complete(struct request *r, int64_t since, int64_t now, bool freed)
     r->active = false;
     if (freed && !r->persistent)
         request_remove(r);
+}
+
+/* A call that is no Wait or Test: of no account, but left. */
+static void watch_left(const struct watch *w)
+{
+    if (w->outside)
+        spent_add(SPENT_NOTHING, 0);
 }
 
 static int64_t watch_time(struct watch *w)
@@ -223,6 +231,7 @@ void watch_start(struct watch *w, int error)
         r->active = true;
         record_start(r, w->since, now);
     }
+    watch_left(w);
     if (w->count > 0)
         watch_end(w);
 }
@@ -234,6 +243,7 @@ void watch_free(struct watch *w, int error)
             request_remove(w->entries[i]);
             w->entries[i] = NULL;
         }
+    watch_left(w);
     if (w->count > 0)
         watch_end(w);
 }

@@ -18,6 +18,7 @@
 #include "base/native.h"
 #include "base/operation.h"
 #include "base/pmpi.h"
+#include "base/predefined.h"
 #include "base/recorder.h"
 #include "base/type.h"
 #include "record/call.h"
@@ -121,7 +122,7 @@ static bool operation_valid(MPI_Op op, MPI_Datatype type)
     const int error = pmpi.Allreduce(MPI_IN_PLACE, &nothing, 0, type, op, alone);
 
     pthread_mutex_unlock(&asking);
-    if (error == MPI_SUCCESS && pmpi_op_predefined(op) && type_facts(type).named)
+    if (error == MPI_SUCCESS && predefined_reduction(op) != NULL && type_facts(type).named)
         remember(key);
     return error == MPI_SUCCESS;
 }

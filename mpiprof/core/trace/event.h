@@ -6,7 +6,9 @@
  * a call site (statistics.c).
  * `kind` is written last, so that a reader of a live or dead job never sees half a record.
  * A chunk's head holds what its thread has dropped, and its time in calls without a record, so far;
- * `check` is its sum (check.c) once nothing more is written to it, 0 before.
+ * `check` is its sum (check.c) once nothing more is written to it, 0 before. In a live window it also
+ * holds the kind of a call without a record that the thread is in: a rank that never comes back from
+ * one is found by that (outside.h; 0: none); `signal` has ended the process (dying.c; 0: none).
  */
 #pragma once
 #include <stdint.h>
@@ -27,7 +29,9 @@
     X(uint16_t, thread, "<u2")                                                                     \
     X(uint16_t, window, "<u2")                                                                     \
     X(uint32_t, check, "<u4")                                                                      \
-    X(uint64_t, serial, "<u8")                                                                     \
+    X(uint32_t, serial, "<u4")                                                                     \
+    X(uint16_t, inside, "<u2")                                                                     \
+    X(uint16_t, signal, "<u2")                                                                     \
     X(uint64_t, dropped, "<u8")                                                                    \
     X(int64_t, point_to_point_ns, "<i8")                                                           \
     X(int64_t, completion_ns, "<i8")                                                               \

@@ -1,0 +1,69 @@
+/* The predefined datatypes and reductions, known by their handles alone: a handle that may be
+ * garbage is compared, never passed to the library. Filled once, when MPI begins.
+ */
+#include "base/predefined.h"
+#include "base/native.h"
+
+enum { SLOTS = 256 };
+struct slot {
+    uintptr_t handle; /* 0: free */
+    struct predefined_type type;
+};
+struct table {
+    struct slot slots[SLOTS];
+};
+static struct table types, reductions;
+
+static struct slot *slot_for(struct table *t, uintptr_t handle)
+{
+    size_t i = (size_t)((uint64_t)handle * 0x9E3779B97F4A7C15u >> 56);
+
+    while (t->slots[i].handle != 0 && t->slots[i].handle != handle)
+        i = (i + 1) % SLOTS;
+    return &t->slots[i];
+}
+
+static void add(struct table *t, uintptr_t handle, const char *name, int64_t size)
+{
+    struct slot *const s = slot_for(t, handle);
+
+    if (handle == 0 || s->handle == handle)
+        return;
+    s->type.name = name;
+    atomic_store(&s->type.size, size);
+    s->handle = handle;
+}
+
+#ifdef PREDEFINED_HANDLES
+#define HANDLE(type, value) (uintptr_t)symbol(value)
+#else
+#define HANDLE(type, value) (uintptr_t)(type)(value)
+#endif
+
+/* `symbol` finds a library's data, where its handles are addresses. */
+void predefined_load(void *(*symbol)(const char *name))
+{
+    (void)symbol;
+#define TYPE(name, value, size) add(&types, HANDLE(MPI_Datatype, value), name, size);
+    PREDEFINED_TYPES(TYPE)
+#undef TYPE
+#define REDUCTION(name, value, size) add(&reductions, HANDLE(MPI_Op, value), name, size);
+    PREDEFINED_REDUCTIONS(REDUCTION)
+#undef REDUCTION
+}
+
+/* NULL: it is none of these. */
+struct predefined_type *predefined_type(MPI_Datatype type)
+{
+    struct slot *const s = slot_for(&types, (uintptr_t)type);
+
+    return s->handle != 0 ? &s->type : NULL;
+}
+
+/* Those are commutative, and any association will do; NULL: it is the program's own. */
+const char *predefined_reduction(MPI_Op op)
+{
+    const struct slot *const s = slot_for(&reductions, (uintptr_t)op);
+
+    return s->handle != 0 ? s->type.name : NULL;
+}

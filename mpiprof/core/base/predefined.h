@@ -1,0 +1,15 @@
+/* The predefined datatypes and reductions, known by their handles alone: predefined.c. */
+#pragma once
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/native.h"
+
+struct predefined_type {
+    const char *name;
+    _Atomic int64_t size; /* -1: until the library has accepted it and is asked */
+};
+
+void predefined_load(void *(*symbol)(const char *name));
+struct predefined_type *predefined_type(MPI_Datatype type);
+const char *predefined_reduction(MPI_Op op);
