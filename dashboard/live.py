@@ -5,9 +5,12 @@ from __future__ import annotations
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from mpiprof.analysis import positions
+from mpiprof.analysis.hang import Verdict
 from mpiprof.errors import TraceError
-from mpiprof.reports import positions, status
-from mpiprof.reports.places import place
+from mpiprof.reports import hang, status
+from mpiprof.reports.places import communicator_name, place, site_of
+from mpiprof.trace.processes import now_ns
 from mpiprof.units import count, duration
 from mpiprof.units import ranks as ranks_of
 
@@ -16,6 +19,7 @@ from .data import MOST_RANKS, Data
 from .state import State
 
 MOST_PENDING, MOST_ROWS, MOST_MISSING = 20, 60, 16
+FRESH_NS = 3 * 10**9
 
 
 def found_in(data: Data) -> tuple[list[positions.Position], list[positions.Pending]]:
@@ -25,6 +29,12 @@ def found_in(data: Data) -> tuple[list[positions.Position], list[positions.Pendi
     return data.once("positions", lambda: positions.find(data.trace))
 
 
+def verdict_of(data: Data) -> Verdict:
+    """Return the verdict on the job, as `status` gives it; time alone may change it."""
+    moment = (now_ns(data.trace) or 0) // FRESH_NS
+    return data.once(("hang", moment), lambda: hang.verdict(data.trace, *found_in(data)))
+
+
 def strip(data: Data, state: State) -> Component | None:
     """Return one line on a job that is running, for all pages; None on any other."""
     if data.ended or data.trace.ranks > MOST_RANKS:
@@ -32,11 +42,17 @@ def strip(data: Data, state: State) -> Component | None:
     found, pending = found_in(data)
     if not status.is_running(data.trace, found):
         return None
-    time_ns = status.now_ns(data.trace)
+    time_ns = now_ns(data.trace)
+    verdict = verdict_of(data)
+    if verdict.is_bad:
+        told = f"{hang.TITLES[verdict.kind].lower()}: "
+        told += hang.text(data.trace, found, verdict, time_ns)
+        link = "/live" + state.shared().query()
+        return dcc.Link(tables.text_of(told), href=link, className="state dead")
     told = f"running, {duration(float(data.trace.duration_ns))} recorded"
     stuck = next((one for one in pending if one.missing), None)
     if stuck is not None:
-        where = ", ".join(place(status.site_of(data.trace, site)) for site in stuck.sites[:1])
+        where = ", ".join(place(site_of(data.trace, site)) for site in stuck.sites[:1])
         told += f"; {stuck.operations[0]} at {where or 'unknown place'} waits for rank "
         told += f"{ranks_of(stuck.missing)}, entered {_since(data, stuck.since_ns, time_ns)}"
     return dcc.Link(tables.text_of(told), href="/live" + state.shared().query())
@@ -47,10 +63,13 @@ def now(data: Data, state: State) -> list[Component]:
     trace = data.trace
     found, pending = found_in(data)
     running = status.is_running(trace, found)
-    time_ns = status.now_ns(trace) if running else None
+    time_ns = now_ns(trace) if running else None
     left = [p for p in found if not p.finished]
+    verdict = verdict_of(data)
     if not left:
         told, kind = "The job has ended.", "ended"
+    elif running and verdict.is_bad:
+        told, kind = f"The job is {status.state_of(verdict)}.", "dead"
     elif running:
         told, kind = "The job is running.", "running"
     else:
@@ -64,13 +83,16 @@ def now(data: Data, state: State) -> list[Component]:
     ]
     chosen = set(data.ranks(state).tolist())
     shown = [one for one in pending if chosen & {*one.arrived, *one.missing}]
-    cards = [_pending(data, one, found, time_ns) for one in shown[:MOST_PENDING]]
+    cards = [_pending(data, one, found, time_ns, verdict) for one in shown[:MOST_PENDING]]
     if not cards:
         cards = [html.P("No collective is pending.", className="note")]
     table = _table(data, [p for p in found if p.rank in chosen], time_ns)
+    cause = hang.text(trace, found, verdict, time_ns)
+    top = [_verdict(verdict, cause)] if verdict.is_bad else []
     return [
         html.Div(
             [
+                *top,
                 components.card("Status", components.facts(facts)),
                 html.Section([html.H2("Pending collectives"), *cards], className="stack"),
                 components.card("Where every rank is", table),
@@ -80,13 +102,24 @@ def now(data: Data, state: State) -> list[Component]:
     ]
 
 
+def _verdict(verdict: Verdict, text: str) -> Component:
+    """Return the card on top of the page: what is wrong."""
+    title = hang.TITLES[verdict.kind].capitalize()
+    told = html.P(tables.text_of(text), className="missing")
+    return html.Section([html.H2(title, className="state dead"), told], className="card")
+
+
 def _pending(
-    data: Data, one: positions.Pending, found: list[positions.Position], time_ns: int | None
+    data: Data,
+    one: positions.Pending,
+    found: list[positions.Position],
+    time_ns: int | None,
+    verdict: Verdict,
 ) -> Component:
-    places = ", ".join(place(status.site_of(data.trace, site)) for site in one.sites[:4])
+    places = ", ".join(place(site_of(data.trace, site)) for site in one.sites[:4])
     since = _since(data, one.since_ns, time_ns)
     head = f"{one.operations[0]} at {tables.text_of(places) or 'unknown place'}"
-    about = f"sequence {one.sequence} on {status.communicator_name(data.trace, one.communicator)}"
+    about = f"sequence {one.sequence} on {communicator_name(data.trace, one.communicator)}"
     lines: list[Component] = [
         html.P(f"{tables.text_of(about)}, first entered {since}", className="note"),
         html.P(["arrived: ", ranks_of(one.arrived) or "nobody"]),
@@ -100,7 +133,7 @@ def _pending(
             html.Ul([_missing(data, found[r], time_ns) for r in one.missing[:MOST_MISSING]])
         )
     else:
-        lines.append(html.P("All have arrived: it is being carried out."))
+        lines.append(html.P(f"{status.state_of_arrived(verdict).capitalize()}."))
     return components.card(head, *lines)
 
 
@@ -112,7 +145,7 @@ def _missing(data: Data, position: positions.Position, time_ns: int | None) -> C
     if position.finished:
         return html.Li(who + "has finished")
     doing = "is in" if position.open else "was last seen leaving"
-    where = tables.text_of(place(status.site_of(data.trace, call.site)))
+    where = tables.text_of(place(site_of(data.trace, call.site)))
     since = _since(data, call.exit_ns or call.enter_ns, time_ns)
     return html.Li(f"{who}{doing} {call.operation} at {where}, {since}")
 
@@ -130,7 +163,7 @@ def _table(data: Data, found: list[positions.Position], time_ns: int | None) -> 
         call = position.current
         doing = "no collective yet" if call is None else call.operation
         doing = f"after {doing}" if call is not None and not position.open else doing
-        where = "" if call is None else place(status.site_of(data.trace, call.site))
+        where = "" if call is None else place(site_of(data.trace, call.site))
         groups.setdefault((position.state, doing, where), []).append(position)
     head = html.Thead(html.Tr([html.Th(h) for h in ("ranks", "state", "call", "place", "since")]))
     rows = []

@@ -53,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
     wanted = None if args.fail_on is None else condition.parse(args.fail_on)
     check_column(args.sort)
     from mpiprof.progress import working
-    from mpiprof.reports import choices, json, times
+    from mpiprof.reports import choices, hang, json, times
+    from mpiprof.reports.table import paragraph
     from mpiprof.store.derived import open_trace
     from mpiprof.trace.newest import chosen
 
@@ -74,10 +75,14 @@ def run(args: argparse.Namespace) -> int:
             from mpiprof.tune.gains import gains
 
             found = trace.findings(gains(trace, SIMULATING_S))
+    hung, told = hang.of_trace(trace) if len(trace.tables.ends) < trace.ranks else (hang.WELL, "")
+    if hung.is_bad and not args.json:
+        print(f"{paragraph(f'{hang.TITLES[hung.kind]}: {told}', 0)}\n")
     if args.json:
         data = json.report(trace, callsites, found) | {
             "selection": choices.keys(trace),
             "times": times.as_json(trace),
+            "hang": hang.as_json(trace, hung, told) if hung.is_bad else None,
         }
         print(json.text(with_causes(trace, callsites, data) if args.site else data))
     elif args.site:

@@ -22,17 +22,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the state of a job."""
     import mpiprof
+    from mpiprof.analysis import positions
     from mpiprof.progress import working
-    from mpiprof.reports import json, positions, status
+    from mpiprof.reports import hang, json, status
     from mpiprof.trace.newest import chosen
 
     trace = mpiprof.open(chosen(args.trace))
     with working("reading the ends of the logs"):
         found, pending = positions.find(trace)
+        verdict = hang.verdict(trace, found, pending)
     if args.json:
-        print(json.text(status.as_json(trace, found, pending)))
+        print(json.text(status.as_json(trace, found, pending, verdict)))
         return 0
-    print(status.text(trace, found, pending))
+    print(status.text(trace, found, pending, verdict))
     if trace.record == "summary":
         print("Recorded as summary: calls are not logged, only who has ended.\n")
     if trace.tables.limits:

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.chain import START
+from mpiprof.trace.sites import describe_sites
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
@@ -54,3 +55,21 @@ def where(trace: Trace, callsite: int) -> str:
         return "the start of the run" if callsite == START else "an unknown place"
     row: Any = trace.callsites.loc[callsite]
     return f"{row['operation']} at {places(row['sites'])}"
+
+
+def site_of(trace: Trace, site: int) -> dict[str, Any]:
+    """Return file, line and function of a site, as far as they are known."""
+    return describe_sites(trace.tables.sites, [[site]])[0][0]
+
+
+def communicator_name(trace: Trace, index: int) -> str:
+    """Return the name that the program gave a communicator, else what it is."""
+    known = trace.tables.communicators[index]
+    if index in trace.tables.like:
+        of = communicator_name(trace, trace.tables.like[index])
+        return of if known.how == "maker" else f"{known.how} {known.identity[:8]} of {of}"
+    if index in trace.tables.names:
+        return trace.tables.names[index]
+    if known.how in ("world", "self"):
+        return f"MPI_COMM_{known.how.upper()}"
+    return f"{known.how} {known.identity[:8]}"

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mpiprof.analysis.hang import Verdict
+from mpiprof.analysis.positions import Pending, Position
 from mpiprof.analysis.statistics import waits_so_far
+from mpiprof.reports import hang
 from mpiprof.reports.json import plain
-from mpiprof.reports.places import place
-from mpiprof.reports.positions import Pending, Position
-from mpiprof.reports.table import Column, render
+from mpiprof.reports.places import communicator_name, place, site_of
+from mpiprof.reports.table import Column, paragraph, render
 from mpiprof.reports.text import latest
-from mpiprof.trace.sites import describe_sites
+from mpiprof.trace.processes import alive, now_ns
 from mpiprof.units import count, duration, ranks
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 MOST_SITES = 8
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def as_json(trace: Trace, positions: list[Position], pending: list[Pending]) -> dict[str, Any]:
-    """Return positions and pending instances in the schema of the JSON output.
+def as_json(
+    trace: Trace, positions: list[Position], pending: list[Pending], verdict: Verdict
+) -> dict[str, Any]:
+    """Return verdict, positions and pending instances in the schema of the JSON output.
 
     `since_ns` counts from the start of the run: when the open call was entered, else when the
     last one was left; None before the first. `callsites`: what the recorder has summed up so far,
     in summaries and under `--switch auto`.
     """
+    told = hang.text(trace, positions, verdict, _now(trace, positions))
     return {
+        "verdict": hang.as_json(trace, verdict, told),
         "ranks": [
             {
                 "rank": position.rank,
@@ -72,54 +75,11 @@ def _since(trace: Trace, position: Position) -> int | None:
     return None if call is None else (call.exit_ns or call.enter_ns) - int(trace.started_ns)
 
 
-def site_of(trace: Trace, site: int) -> dict[str, Any]:
-    """Return file, line and function of a site, as far as they are known."""
-    return describe_sites(trace.tables.sites, [[site]])[0][0]
-
-
 def _site(trace: Trace, site: int) -> dict[str, Any] | None:
     found = site_of(trace, site)
     if found["file"] is None:
         return None
     return {name: found[name] for name in ("file", "line", "function")}
-
-
-def communicator_name(trace: Trace, index: int) -> str:
-    """Return the name that the program gave a communicator, else what it is."""
-    known = trace.tables.communicators[index]
-    if index in trace.tables.like:
-        of = communicator_name(trace, trace.tables.like[index])
-        return of if known.how == "maker" else f"{known.how} {known.identity[:8]} of {of}"
-    if index in trace.tables.names:
-        return trace.tables.names[index]
-    if known.how in ("world", "self"):
-        return f"MPI_COMM_{known.how.upper()}"
-    return f"{known.how} {known.identity[:8]}"
-
-
-def now_ns(trace: Trace) -> int | None:
-    """Return the present time on the trace's clock, when the job ran on this machine's boot."""
-    try:
-        boot = BOOT_ID.read_text().strip().replace("-", "")
-    except OSError:
-        return None
-    for rank, node in trace.node_of.items():
-        if boot and boot in node.replace("-", ""):
-            local = time.monotonic_ns()
-            return local + trace.clock_of(rank).offset_at(local)
-    return None
-
-
-def alive(trace: Trace) -> dict[int, bool]:
-    """Return for each rank on this machine whether its process still exists."""
-    if now_ns(trace) is None:
-        return {}
-    boot = BOOT_ID.read_text().strip().replace("-", "")
-    return {
-        rank: Path(f"/proc/{process['pid']}").exists()
-        for rank, process in trace.tables.processes.items()
-        if boot in str(process["node"]).replace("-", "")
-    }
 
 
 def is_running(trace: Trace, positions: list[Position]) -> bool:
@@ -128,11 +88,19 @@ def is_running(trace: Trace, positions: list[Position]) -> bool:
     return any(living.get(p.rank) for p in positions if not p.finished)
 
 
-def text(trace: Trace, positions: list[Position], pending: list[Pending]) -> str:
-    """Return the state of the job, a table of its ranks, and what is pending in words."""
+def _now(trace: Trace, positions: list[Position]) -> int | None:
+    return now_ns(trace) if is_running(trace, positions) else None
+
+
+def text(trace: Trace, positions: list[Position], pending: list[Pending], verdict: Verdict) -> str:
+    """Return the verdict, the state of the job, a table of its ranks, and what is pending."""
     living = alive(trace)
-    now = now_ns(trace) if is_running(trace, positions) else None
-    lines = [f"{trace.program} · {trace.ranks} ranks · {_state(trace, positions, living)}"]
+    now = _now(trace, positions)
+    state = _state(trace, positions, living, verdict)
+    lines = [f"{trace.program} · {trace.ranks} ranks · {state}"]
+    if verdict.is_bad:
+        told = hang.text(trace, positions, verdict, now)
+        lines += ["", paragraph(f"{hang.TITLES[verdict.kind]}: {told}")]
     if trace.tables.processes and not living and not all(p.finished for p in positions):
         lines.append(
             "  The job's machines are not this one: what they wrote in the last half minute may "
@@ -140,7 +108,7 @@ def text(trace: Trace, positions: list[Position], pending: list[Pending]) -> str
         )
     lines += ["", _rank_table(trace, positions, living, now), ""]
     for one in pending[:20]:
-        lines += [_sentence(trace, one, positions, now), ""]
+        lines += [_sentence(trace, one, positions, now, verdict), ""]
     if len(pending) > 20:
         lines += [f"and {len(pending) - 20} more pending operations (see --json)", ""]
     if not pending:
@@ -170,7 +138,9 @@ def _wait_table(trace: Trace, waits: list[dict[str, Any]]) -> str:
     )
 
 
-def _state(trace: Trace, positions: list[Position], living: dict[int, bool]) -> str:
+def _state(
+    trace: Trace, positions: list[Position], living: dict[int, bool], verdict: Verdict
+) -> str:
     left = [p.rank for p in positions if not p.finished]
     if not left:
         return "ended"
@@ -180,6 +150,8 @@ def _state(trace: Trace, positions: list[Position], living: dict[int, bool]) -> 
     dead = [rank for rank in left if living.get(rank) is False]
     if dead:
         return f"rank{'s' * (len(dead) > 1)} {ranks(dead)} died before MPI_Finalize"
+    if living and verdict.is_bad:
+        return state_of(verdict)
     return "running" if living else f"{count(len(left))} ranks have not reached MPI_Finalize"
 
 
@@ -218,7 +190,23 @@ def _when(trace: Trace, since: list[int | None], now: int | None) -> str:
     return f"{duration(min(known))} after start"
 
 
-def _sentence(trace: Trace, one: Pending, positions: list[Position], now: int | None) -> str:
+def state_of(verdict: Verdict) -> str:
+    """Return in a word how a job is that runs with something wrong."""
+    return hang.STATES.get(verdict.kind, "hung")
+
+
+def state_of_arrived(verdict: Verdict) -> str:
+    """Return what is said of an instance that lacks nobody, in keeping with the verdict."""
+    if verdict.ended:
+        return "all had arrived when the job ended"
+    if verdict.is_bad:
+        return "all have arrived"
+    return "all have arrived: it is being carried out"
+
+
+def _sentence(
+    trace: Trace, one: Pending, positions: list[Position], now: int | None, verdict: Verdict
+) -> str:
     places = ", ".join(place(site_of(trace, site)) for site in one.sites) or "unknown place"
     head = (
         f"pending: {one.operations[0]}, sequence {one.sequence} on "
@@ -227,9 +215,9 @@ def _sentence(trace: Trace, one: Pending, positions: list[Position], now: int | 
         f"  arrived: {ranks(one.arrived)}"
     )
     if len(one.operations) > 1:
-        head += f"\n  MISMATCH: ranks call different operations here: {', '.join(one.operations)}"
+        head += f"\n  ranks call different operations here: {', '.join(one.operations)}"
     if not one.missing:
-        return head + "\n  all have arrived: it is being carried out"
+        return f"{head}\n  {state_of_arrived(verdict)}"
     lines = [head, f"  NOT ARRIVED: {ranks(one.missing)}"]
     for rank in one.missing[:8]:
         position = positions[rank]

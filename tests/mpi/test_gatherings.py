@@ -15,8 +15,9 @@ from support.programs import compiled
 from support.synthetic import Synthetic
 
 import mpiprof
+from mpiprof.analysis import hang, positions
 from mpiprof.analysis.waits import Group, waits
-from mpiprof.reports import positions, status
+from mpiprof.reports import status
 from mpiprof.trace import Trace
 
 RANKS = 3
@@ -123,7 +124,7 @@ def test_status_names_who_has_not_arrived_on_2_ranks(mpi: Mpi, where: str, tmp_p
         (one,) = pending
         assert (one.operations, one.arrived, one.missing) == ([name], [0], [1])
         assert [p.state for p in places] == ["inside", "outside"]
-        assert "NOT ARRIVED: 1" in status.text(trace, places, pending)
+        assert "NOT ARRIVED: 1" in status.text(trace, places, pending, hang.WELL)
     finally:
         end(job)
 

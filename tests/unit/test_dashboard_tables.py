@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from support.dashboard_traces import MS, plain
 from support.synthetic import Synthetic
 
 import mpiprof
+from mpiprof.__main__ import main
 from mpiprof.analysis.ranks import lateness, one_instance, point_to_point, rank_totals
 from mpiprof.errors import TraceError
 
@@ -208,6 +210,29 @@ def test_a_crafted_number_of_ranks_costs_nothing(tmp_path: Path) -> None:
     assert live.strip(found, State()) is None
     with pytest.raises(TraceError, match="too many"):
         live.found_in(found)
+
+
+def test_live_page_and_status_conclude_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The verdict stands on top, and nothing on the page contradicts it."""
+    made = Synthetic(3)
+    for rank in range(3):
+        made.add(rank, made.shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0)
+    found = Data("t", made.write(tmp_path / "t", finished=False))
+    page = json.dumps(
+        [part.to_plotly_json() for part in live.now(found, State())], default=plain_of
+    )
+    assert main(["status", str(tmp_path / "t"), "--json"]) == 0
+    verdict = json.loads(capsys.readouterr().out)["verdict"]
+    assert (verdict["class"], verdict["odd_ranks"]) == ("root", [2])
+    assert page.index(json.dumps(verdict["text"])[1:-1]) < page.index("Pending collectives")
+    assert "being carried out" not in page
+
+
+def plain_of(part: Any) -> Any:
+    """Return a component of a page as what JSON knows."""
+    return part.to_plotly_json()
 
 
 # Source files

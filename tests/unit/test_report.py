@@ -22,7 +22,7 @@ MS = 1_000_000
 SCHEMA = (
     "version trace program mpi ranks nodes duration_ns collective_ns collective_share "
     "total_wait_ns wait_share clock_error_ns dropped complete callsites summed_up verdict findings "
-    "notes spawned selection times"
+    "notes spawned selection times hang"
 )
 CALLSITE = (
     "operation sites instances complete_instances size bytes bytes_min bytes_max message_bytes "

@@ -32,7 +32,8 @@ def state(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """Return what `status --json` says."""
     assert main(["status", str(folder), "--json"]) == 0
     data: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert list(data) == ["ranks", "pending", "callsites"]
+    assert list(data) == ["verdict", "ranks", "pending", "callsites"]
+    assert list(data["verdict"]) == ["class", "odd_ranks", "sites", "text"]
     for row in data["ranks"]:
         assert list(row) == ["rank", "state", "operation", "site", "since_ns"]
     for row in data["pending"]:
@@ -127,7 +128,8 @@ def test_mismatch_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     made.add(0, made.shape(0, "bcast", "world", root=0), 0, 10, 0)
     made.add(1, made.shape(1, "barrier", "world"), 0, 10, 0)
     text = text_of(write(made, tmp_path / "t", finished=False), capsys)
-    assert "MISMATCH: ranks call different operations here: bcast, barrier" in text
+    assert "DIFFERENT OPERATIONS: Ranks call different operations" in text.splitlines()[2]
+    assert "being carried out" not in text
 
 
 def test_finished_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

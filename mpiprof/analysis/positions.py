@@ -7,12 +7,15 @@ member call them in the same order.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mpiprof.trace.block import Block, column
+from mpiprof.trace.described import Shape
+from mpiprof.trace.log import SPENT
 from mpiprof.trace.stream import CALL, COMPLETION, START, ThreadStream
 from mpiprof.trace.types import Problems
 
@@ -21,27 +24,46 @@ if TYPE_CHECKING:
     from mpiprof.trace.log import Chunk
 
 NEWEST_CHUNKS = 3  # some 6000 records a thread: enough for what is started and not completed
+# The newest calls of a rank whose arguments are looked at; fewer each in a large job.
+RECENT, RECENT_OF_ALL = 256, 1 << 17
 
 Key = tuple[int, int, int]  # communicator, sequence, n-th start of a persistent operation (or 0)
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of one rank; exit_ns 0 while it is open."""
+    """One call of one rank; exit_ns 0 while it is open; sent and received in bytes, -1 unknown."""
 
-    operation: str
-    site: int
+    shape: Shape
     key: Key
     enter_ns: int
     exit_ns: int
+    sent: int
+    received: int
+
+    @property
+    def operation(self) -> str:
+        """The operation without MPI_."""
+        return self.shape.operation
+
+    @property
+    def site(self) -> int:
+        """Index into Tables.sites, -1 unknown."""
+        return self.shape.site
 
 
 @dataclass
 class Position:
-    """One rank: its open calls, its last closed one, and the operations it has not completed."""
+    """One rank: its open calls, its last closed one, and the operations it has not completed.
+
+    recent: its newest calls, oldest first, open ones among them. between: the kind of call without
+    a record that all its threads are in (point_to_point, completion, one_sided, files), or "".
+    """
 
     rank: int
     finished: bool
+    recent: deque[Call] = field(default_factory=lambda: deque(maxlen=RECENT))
+    between: str = ""
     open: list[Call] = field(default_factory=list)
     last: Call | None = None
     started: dict[Key, Call] = field(default_factory=dict)
@@ -67,12 +89,21 @@ class Pending:
     """
 
     operations: list[str]
-    communicator: int
-    sequence: int
+    key: Key
     arrived: list[int]
     missing: list[int]
     sites: list[int]
     since_ns: int
+
+    @property
+    def communicator(self) -> int:
+        """Index into Tables.communicators."""
+        return self.key[0]
+
+    @property
+    def sequence(self) -> int:
+        """Its number on the communicator."""
+        return self.key[1]
 
 
 class Tail:
@@ -160,8 +191,7 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
             pending.append(
                 Pending(
                     list(dict.fromkeys(call.operation for _, call in calls)),
-                    key[0],
-                    key[1],
+                    key,
                     arrived,
                     missing,
                     sorted({call.site for _, call in calls if call.site >= 0}),
@@ -173,6 +203,10 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
 
 def _position(trace: Trace, rank: int, tail: Tail) -> Position:
     position = Position(rank, trace.tables.ends.get(rank, {}).get("reason") == "finalize")
+    position.recent = deque(maxlen=max(16, min(RECENT, RECENT_OF_ALL // trace.ranks)))
+    inside = [kind for (owner, _), kind in trace.logs.inside.items() if owner == rank]
+    if inside and min(inside) >= 0:
+        position.between = SPENT[inside[0]]
     for block in tail.older(NEWEST_CHUNKS):
         _follow(trace, block, position)
     if position.finished:  # its end is written before it waits for the others in MPI_Finalize
@@ -185,16 +219,22 @@ def _position(trace: Trace, rank: int, tail: Tail) -> Position:
 def _follow(trace: Trace, block: Block, position: Position) -> None:
     """Take over what one thread's newest records say."""
     kinds, starts = column(block, "kind"), column(block, "start")
+    sent, received = column(block, "sent"), column(block, "received")
     shapes = trace.tables.shapes
 
     def call_at(i: int) -> Call:
         shape = shapes[int(block.shape[i])]
         key = (shape.communicator, int(block.sequence[i]), int(starts[i]))
-        return Call(shape.operation, shape.site, key, int(block.enter[i]), int(block.exit[i]))
+        moved = (int(sent[i]), int(received[i]))
+        if moved == (-1, -1):
+            moved = (shape.sent, shape.received)
+        return Call(shape, key, int(block.enter[i]), int(block.exit[i]), *moved)
 
     calls = np.isin(kinds, (CALL, START, COMPLETION))
     for i in np.flatnonzero(calls & (block.exit == 0)).tolist():
         position.open.append(call_at(i))
+    newest_calls = np.flatnonzero(kinds == CALL)[-(position.recent.maxlen or 0) :]
+    position.recent.extend(call_at(i) for i in newest_calls.tolist())
     closed = np.flatnonzero(calls & (block.exit != 0))
     if len(closed):
         newest = call_at(int(closed[np.argmax(block.exit[closed])]))

@@ -1,0 +1,403 @@
+"""What is wrong with a job that hangs, died or runs on wrongly: one verdict.
+
+From where each rank is (positions.py) and what its process does (trace/processes.py). A verdict
+needs something that no sound program does, or that lasts: a rank that is merely late is none.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from signal import Signals
+from statistics import median
+from typing import TYPE_CHECKING
+
+from mpiprof.analysis import disagreement
+from mpiprof.analysis.disagreement import Disagreement, Side
+from mpiprof.analysis.operations import WAITS, base_operation
+from mpiprof.analysis.positions import Call, Pending, Position
+from mpiprof.trace.processes import Processes
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
+
+LONG_NS, LONG_TIMES = 10 * 10**9, 10  # pending so long, and so many times its usual time
+WAITS_FOR_MESSAGES = ("point_to_point", "completion")
+
+
+@dataclass(frozen=True)
+class Link:
+    """A rank that waits in an operation, and the rank that it waits for."""
+
+    rank: int
+    call: Call
+    waits_for: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The conclusion on a job: one of the classes of `status --json`, whom it names, and why.
+
+    sides: the groups of ranks that disagree, the largest first. cycle: who waits for whom.
+    pending: the instance that waits. ended: no process of the job is left. why: more of a class:
+    finished, busy, still, abort, or the name of a signal.
+    """
+
+    kind: str
+    odd_ranks: tuple[int, ...] = ()
+    sites: tuple[int, ...] = ()
+    disagreement: Disagreement | None = None
+    cycle: tuple[Link, ...] = ()
+    pending: Pending | None = None
+    ended: bool = False
+    why: str = ""
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether something is wrong, or may be."""
+        return self.kind != "none"
+
+
+WELL = Verdict("none")
+
+
+def suspects(
+    positions: Sequence[Position], pending: Sequence[Pending], now_ns: int | None
+) -> list[int]:
+    """Return the ranks whose processes are worth a look: what has waited long waits for them."""
+    if now_ns is None:
+        return []
+    if any(_is_long(one, positions, now_ns) for one in pending if _keeps(one, positions)):
+        return [p.rank for p in positions if not p.finished and not p.open]
+    unfinished = [p for p in positions if not p.finished]
+    last = max((_last_ns(p) for p in unfinished), default=now_ns)
+    if all(p.between in WAITS_FOR_MESSAGES for p in unfinished) and now_ns - last > LONG_NS:
+        return [p.rank for p in unfinished]
+    return []
+
+
+def _last_ns(position: Position) -> int:
+    call = position.current
+    return 0 if call is None else call.exit_ns or call.enter_ns
+
+
+def _keeps(one: Pending, positions: Sequence[Position]) -> bool:
+    """Whether a rank waits in an instance; one that was only started keeps nobody."""
+    return any(
+        any(call.key == one.key for call in positions[rank].open)
+        or (positions[rank].between == "completion" and one.key in positions[rank].started)
+        for rank in one.arrived
+    )
+
+
+def _is_long(one: Pending, positions: Sequence[Position], now_ns: int) -> bool:
+    """Whether an instance is pending so long that something is wrong, or very slow."""
+    took = [
+        call.exit_ns - call.enter_ns
+        for rank in one.arrived
+        for call in positions[rank].recent
+        if call.exit_ns and call.operation in one.operations and call.site in one.sites
+    ]
+    usual = median(took) if took else 0
+    return now_ns - one.since_ns >= max(LONG_NS, LONG_TIMES * usual)
+
+
+def conclude(
+    trace: Trace,
+    positions: Sequence[Position],
+    pending: Sequence[Pending],
+    processes: Processes,
+) -> Verdict:
+    """Return the verdict on a job; class `none` where it is well, or may be."""
+    left = [p.rank for p in positions if not p.finished and p.rank not in processes.ended]
+    noted = trace.logs.signals | processes.signals
+    signals = {rank: noted[rank] for rank in left if noted.get(rank)}
+    gone = [rank for rank in left if rank in signals or processes.alive.get(rank) is False]
+    aborted = [r for r, end in trace.tables.ends.items() if end["reason"] == "abort"]
+    ended = bool(left) and (bool(aborted) or len(gone) == len(left))
+    wrong = disagreement.first(disagreement.instances(positions), trace.tables.communicators)
+    if wrong is not None:
+        return _disagree(wrong, ended)
+    if aborted:
+        return _gone(sorted(aborted), positions, pending, ended, "abort")
+    absent = {rank for one in pending for rank in one.missing}
+    dead = _first_dead(left, gone, signals, absent)
+    if dead:
+        return _gone(dead, positions, pending, ended, _name(signals.get(dead[0], 0)))
+    long = [
+        one for one in pending
+        if _keeps(one, positions)
+        and (ended or (processes.now_ns and _is_long(one, positions, processes.now_ns)))
+    ]  # fmt: skip
+    return (
+        _finished(positions, pending, ended)
+        or _order(trace, positions, pending, {one.key for one in long}, ended)
+        or _lacking(positions, pending, long, processes, ended)
+        or _messages(positions, processes, ended)
+        or _unclear(long, ended)
+        or WELL
+    )
+
+
+def _disagree(wrong: Disagreement, ended: bool) -> Verdict:
+    odd = disagreement.odd(wrong.sides)
+    sides = sorted(wrong.sides, key=lambda side: not set(side.ranks) & set(odd))
+    sites = tuple(dict.fromkeys(site for side in sides for site in side.sites[:1]))
+    return Verdict(wrong.kind, odd, sites, disagreement=wrong, ended=ended)
+
+
+def _sites(
+    positions: Sequence[Position], odd: Sequence[int], one: Pending | None
+) -> tuple[int, ...]:
+    """Where the odd ranks are, or were last seen, and where the others wait."""
+    calls = [call for rank in odd if (call := positions[rank].current) is not None]
+    others = one.sites if one is not None else []
+    return tuple(dict.fromkeys([*(call.site for call in calls[:4]), *others]))
+
+
+def _first_dead(
+    left: list[int], gone: list[int], signals: Mapping[int, int], absent: set[int]
+) -> list[int]:
+    """Return who died by itself: the launcher, or a person, ends all others by SIGTERM.
+
+    On a busy machine it may kill one before that could note anything: then those that others waited
+    for. Nothing tells where all were ended alike.
+    """
+    fatal = [rank for rank in gone if signals.get(rank, Signals.SIGTERM) != Signals.SIGTERM]
+    if fatal:
+        return fatal
+    silent = [rank for rank in gone if rank not in signals]
+    if len(silent) == len(left):
+        return []
+    return [rank for rank in silent if rank in absent] or silent
+
+
+def _name(signal: int) -> str:
+    try:
+        return Signals(signal).name if signal else ""
+    except ValueError:  # of a damaged log
+        return ""
+
+
+def _gone(
+    ranks: Sequence[int],
+    positions: Sequence[Position],
+    pending: Sequence[Pending],
+    ended: bool,
+    why: str = "",
+) -> Verdict:
+    one = next((p for p in pending if set(p.missing) & set(ranks)), None)
+    sites = _sites(positions, ranks, one)
+    return Verdict("dead", tuple(ranks), sites, pending=one, ended=ended, why=why)
+
+
+def _leaves(position: Position) -> bool:
+    """Whether a rank will make no more calls: it is in MPI_Finalize, or through."""
+    return position.finished or any(call.operation == "finalize" for call in position.open)
+
+
+def _finished(
+    positions: Sequence[Position], pending: Sequence[Pending], ended: bool
+) -> Verdict | None:
+    """An operation that waits for ranks that have called MPI_Finalize."""
+    for one in pending:
+        waiting = [
+            rank for rank in one.arrived
+            if any(c.key == one.key and c.operation != "finalize" for c in positions[rank].open)
+        ]  # fmt: skip
+        gone = [rank for rank in (*one.missing, *one.arrived) if _leaves(positions[rank])]
+        gone = [rank for rank in gone if not _took_part(positions[rank], one)]
+        if not waiting or not gone:
+            continue
+        members = len(one.arrived) + len(one.missing)
+        odd = tuple(sorted(gone if 2 * len(gone) <= members else waiting))
+        sites = _sites(positions, odd, one)
+        if odd != tuple(sorted(gone)):
+            sites = tuple(dict.fromkeys([*sites, *_sites(positions, gone[:1], None)]))
+        return Verdict("missing", odd, sites, pending=one, ended=ended, why="finished")
+    return None
+
+
+def _took_part(position: Position, one: Pending) -> bool:
+    """Whether a rank has been in an instance with anything but MPI_Finalize, or is past it."""
+    if position.rank in one.missing:
+        return False
+    return not any(c.key == one.key and c.operation == "finalize" for c in position.open)
+
+
+# ---- who waits for whom
+
+
+def _order(
+    trace: Trace,
+    positions: Sequence[Position],
+    pending: Sequence[Pending],
+    long: set[tuple[int, int, int]],
+    ended: bool,
+) -> Verdict | None:
+    """Operations on several communicators, each of which lacks a rank that is in another."""
+    links: dict[int, list[Link]] = {}
+    by_key = {one.key: one for one in pending}
+    for position in positions:
+        for call in position.open:
+            one = by_key.get(call.key)
+            if one is not None and one.missing and not _leaves(position):
+                for other in _awaited(trace, position.rank, call, one, call.key in long):
+                    links.setdefault(position.rank, []).append(Link(position.rank, call, other))
+    cycle = _cycle(links)
+    if not cycle:
+        return None
+    odd = _odd_of_cycle(trace, positions, cycle)
+    calls = sorted(cycle, key=lambda link: link.rank not in odd)
+    sites = tuple(dict.fromkeys(link.call.site for link in calls))
+    return Verdict("order", odd, sites, cycle=cycle, ended=ended)
+
+
+def _awaited(trace: Trace, rank: int, call: Call, one: Pending, is_long: bool) -> list[int]:
+    """Return whom a rank cannot go on without; of what lasts long, all who have not arrived."""
+    waits = WAITS.get(base_operation(call.operation), "")
+    communicator = trace.tables.communicators[call.key[0]]
+    missing = [other for other in one.missing if other != rank]
+    if is_long or waits in ("nxn", "barrier"):
+        return missing
+    if waits == "late_root":
+        return [other for other in missing if other == call.shape.root]
+    if waits == "early_root":
+        return missing if rank == call.shape.root else []
+    if waits == "early_scan" and not communicator.inter:
+        return [m for m in missing if communicator.column(m) < communicator.column(rank)]
+    return []
+
+
+def _cycle(links: Mapping[int, Sequence[Link]]) -> tuple[Link, ...]:
+    """Return a shortest circle of ranks that wait for each other; empty where there is none."""
+    ahead = {rank: {link.waits_for for link in out if link.waits_for in links}
+             for rank, out in links.items()}  # fmt: skip
+    while dull := [rank for rank, out in ahead.items() if not out]:
+        for rank in dull:
+            del ahead[rank]
+        ahead = {rank: out - set(dull) for rank, out in ahead.items()}
+    best: tuple[Link, ...] = ()
+    for start in list(ahead)[:64]:
+        found = _way_back(start, links, ahead)
+        if found and (not best or len(found) < len(best)):
+            best = found
+    return best
+
+
+def _way_back(
+    start: int, links: Mapping[int, Sequence[Link]], ahead: Mapping[int, set[int]]
+) -> tuple[Link, ...]:
+    came: dict[int, Link] = {}
+    queue = deque([start])
+    while queue:
+        rank = queue.popleft()
+        for link in links[rank]:
+            if link.waits_for not in ahead or link.waits_for in came:
+                continue
+            came[link.waits_for] = link
+            if link.waits_for == start:
+                way = [link]
+                while way[0].rank != start:
+                    way.insert(0, came[way[0].rank])
+                return tuple(way)
+            queue.append(link.waits_for)
+    return ()
+
+
+def _odd_of_cycle(
+    trace: Trace, positions: Sequence[Position], cycle: Sequence[Link]
+) -> tuple[int, ...]:
+    """Of the ranks that could be in any of a circle's operations: those in the rarer one."""
+    calls = {link.call.key: link.call for link in cycle}
+    members = [set(trace.tables.communicators[key[0]].ranks.tolist()) for key in calls]
+    both = set.intersection(*members)
+    groups = [
+        Side(
+            key[1],
+            tuple(r for r in sorted(both) if any(c.key == key for c in positions[r].open)),
+            (),
+        )
+        for key in calls
+    ]
+    groups.sort(key=lambda side: -len(side.ranks))
+    if len(groups) == 2 and len(groups[0].ranks) > len(groups[1].ranks) > 0:
+        return groups[1].ranks
+    return tuple(sorted(link.rank for link in cycle))
+
+
+# ---- who has not come
+
+
+def _lacking(
+    positions: Sequence[Position],
+    pending: Sequence[Pending],
+    long: Sequence[Pending],
+    processes: Processes,
+    ended: bool,
+) -> Verdict | None:
+    """What has long lacked a rank: the ranks that others wait for and that wait for none."""
+    for one in long:
+        absent = _ends_of_waiting(one, positions, pending)
+        if not absent:
+            continue
+        busy = [rank for rank in absent if rank in processes.busy]
+        talking = [
+            r for r in absent if positions[r].between in WAITS_FOR_MESSAGES and r not in busy
+        ]
+        if busy:
+            kind, odd, why = "stalled", busy, "busy"
+        elif len(talking) == len(absent):
+            kind, odd, why = "point_to_point", talking, positions[talking[0]].between
+        else:
+            odd = [rank for rank in absent if rank not in talking]
+            kind, why = "missing", "still" if set(odd) <= processes.still else ""
+        sites = _sites(positions, odd, one)
+        return Verdict(kind, tuple(odd), sites, pending=one, ended=ended, why=why)
+    return None
+
+
+def _ends_of_waiting(
+    one: Pending, positions: Sequence[Position], pending: Sequence[Pending]
+) -> list[int]:
+    """Follow those who have not come because they wait elsewhere to whom they wait for."""
+    by_key = {other.key: other for other in pending}
+    seen: set[int] = set()
+    ends: set[int] = set()
+    queue = deque(one.missing)
+    while queue:
+        rank = queue.popleft()
+        if rank in seen:
+            continue
+        seen.add(rank)
+        lacking = [by_key[c.key].missing for c in positions[rank].open if c.key in by_key]
+        if any(lacking):
+            queue.extend(other for missing in lacking for other in missing)
+        elif not positions[rank].open:
+            ends.add(rank)
+    return sorted(ends)
+
+
+def _messages(positions: Sequence[Position], processes: Processes, ended: bool) -> Verdict | None:
+    """No collective waits, but all ranks that are left wait in point-to-point calls."""
+    left = [p for p in positions if not p.finished]
+    waiting = tuple(p.rank for p in left if p.between in WAITS_FOR_MESSAGES and not p.open)
+    if not waiting or len(waiting) < len(left):
+        return None
+    if not ended and not set(waiting) <= processes.still:
+        return None
+    why = positions[waiting[0]].between
+    return Verdict(
+        "point_to_point", waiting, _sites(positions, waiting, None), ended=ended, why=why
+    )
+
+
+def _unclear(long: Sequence[Pending], ended: bool) -> Verdict | None:
+    """Something is wrong, but nothing that is known tells what."""
+    if ended:
+        return Verdict("dead", (), ended=True, pending=long[0] if long else None)
+    for one in long:
+        if not one.missing:
+            return Verdict("undecided", (), tuple(one.sites), pending=one)
+    return None

@@ -1,0 +1,222 @@
+"""The verdict on a job that hangs, died or runs on wrongly, in words and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.analysis import hang, positions
+from mpiprof.analysis.disagreement import Side
+from mpiprof.analysis.hang import WELL, Verdict
+from mpiprof.analysis.positions import Call, Pending, Position
+from mpiprof.reports.places import communicator_name, place, site_of
+from mpiprof.trace.processes import look, now_ns
+from mpiprof.units import duration, ranks, size
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
+
+__all__ = ["STATES", "TITLES", "WELL", "Verdict", "as_json", "of_trace", "text", "verdict"]
+MOST_RANKS = 1 << 16
+KEYS = ("file", "line", "function")
+# What a verdict is called at the head of a page, and the state of a job that still runs with it.
+TITLES = {
+    "operation": "DIFFERENT OPERATIONS",
+    "root": "DIFFERENT ROOTS",
+    "count": "DIFFERENT SIZES",
+    "type": "DIFFERENT DATATYPES",
+    "reduction": "DIFFERENT REDUCTIONS",
+    "order": "CROSSED ORDER",
+    "missing": "MISSING RANK",
+    "dead": "DEAD RANK",
+    "point_to_point": "BLOCKED IN POINT-TO-POINT",
+    "stalled": "STALLED",
+    "undecided": "UNDECIDED",
+}
+STATES = {"stalled": "stalled", "dead": "dying", "undecided": "stalled"}
+BETWEEN = {"point_to_point": "a point-to-point call", "completion": "MPI_Wait or MPI_Test"}
+
+
+def verdict(trace: Trace, found: Sequence[Position], pending: Sequence[Pending]) -> Verdict:
+    """Return the verdict on a job now, having looked at its processes."""
+    watched = hang.suspects(found, pending, now_ns(trace))
+    return hang.conclude(trace, found, pending, look(trace, watched))
+
+
+def of_trace(trace: Trace) -> tuple[Verdict, str]:
+    """Return the verdict on the job of a trace, and its text; none on more ranks than can be."""
+    if trace.ranks > MOST_RANKS:
+        return WELL, ""
+    found, pending = positions.find(trace)
+    one = verdict(trace, found, pending)
+    return one, text(trace, found, one)
+
+
+def as_json(trace: Trace, one: Verdict, text: str) -> dict[str, Any]:
+    """Return the verdict in the schema of `status --json`."""
+    sites = [site_of(trace, site) for site in one.sites]
+    return {
+        "class": one.kind,
+        "odd_ranks": list(one.odd_ranks),
+        "sites": [{name: site[name] for name in KEYS} for site in sites if site["file"]],
+        "text": text,
+    }
+
+
+def text(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None = None) -> str:
+    """Return what is wrong, where, and what to do, in a few sentences."""
+    if not one.is_bad:
+        return "Nothing is wrong that can be told."
+    told = _told(trace, found, one, now)
+    return f"{told} No process of the job is left." if one.ended else told
+
+
+def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
+    if one.disagreement is not None:
+        return _disagreement(trace, one)
+    if one.kind == "order":
+        return _order(trace, one)
+    if one.kind == "dead":
+        return _dead(trace, found, one, now)
+    if one.kind == "point_to_point" and one.pending is None:
+        return (
+            f"Ranks {ranks(list(one.odd_ranks))} all wait in {BETWEEN[one.why]}, and none of them "
+            "moves: a message is missing. Compare who sends with who receives"
+            f"{_after(trace, found, one.odd_ranks)}."
+        )
+    if one.pending is None:
+        return "Nothing that is known tells what is wrong."
+    waits = _waits(trace, found, one, now)
+    if one.kind == "undecided":
+        return (
+            f"{waits[:-1]}, all its ranks have arrived, and nothing that is known of their "
+            "arguments differs. Compare counts, datatypes and reduction by hand."
+        )
+    who = _ranks(one.odd_ranks)
+    last = _after(trace, found, one.odd_ranks)
+    verb = "have" if len(one.odd_ranks) > 1 else "has"
+    if one.why == "finished":
+        return _left_early(found, one, waits)
+    if one.kind == "point_to_point":
+        return (
+            f"{waits} {who} {verb} not arrived, but waits in {BETWEEN[one.why]}{last}. "
+            "Look for the message that it waits for."
+        )
+    if one.kind == "stalled":
+        return (
+            f"{waits} {who} {verb} not arrived: it computes{last}, and uses its processor. "
+            "It is slow, or in a loop without end: look at it with a debugger."
+        )
+    how = " It uses no processor: it sleeps, or waits outside MPI." if one.why == "still" else ""
+    return f"{waits} {who} {verb} not arrived, last seen{last or ' before any collective'}.{how}"
+
+
+def _ranks(chosen: Sequence[int]) -> str:
+    return f"Rank{'s' * (len(chosen) > 1)} {ranks(list(chosen))}"
+
+
+def _place(trace: Trace, site: int) -> str:
+    return place(site_of(trace, site))
+
+
+def _after(trace: Trace, found: Sequence[Position], chosen: Sequence[int]) -> str:
+    """Return where a rank was last seen, " after barrier at app.py:3 main"; "" if it never was."""
+    call = found[chosen[0]].current if chosen else None
+    return "" if call is None else f" after {call.operation} at {_place(trace, call.site)}"
+
+
+def _waits(trace: Trace, found: Sequence[Position], verdict: Verdict, now: int | None) -> str:
+    """Return who waits in what and where, as a sentence."""
+    one = verdict.pending
+    assert one is not None
+    inside = [r for r in one.arrived if _open(found[r], one)] or one.arrived
+    calls = _open(found[inside[0]], one) if inside else []
+    operation = calls[0].operation if calls else one.operations[0]
+    site = calls[0].site if calls else next(iter(one.sites), -1)
+    since = "" if now is None else f" since {duration(float(now - one.since_ns))}"
+    wait = "waited" if verdict.ended else "wait" if len(inside) > 1 else "waits"
+    return (
+        f"{_ranks(inside)} {wait}{since} in {operation} at {_place(trace, site)} "
+        f"on {communicator_name(trace, one.communicator)}."
+    )
+
+
+def _open(position: Position, one: Pending) -> list[Call]:
+    """Return the calls in which a rank waits in an instance, MPI_Finalize apart."""
+    return [c for c in position.open if c.key == one.key and c.operation != "finalize"]
+
+
+def _side(trace: Trace, kind: str, side: Side) -> str:
+    where = _place(trace, side.sites[0]) if side.sites else "unknown place"
+    said = {
+        "operation": f"{side.value}",
+        "root": f"root {side.value}",
+        "count": size(float(side.value)) if kind == "count" else "",
+    }.get(kind, f"{side.value}")
+    verb = "says" if len(side.ranks) == 1 else "say"
+    verb = {"operation": "calls" if len(side.ranks) == 1 else "call"}.get(kind, verb)
+    return f"rank{'s' * (len(side.ranks) > 1)} {ranks(list(side.ranks))} {verb} {said} at {where}"
+
+
+WHAT = {
+    "operation": "call different operations in the same place of their order",
+    "root": "name different roots in the same {operation}",
+    "count": "give different sizes in the same {operation}",
+    "type": "give different datatypes in the same {operation}",
+    "reduction": "give different reductions in the same {operation}",
+}
+
+
+def _disagreement(trace: Trace, one: Verdict) -> str:
+    wrong = one.disagreement
+    assert wrong is not None
+    what = WHAT[wrong.kind].format(operation=wrong.operation)
+    sides = "; ".join(_side(trace, wrong.kind, side) for side in wrong.sides[:4])
+    more = len(wrong.sides) - 4
+    return (
+        f"Ranks {what} (sequence {wrong.key[1]} on {communicator_name(trace, wrong.key[0])}): "
+        f"{sides}{f'; and {more} more' if more > 0 else ''}. All must give the same."
+    )
+
+
+def _order(trace: Trace, one: Verdict) -> str:
+    links = "; ".join(
+        f"rank {link.rank} waits in {link.call.operation} on "
+        f"{communicator_name(trace, link.call.key[0])} at {_place(trace, link.call.site)} "
+        f"for rank {link.waits_for}"
+        for link in one.cycle[:8]
+    )
+    more = len(one.cycle) - 8
+    return (
+        f"Ranks wait for each other in a circle: {links}"
+        f"{f'; and {more} more' if more > 0 else ''}. All ranks must call the collectives of "
+        "different communicators in one order."
+    )
+
+
+def _left_early(found: Sequence[Position], one: Verdict, waits: str) -> str:
+    assert one.pending is not None
+    through = [r for r in (*one.pending.missing, *one.pending.arrived) if _is_through(found[r])]
+    verb = "have" if len(through) > 1 else "has"
+    return (
+        f"{waits} {_ranks(through)} will never come: it {verb} called MPI_Finalize. "
+        "A collective is missing there, or is one too many here."
+    ).replace("it have", "they have")
+
+
+def _is_through(position: Position) -> bool:
+    return position.finished or any(call.operation == "finalize" for call in position.open)
+
+
+def _dead(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
+    if not one.odd_ranks:
+        return "The job ended before MPI_Finalize; where its ranks were does not tell why."
+    who, last = _ranks(one.odd_ranks), _after(trace, found, one.odd_ranks)
+    if one.why == "abort":
+        told = f"{who} called MPI_Abort{last}."
+    else:
+        signal = f" of {one.why}" if one.why else ""
+        told = f"{who} died{signal} before MPI_Finalize{last}."
+    if one.pending is None:
+        return told
+    return f"{told} {_waits(trace, found, one, now)}"

@@ -1,0 +1,315 @@
+"""The verdict on hung, dead and wrong jobs: one synthetic trace for each class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.analysis import hang, positions
+from mpiprof.analysis.hang import Verdict
+from mpiprof.datatypes import DATATYPES, may_agree
+from mpiprof.reports import hang as words
+from mpiprof.reports.places import site_of
+from mpiprof.trace.processes import Processes
+
+SECOND = 10**9
+HERE, THERE = "app.py:5:main", "app.py:9:step"
+
+
+def job(ranks: int, rounds: int = 3) -> Synthetic:
+    """Return a trace in which some barriers of 100 ns have gone by."""
+    made = Synthetic(ranks)
+    times = 2000 + 1000 * (1 + np.arange(rounds)[:, None])
+    arrivals = times + np.zeros((1, ranks), np.int64)
+    made.collective("barrier", arrivals, arrivals + 100, sent=0, received=0)
+    return made
+
+
+def now(*ranks: int, after: int = 0, **more: Any) -> Processes:
+    """Return what is seen of living processes, some seconds after the last call was entered."""
+    return Processes(10_000 + after * SECOND, dict.fromkeys(ranks, True), **more)
+
+
+def conclude(
+    made: Synthetic, folder: Path, processes: Processes, finished: Any = False
+) -> tuple[Verdict, str]:
+    """Return the verdict on a trace, and its text."""
+    for rank in range(made.ranks):
+        made.add(rank, 0, 0, 0, 0, kind=0)
+    trace = mpiprof.open(made.write(folder / "t", finished=finished))
+    found, pending = positions.find(trace)
+    verdict = hang.conclude(trace, found, pending, processes)
+    return verdict, words.text(trace, found, verdict)
+
+
+def call(made: Synthetic, rank: int, operation: str, **more: Any) -> None:
+    """Add the next call of the world to one rank, without an end."""
+    sequence = more.pop("sequence", 3)
+    communicator = more.pop("communicator", "world")
+    ends = more.pop("ends", 0)
+    made.add(rank, made.shape(rank, operation, communicator, **more), sequence, 9_000, ends)
+
+
+def places(verdict: Verdict, folder: Path) -> list[int]:
+    """Return the lines that a verdict names."""
+    trace = mpiprof.open(folder / "t")
+    return [site_of(trace, site)["line"] for site in verdict.sites]
+
+
+DISAGREEMENTS: list[tuple[str, str, dict[str, Any], dict[str, Any], tuple[str, str]]] = [
+    ("root", "bcast", {"root": 0}, {"root": 1}, ("root 0", "root 1")),
+    ("count", "allreduce", {"sent": 8}, {"sent": 80}, ("8 B", "80 B")),
+    (
+        "type",
+        "allreduce",
+        {"sent": 8, "type": "MPI_INT"},
+        {"sent": 16, "type": "MPI_DOUBLE"},
+        ("MPI_INT", "MPI_DOUBLE"),
+    ),
+    (
+        "reduction",
+        "reduce",
+        {"root": 0, "sent": 8, "reduction": "MPI_SUM"},
+        {"root": 0, "sent": 8, "reduction": "MPI_MAX"},
+        ("MPI_SUM", "MPI_MAX"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "operation", "most", "odd", "said"), DISAGREEMENTS, ids=lambda v: str(v)[:12]
+)
+@pytest.mark.parametrize("ranks", [2, 5])
+def test_disagreement(
+    kind: str,
+    operation: str,
+    most: dict[str, Any],
+    odd: dict[str, Any],
+    said: tuple[str, str],
+    ranks: int,
+    tmp_path: Path,
+) -> None:
+    made = job(ranks)
+    for rank in range(ranks - 1):
+        call(made, rank, operation, site=HERE, **most)
+    call(made, ranks - 1, operation, site=THERE, **odd)
+    verdict, text = conclude(made, tmp_path, now(*range(ranks)))
+    assert verdict.kind == kind
+    assert verdict.odd_ranks == ((0, 1) if ranks == 2 else (4,))
+    assert sorted(places(verdict, tmp_path)) == [5, 9]
+    if ranks == 5:
+        assert places(verdict, tmp_path) == [9, 5]
+    assert said[0] in text and said[1] in text
+
+
+def test_operation(tmp_path: Path) -> None:
+    made = job(4)
+    for rank in (0, 1, 3):
+        call(made, rank, "allreduce", site=HERE)
+    call(made, 2, "barrier", site=THERE)
+    verdict, text = conclude(made, tmp_path, now(*range(4)))
+    assert (verdict.kind, verdict.odd_ranks) == ("operation", (2,))
+    assert "ranks 0-1, 3 call allreduce at app.py:5 main" in text
+    assert "rank 2 calls barrier at app.py:9 step" in text
+
+
+def test_what_went_through_wrongly_is_told_later(tmp_path: Path) -> None:
+    """The first instance in which members disagree counts, though all have left it."""
+    made = job(3)
+    for rank in range(3):
+        call(made, rank, "bcast", root=int(rank == 1), sent=8, received=8, ends=9_100)
+        call(made, rank, "allreduce", sequence=4, sent=8 + rank)
+    verdict, _ = conclude(made, tmp_path, now(0, 1, 2))
+    assert (verdict.kind, verdict.odd_ranks) == ("root", (1,))
+
+
+SOUND: list[tuple[str, list[dict[str, Any]]]] = [
+    # The root knows the whole, the others their block.
+    ("gather", [{"sent": 8, "received": 24}, {"sent": 8}, {"sent": 8}]),
+    ("scatter", [{"sent": 24, "received": 8}, {"received": 8}, {"received": 8}]),
+    ("bcast", [{"sent": 8}, {"received": 8}, {"received": 8}]),
+    # Each has its own share.
+    ("gatherv", [{"sent": 8, "received": 60}, {"sent": 20}, {"sent": 32}]),
+    # One is described by a datatype of the program's own.
+    ("bcast", [{"sent": 8, "type": "MPI_INT"}, {}, {"received": 8, "type": "MPI_INT32_T"}]),
+    # Two numbers as one complex, and both have left.
+    (
+        "bcast",
+        [
+            {"sent": 16, "type": "MPI_DOUBLE", "ends": 9_500},
+            {"received": 16, "type": "MPI_C_DOUBLE_COMPLEX", "ends": 9_500},
+            {"received": 16, "type": "MPI_BYTE", "ends": 9_500},
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("operation", "given"), SOUND)
+def test_sound_members_agree(operation: str, given: list[dict[str, Any]], tmp_path: Path) -> None:
+    made = job(3)
+    for rank, more in enumerate(given):
+        call(made, rank, operation, root=0, **more)
+    verdict, _ = conclude(made, tmp_path, now(0, 1, 2))
+    assert verdict.kind == "none"
+
+
+@pytest.mark.parametrize("members", [2, 3])
+def test_crossed_communicators(members: int, tmp_path: Path) -> None:
+    made = job(members)
+    for name in ("first", "second"):
+        made.communicator(name, list(range(members)))
+    for rank in range(members - 1):
+        call(made, rank, "barrier", communicator="first", sequence=0, site=HERE)
+    call(made, members - 1, "barrier", communicator="second", sequence=0, site=THERE)
+    verdict, text = conclude(made, tmp_path, now(*range(members)))
+    assert (verdict.kind, verdict.odd_ranks) == ("order", (0, 1) if members == 2 else (2,))
+    assert sorted(places(verdict, tmp_path)) == [5, 9]
+    assert f"for rank {members - 1}" in text and "for rank 0" in text
+
+
+def test_circle_of_three_communicators(tmp_path: Path) -> None:
+    made = job(3)
+    for rank in range(3):
+        made.communicator(f"c{rank}", [rank, (rank + 1) % 3])
+    for rank in range(3):
+        call(made, rank, "barrier", communicator=f"c{rank}", sequence=0)
+    verdict, text = conclude(made, tmp_path, now(0, 1, 2))
+    assert (verdict.kind, verdict.odd_ranks) == ("order", (0, 1, 2))
+    assert text.count("for rank") == 3
+
+
+def test_a_root_that_is_only_sending_is_no_circle(tmp_path: Path) -> None:
+    """It waits for nobody in a broadcast that the others reach after their barrier."""
+    made = job(2)
+    made.communicator("other", [0, 1])
+    call(made, 0, "bcast", communicator="other", sequence=0, root=0)
+    call(made, 1, "barrier")
+    verdict, _ = conclude(made, tmp_path, now(0, 1))
+    assert verdict.kind == "none"
+    verdict, _ = conclude(made, tmp_path, now(0, 1, after=20))
+    assert verdict.kind == "order"
+
+
+def barrier_without_the_last(ranks: int = 3) -> Synthetic:
+    """Return a job whose last rank has not come to a barrier."""
+    made = job(ranks)
+    for rank in range(ranks - 1):
+        call(made, rank, "barrier", site=HERE)
+    return made
+
+
+def test_a_late_rank_is_none_until_it_lasts(tmp_path: Path) -> None:
+    made = barrier_without_the_last()
+    for seconds, kind in ((0, "none"), (9, "none"), (11, "missing")):
+        verdict, _ = conclude(made, tmp_path, now(0, 1, 2, after=seconds))
+        assert verdict.kind == kind
+
+
+def test_ten_times_its_usual_time(tmp_path: Path) -> None:
+    made = Synthetic(2)
+    made.collective("barrier", [[2000, 2000]], [[2000 + 3 * SECOND] * 2], site=HERE)
+    made.add(0, made.shape(0, "barrier", "world", site=HERE), 1, 4 * SECOND, 0)
+    for seconds, kind in ((25, "none"), (31, "missing")):
+        processes = Processes((4 + seconds) * SECOND, {0: True, 1: True})
+        assert conclude(made, tmp_path, processes)[0].kind == kind
+
+
+def test_what_the_missing_rank_does(tmp_path: Path) -> None:
+    made = barrier_without_the_last()
+    busy = now(0, 1, 2, after=20, busy=frozenset([2]))
+    still = now(0, 1, 2, after=20, still=frozenset([2]))
+    verdict, text = conclude(made, tmp_path, busy)
+    assert (verdict.kind, verdict.odd_ranks) == ("stalled", (2,)) and "computes" in text
+    verdict, text = conclude(made, tmp_path, still)
+    assert (verdict.kind, verdict.odd_ranks) == ("missing", (2,)) and "no processor" in text
+    made.inside[2] = 1
+    verdict, text = conclude(made, tmp_path, still)
+    assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", (2,))
+    assert "point-to-point call" in text
+
+
+def test_whoever_waits_for_another_is_not_the_odd_one(tmp_path: Path) -> None:
+    """Rank 0 waits for 1, which waits for 2 on another communicator; 2 is what is missing."""
+    made = job(3)
+    made.communicator("pair", [1, 2])
+    call(made, 0, "barrier")
+    call(made, 1, "barrier", communicator="pair", sequence=0)
+    verdict, _ = conclude(made, tmp_path, now(0, 1, 2, after=20, still=frozenset([2])))
+    assert (verdict.kind, verdict.odd_ranks) == ("missing", (2,))
+
+
+def test_a_rank_that_has_finished_never_comes(tmp_path: Path) -> None:
+    verdict, text = conclude(barrier_without_the_last(), tmp_path, now(0, 1, 2), finished=[2])
+    assert (verdict.kind, verdict.odd_ranks) == ("missing", (2,))
+    assert "MPI_Finalize" in text
+
+
+def test_one_barrier_too_many(tmp_path: Path) -> None:
+    made = job(4)
+    call(made, 1, "barrier", site=HERE)
+    for rank in (0, 2, 3):
+        call(made, rank, "finalize", site=THERE)
+    verdict, _ = conclude(made, tmp_path, now(*range(4)))
+    assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
+    assert places(verdict, tmp_path) == [5, 9]
+
+
+def test_dead_rank(tmp_path: Path) -> None:
+    processes = Processes(10_000, {0: True, 1: True, 2: False})
+    verdict, text = conclude(barrier_without_the_last(), tmp_path, processes)
+    assert (verdict.kind, verdict.odd_ranks) == ("dead", (2,)) and "Rank 2 died" in text
+
+
+@pytest.mark.parametrize(
+    ("signals", "odd", "said"),
+    [
+        ([15, 15, 11], (2,), "Rank 2 died of SIGSEGV"),  # the launcher ended the others
+        ([15, 15, 0], (2,), "Rank 2 died before"),  # by a signal that nobody can catch
+        ([15, 15, 15], (2,), "Rank 2 has not arrived"),  # a person ended a hung job
+        ([0, 0, 0], (2,), "Rank 2 has not arrived"),  # nobody knows
+    ],
+)
+def test_who_died_first(
+    signals: list[int], odd: tuple[int, ...], said: str, tmp_path: Path
+) -> None:
+    made = barrier_without_the_last()
+    made.signal = signals
+    gone = Processes(10_000, dict.fromkeys(range(3), False))
+    verdict, text = conclude(made, tmp_path, gone)
+    assert verdict.kind == ("dead" if "died" in said else "missing")
+    assert verdict.odd_ranks == odd and said in text
+    assert "No process of the job is left" in text
+
+
+def test_all_wait_for_messages(tmp_path: Path) -> None:
+    made = job(2)
+    made.inside = [1, 2]
+    assert conclude(made, tmp_path, now(0, 1))[0].kind == "none"
+    verdict, _ = conclude(made, tmp_path, now(0, 1, after=20, still=frozenset([0, 1])))
+    assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", (0, 1))
+
+
+def test_all_have_arrived_and_nothing_differs(tmp_path: Path) -> None:
+    made = job(2)
+    for rank in range(2):
+        call(made, rank, "alltoallv")
+    assert conclude(made, tmp_path, now(0, 1))[0].kind == "none"
+    assert conclude(made, tmp_path, now(0, 1, after=20))[0].kind == "undecided"
+
+
+def test_a_job_elsewhere_is_not_judged_by_time(tmp_path: Path) -> None:
+    assert conclude(barrier_without_the_last(), tmp_path, Processes())[0].kind == "none"
+
+
+def test_datatypes_that_may_agree() -> None:
+    for name in DATATYPES:
+        assert may_agree(name, name) and may_agree(name, "MPI_BYTE") and may_agree("", name)
+    assert may_agree("MPI_INT", "MPI_INTEGER") and may_agree("MPI_DOUBLE", "MPI_DOUBLE_PRECISION")
+    assert may_agree("MPI_LONG", "MPI_UINT64_T")
+    assert not may_agree("MPI_INT", "MPI_FLOAT") and not may_agree("MPI_INT", "MPI_LONG")
+    assert not may_agree("MPI_REAL", "MPI_DOUBLE_PRECISION")
