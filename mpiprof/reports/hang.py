@@ -133,10 +133,13 @@ def _waits(trace: Trace, found: Sequence[Position], verdict: Verdict, now: int |
     calls = _open(found[inside[0]], one) if inside else []
     operation = calls[0].operation if calls else one.operations[0]
     site = calls[0].site if calls else next(iter(one.sites), -1)
-    since = "" if now is None else f" since {duration(float(now - one.since_ns))}"
-    wait = "waited" if verdict.ended else "wait" if len(inside) > 1 else "waits"
+    many = len(inside) > 1
+    wait = "waited" if verdict.ended else "wait" if many else "waits"
+    if now is not None and not verdict.ended:
+        lasting = duration(float(now - one.since_ns))
+        wait = f"{'have' if many else 'has'} waited for {lasting}"
     return (
-        f"{_ranks(inside)} {wait}{since} in {operation} at {_place(trace, site)} "
+        f"{_ranks(inside)} {wait} in {operation} at {_place(trace, site)} "
         f"on {communicator_name(trace, one.communicator)}."
     )
 
