@@ -87,7 +87,7 @@ class Cells:
             )
             for i, value in enumerate(values, 2):
                 np.add.at(sums[:, i], stretch, value)
-        return jackknife(sums, _imbalances, (0.0, np.inf)), jackknife(sums, _origins)
+        return jackknife(sums, _imbalances, (0.0, np.inf)), jackknife(sums, _origins, (0.0, 1.0))
 
     @cached_property
     def effects(self) -> tuple[Effects, Float]:

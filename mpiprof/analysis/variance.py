@@ -42,7 +42,7 @@ def jackknife(
     """Return what a statistic of sums (stretches x K) gives for all, with confidence.
 
     The statistic takes K sums and returns some values. With fewer than 3 stretches the intervals
-    are NaN. bounds: what no value can pass.
+    are NaN. bounds: what no interval passes, but to hold its value.
     """
     whole = sums.sum(0)
     value = statistic(whole)
@@ -56,7 +56,8 @@ def jackknife(
         half = special.stdtrit(count - 1, (1 + CONFIDENCE) / 2) * np.sqrt(spread)
     low, high = value - half, value + half
     if bounds is not None:
-        low, high = np.maximum(low, bounds[0]), np.minimum(high, bounds[1])
+        least, most = np.minimum(value, bounds[0]), np.maximum(value, bounds[1])
+        low, high = np.maximum(low, least), np.minimum(high, most)
     return [Estimate(*found) for found in np.stack([value, low, high], 1).tolist()]
 
 
