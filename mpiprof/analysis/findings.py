@@ -127,7 +127,7 @@ def conclusions(trace: Trace, callsite: int) -> list[Finding]:
 def _finding(
     trace: Trace, cause: str, cost: float, callsite: int, evidence: Mapping[str, Any]
 ) -> Finding:
-    whole = max(trace.duration_ns * trace.ranks, 1)
+    whole = max(trace.process_time_ns, 1)
     return Finding(cause, round(cost), cost / whole, (callsite,), evidence=evidence)
 
 
