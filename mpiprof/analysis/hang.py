@@ -14,6 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from mpiprof.analysis import disagreement
+from mpiprof.analysis.circle import Link, shortest
 from mpiprof.analysis.disagreement import Disagreement, Side
 from mpiprof.analysis.operations import WAITS, base_operation
 from mpiprof.analysis.positions import Call, Pending, Position
@@ -24,15 +25,6 @@ if TYPE_CHECKING:
 
 LONG_NS, LONG_TIMES = 10 * 10**9, 10  # pending so long, and so many times its usual time
 WAITS_FOR_MESSAGES = ("point_to_point", "completion")
-
-
-@dataclass(frozen=True)
-class Link:
-    """A rank that waits in an operation, and the rank that it waits for."""
-
-    rank: int
-    call: Call
-    waits_for: int
 
 
 @dataclass(frozen=True)
@@ -245,7 +237,7 @@ def _order(
             if one is not None and one.missing and not _leaves(position):
                 for other in _awaited(trace, position.rank, call, one, call.key in long):
                     links.setdefault(position.rank, []).append(Link(position.rank, call, other))
-    cycle = _cycle(links)
+    cycle = shortest(links)
     if not cycle:
         return None
     odd = _odd_of_cycle(trace, positions, cycle)
@@ -268,42 +260,6 @@ def _awaited(trace: Trace, rank: int, call: Call, one: Pending, is_long: bool) -
     if waits == "early_scan" and not communicator.inter:
         return [m for m in missing if communicator.column(m) < communicator.column(rank)]
     return []
-
-
-def _cycle(links: Mapping[int, Sequence[Link]]) -> tuple[Link, ...]:
-    """Return a shortest circle of ranks that wait for each other; empty where there is none."""
-    ahead = {rank: {link.waits_for for link in out if link.waits_for in links}
-             for rank, out in links.items()}  # fmt: skip
-    while dull := [rank for rank, out in ahead.items() if not out]:
-        for rank in dull:
-            del ahead[rank]
-        ahead = {rank: out - set(dull) for rank, out in ahead.items()}
-    best: tuple[Link, ...] = ()
-    for start in list(ahead)[:64]:
-        found = _way_back(start, links, ahead)
-        if found and (not best or len(found) < len(best)):
-            best = found
-    return best
-
-
-def _way_back(
-    start: int, links: Mapping[int, Sequence[Link]], ahead: Mapping[int, set[int]]
-) -> tuple[Link, ...]:
-    came: dict[int, Link] = {}
-    queue = deque([start])
-    while queue:
-        rank = queue.popleft()
-        for link in links[rank]:
-            if link.waits_for not in ahead or link.waits_for in came:
-                continue
-            came[link.waits_for] = link
-            if link.waits_for == start:
-                way = [link]
-                while way[0].rank != start:
-                    way.insert(0, came[way[0].rank])
-                return tuple(way)
-            queue.append(link.waits_for)
-    return ()
 
 
 def _odd_of_cycle(

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         )
     stuck = any(one.missing for one in pending) and status.is_running(trace, found)
     verb = "status" if stuck else "report"
-    hint = "   (again: do the same ranks still lack?)" if stuck else ""
+    hint = "   (again: are the same ranks still missing?)" if stuck else ""
     named = (args.trace,) if args.trace else ()
     print(f"next: {command(verb, *named)}{hint}")
     return 0
