@@ -1,7 +1,8 @@
 """What changed between recordings of a program, call site by call site, beyond chance.
 
-Each is compared with the first. Instances of a call site are not independent of each other, so the
-tests take the means of consecutive ones (at most STRETCHES) as values.
+Each is compared with the first, or several runs with several others. Of several runs the tests take
+the mean of each as a value, so that what differs from run to run is no change. Of single runs they
+take the means of consecutive instances (at most STRETCHES), as instances are not independent.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mpiprof.trace.types import Float
 
 STRETCHES = 32
 FEWEST = 4  # instances in both, for a test
+FEWEST_RUNS = 2
 LEVEL = 0.05
 MEANS = ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")
 COMPARED = ("total_elapsed_ns", "total_wait_ns", *MEANS, "instances", "algorithm")
@@ -35,32 +37,75 @@ COLUMNS = (
 )
 
 
-def compare(traces: Sequence[Trace]) -> pd.DataFrame:
+def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
     """One row a call site and other trace, by the change of its time over all ranks.
+
+    to: runs that all of `traces` are compared with, as one group with another; without it each of
+    `traces` is compared with the first. Figures of a group are means over its runs, and what
+    differs is told from how its runs differ among themselves.
 
     other (1..: which trace), operation, sites (of the first trace where it is there), callsite and
     other_callsite (-1: not there), matched ("line": same file, line and function; "function": same
     but for lines that moved; "": only in one); of the first trace and, with `other_` before it, of
-    the other: total_elapsed_ns and total_wait_ns (sums over all ranks), mean_elapsed_ns, wait_ns
-    (over ranks) and worst_imbalance_ns (means an instance), instances, algorithm; of each mean
-    `..._change` (other / first - 1) and `..._p` (Welch's test, NaN with fewer than FEWEST
-    instances); significant: one of these differs, by Holm's correction over all tests of the table.
+    the other: total_elapsed_ns (over all ranks), mean_elapsed_ns, wait_ns (over ranks) and
+    worst_imbalance_ns (means an instance), instances, algorithm; of each mean `..._change` (other /
+    first - 1) and `..._p` (Welch's test; NaN with fewer than FEWEST instances, or FEWEST_RUNS runs
+    where there are several); significant: one of these differs, by Holm's correction over all tests
+    of the table.
     """
-    first, *others = traces
-    known = _values(first)
+    groups = [traces, to] if to else [[trace] for trace in traces]
+    first, *others = (_Runs(group) for group in groups)
     rows: list[dict[str, Any]] = []
     for number, other in enumerate(others, 1):
-        values = _values(other)
         for one, two, how in matched(first.callsites, other.callsites):
             row = _row(first.callsites, other.callsites, one, two)
-            tests = _tests(known.get(one, {}), values.get(two, {}))
-            rows.append({"other": number, "matched": how, **row, **tests})
+            values = first.values.get(one, {}), other.values.get(two, {})
+            least = FEWEST_RUNS if first.many or other.many else FEWEST
+            rows.append({"other": number, "matched": how, **row, **_tests(*values, least)})
     frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
     frame["significant"] = _holm(frame[[f"{name}_p" for name in MEANS]].to_numpy(np.float64))
     change = (frame["other_total_elapsed_ns"] - frame["total_elapsed_ns"]).abs()
     order = np.lexsort((-change.to_numpy(np.float64), frame["other"].to_numpy(np.int64)))
     ordered: pd.DataFrame = frame.iloc[order].reset_index(drop=True)
     return ordered
+
+
+class _Runs:
+    """One run, or several of one program: call sites with means over the runs, and test values."""
+
+    def __init__(self, traces: Sequence[Trace]) -> None:
+        first, *rest = traces
+        self.many = bool(rest)
+        self.callsites = first.callsites
+        if not rest:
+            self.values = _values(first)
+            return
+        tables = [first.callsites, *(_aligned(first.callsites, one.callsites) for one in rest)]
+        self.callsites = first.callsites.copy()
+        for name in (*MEANS, "total_elapsed_ns"):
+            columns = np.stack([table[name].to_numpy(np.float64) for table in tables])
+            known = (~np.isnan(columns)).sum(0)
+            mean = np.nansum(columns, 0) / np.where(known, known, np.nan)
+            self.callsites[name] = mean
+        self.values = {
+            int(callsite): {
+                name: _known(np.array([table[name].iloc[i] for table in tables], np.float64))
+                for name in MEANS
+            }
+            for i, callsite in enumerate(first.callsites["callsite"])
+        }
+
+
+def _aligned(first: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of another run in the order of the first one's call sites; NaN: none."""
+    rows = {one: two for one, two, _ in matched(first, other) if one >= 0 and two >= 0}
+    index = [rows.get(int(callsite), -1) for callsite in first["callsite"]]
+    found: pd.DataFrame = other[[*MEANS, "total_elapsed_ns"]].reindex(index)
+    return found
+
+
+def _known(values: Float) -> Float:
+    return np.asarray(values[~np.isnan(values)])
 
 
 def matched(first: pd.DataFrame, other: pd.DataFrame) -> Iterator[tuple[int, int, str]]:
@@ -144,7 +189,7 @@ def _stretches(values: Float) -> Float:
     return np.asarray(np.add.reduceat(values, edges) / np.diff([*edges, len(values)]))
 
 
-def _tests(ours: Mapping[str, Float], theirs: Mapping[str, Float]) -> dict[str, float]:
+def _tests(ours: Mapping[str, Float], theirs: Mapping[str, Float], least: int) -> dict[str, float]:
     found = {f"{name}_p": np.nan for name in MEANS}
     if not ours or not theirs:
         return found
@@ -152,7 +197,7 @@ def _tests(ours: Mapping[str, Float], theirs: Mapping[str, Float]) -> dict[str, 
 
     for name in MEANS:
         a, b = ours[name], theirs[name]
-        if min(len(a), len(b)) < FEWEST:
+        if min(len(a), len(b)) < least:
             continue
         if np.ptp(a) == 0 and np.ptp(b) == 0:  # for which the test's statistic is not defined
             found[f"{name}_p"] = float(a[0] == b[0])

@@ -1,8 +1,10 @@
 """Compare recordings, call site by call site: times, waiting, imbalance, algorithms.
 
   python -m mpiprof compare A B [...] [options]
+  python -m mpiprof compare A1 A2 A3 --to B1 B2 B3 [options]
 
-Each trace is compared with the first. Call sites are matched by file, line and function, or by
+Each trace is compared with the first; with --to all before it with all after it, so that what
+differs from run to run counts as chance. Call sites are matched by file, line and function, or by
 function where lines have moved. --fail-on takes columns of the JSON, compared with values and
 joined by `and`, `or` and brackets, such as "wait_ns_change > 10% and wait_ns_p < 0.01"; those of
 the runs as wholes have `run.` before them: "run.total_wait_ns_change > 10%". When a call site, or
@@ -22,7 +24,8 @@ from mpiprof.quantities import positive
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
-    add("traces", nargs="+", type=Path, metavar="TRACE", help="trace folders, at least two")
+    add("traces", nargs="+", type=Path, metavar="TRACE", help="trace folders, two or more, or --to")
+    add("--to", nargs="+", type=Path, default=[], metavar="TRACE", help="runs of what changed")
     add("--top", type=positive, default=20, metavar="N", help="at most N rows a comparison (20)")
     add("--json", action="store_true", help="as data, for programs")
     add("--fail-on", metavar="EXPR", help="exit with 3 when a call site or a run meets it")
@@ -31,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a comparison; returns 3 when --fail-on is met."""
-    if len(args.traces) < 2:
+    if len(args.traces) < 2 and not args.to:
         raise UsageError("name at least two traces, the one to compare with first")
     from mpiprof.reports import changes as reports
     from mpiprof.reports import condition
@@ -48,30 +51,31 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.trace.newest import chosen
 
     traces = [open_trace(chosen(path)) for path in args.traces]
+    to = [open_trace(chosen(path)) for path in args.to]
     with working("reading the traces"):
-        table = compare(traces)
+        table = compare(traces, to)
     if args.json:
-        print(json.text(reports.as_data(traces, table)))
+        print(json.text(reports.as_data([*traces, *to], table)))
     else:
-        parts = [reports.run_table(traces)]
-        for other in range(1, len(traces)):
+        parts = [reports.run_table(traces, to)]
+        for other in range(1, 2 if to else len(traces)):
             part = table[table["other"] == other]
             if not len(part):
                 continue
             left = f", the first {args.top} of {len(part)}" if len(part) > args.top else ""
             title = f"A → {chr(ord('A') + other)}: call sites by change of time{left}"
             parts.append(f"{title}\n{reports.change_table(part.head(args.top))}")
-            parts.append(reports.verdict(part))
+            parts.append(reports.verdict(part, len(traces) if to else 1, len(to) or 1))
         parts.append(paragraph(reports.LEGEND))
-        line = command("report", args.traces[-1])
+        line = command("report", [*args.traces, *args.to][-1])
         parts.append(f"next: {line}   (why ranks are late in the last one)")
         print("\n\n".join(parts))
     if wanted is None:
         return 0
-    for trace in () if args.incomplete else traces:
+    for trace in () if args.incomplete else [*traces, *to]:
         condition.refuse_incomplete(trace)
     codes = []
-    for number, trace in enumerate(traces[1:], 1):
+    for number, trace in enumerate(to[:1] or traces[1:], 1):
         rows = reports.rows_of(table[table["other"] == number])
         runs = reports.runs_of(traces[0], trace)
         codes.append(condition.judge(args.fail_on, wanted, rows, runs))

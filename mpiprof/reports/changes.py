@@ -68,15 +68,20 @@ def as_data(traces: Sequence[Trace], table: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def run_table(traces: Sequence[Trace]) -> str:
-    """Return the runs, a row each."""
+def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
+    """Return the runs, a row each: A, B, ... or, where groups are compared, A1, A2, ..., B1, ..."""
+    names = [chr(ord("A") + i) for i in range(len(traces))]
+    if to:
+        names = [f"{group}{i}" for group, of in (("A", traces), ("B", to))
+                 for i in range(1, len(of) + 1)]  # fmt: skip
+    traces = [*traces, *to]
     collective = [float(trace.callsites["total_elapsed_ns"].sum()) for trace in traces]
     waiting = [float(trace.callsites["total_wait_ns"].sum()) for trace in traces]
     whole = [total_time(trace) for trace in traces]
     parts = list(zip(traces, collective, waiting, whole, strict=True))
     return render(
         [
-            Column("", [chr(ord("A") + i) for i in range(len(traces))], left=True),
+            Column("", names, left=True),
             Column("trace", [str(trace.path) for trace in traces], left=True, shrink=True),
             Column("ranks", [count(trace.ranks) for trace in traces]),
             Column("run time", [duration(trace.duration_ns) for trace in traces]),
@@ -123,8 +128,8 @@ def _change(row: dict[Any, Any], name: str) -> str:
     return text + ("*" if row["significant"] and p < 0.05 else "")
 
 
-def verdict(table: pd.DataFrame) -> str:
-    """Return in a sentence what changed between the first trace and another one."""
+def verdict(table: pd.DataFrame, runs: int = 1, others: int = 1) -> str:
+    """Return what changed between a trace and another one, or between some runs and others."""
     both = table[(table["callsite"] >= 0) & (table["other_callsite"] >= 0)]
     sure = both[both["significant"]]
     only = len(table) - len(both)
@@ -136,4 +141,11 @@ def verdict(table: pd.DataFrame) -> str:
     text += f" ({100 * (after / before - 1):+.0f} %). " if before > 0 else ". "
     text += f"{len(sure)} of {len(both)} call sites differ by more than chance"
     text += f"; {only} are only in one of them." if only else "."
+    if max(runs, others) > 1:
+        text += f" Times are means over {runs} and {others} runs."
+    else:
+        text += (
+            " That is chance within these two runs. How much runs differ among themselves is not "
+            "known: record more, and compare A1 A2 ... --to B1 B2 ..."
+        )
     return paragraph(text, 0)

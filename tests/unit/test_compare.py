@@ -130,3 +130,41 @@ def test_few_instances_decide_nothing(tmp_path: Path, capsys: pytest.CaptureFixt
     assert table["wait_ns_p"].isna().all() and not table["significant"].any()
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     assert "(+" in capsys.readouterr().out
+
+
+def runs(folder: Path, late_ms: float, seed: int, count: int = 4) -> list[Trace]:
+    """Return runs that differ among themselves: the lateness of each is its own."""
+    drawn = np.random.default_rng(seed).normal(late_ms, 0.3, count)
+    return [
+        recorded(folder / str(i), float(late), seed=10 * seed + i) for i, late in enumerate(drawn)
+    ]
+
+
+def test_runs_that_differ_among_themselves(tmp_path: Path) -> None:
+    """One run with another is significant nearly always; some with others by chance only."""
+    false = {"single": 0, "several": 0}
+    for seed in range(10):
+        before = runs(tmp_path / f"a{seed}", 2.0, 2 * seed)
+        after = runs(tmp_path / f"b{seed}", 2.0, 2 * seed + 1)
+        false["single"] += bool(compare([before[0], after[0]])["significant"].any())
+        false["several"] += bool(compare(before, after)["significant"].any())
+    assert false["single"] >= 7 and false["several"] <= 1
+
+
+def test_runs_with_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = runs(tmp_path / "a", 2.0, 1), runs(tmp_path / "b", 4.0, 2)
+    table = compare(before, after)
+    allreduce, bcast = table.to_dict("records")
+    assert allreduce["significant"] and not bcast["significant"]
+    waits = [np.mean([float(t.callsites["wait_ns"][0]) for t in of]) for of in (before, after)]
+    assert allreduce["wait_ns"] == pytest.approx(waits[0])
+    assert allreduce["wait_ns_change"] == pytest.approx(waits[1] / waits[0] - 1)
+    names = [[str(one.path) for one in of] for of in (before, after)]
+    assert main(["compare", *names[0], "--to", *names[1]]) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[0] for line in out.splitlines()[1:9]] == [
+        "A1", "A2", "A3", "A4", "B1", "B2", "B3", "B4",
+    ]  # fmt: skip
+    assert "Times are means over 4 and 4 runs." in " ".join(out.split())
+    gate = ["--fail-on", "wait_ns_change > 50% and wait_ns_p < 0.05"]
+    assert main(["compare", *names[0], "--to", *names[1], *gate]) == 3
