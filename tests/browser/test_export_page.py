@@ -111,7 +111,7 @@ def test_the_page_stands_alone_and_runs_nothing(folder: Path, tmp_path: Path) ->
     links = {a["href"][1:] for _, a in elements.found if (a.get("href") or "").startswith("#")}  # type: ignore[index]
     assert links <= ids
     assert len([i for i in links if i and i.startswith("site-")]) >= 4
-    assert "Findings" in elements.text
+    assert "Verdict" in elements.text
 
 
 def test_the_page_stays_small(tmp_path: Path) -> None:

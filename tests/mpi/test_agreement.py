@@ -53,7 +53,8 @@ def other_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("other")
     core, build = folder / "mpiprof" / "core", folder / "build"
     shutil.copytree(ROOT / "mpiprof" / "core", core, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "mpiprof" / "operations.py", core.parent)
+    for table in ("operations.py", "datatypes.py"):
+        shutil.copy(ROOT / "mpiprof" / table, core.parent)
     catalogue = core / "schedule" / "algorithms" / "catalogue.h"
     lines = catalogue.read_text().splitlines(keepends=True)
     left = [line for line in lines if not re.search(r"X\((allreduce_ring|bcast_chain)\)", line)]
@@ -130,7 +131,7 @@ def test_a_build_is_numbered_by_all_that_is_compiled() -> None:
     core = ROOT / "mpiprof" / "core"
     lists = (core / "CMakeLists.txt").read_text()
     assert "*.c *.h *.py *.cmake CMakeLists.txt" in lists
-    assert "list(APPEND MADE_OF ../operations.py)" in lists
+    assert "list(APPEND MADE_OF ../operations.py ../datatypes.py)" in lists
     imported = {
         name
         for path in core.glob("*.py")
