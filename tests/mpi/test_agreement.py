@@ -137,7 +137,7 @@ def test_a_build_is_numbered_by_all_that_is_compiled() -> None:
         for path in core.glob("*.py")
         for name in re.findall(r"from mpiprof\.(\S+) import", path.read_text())
     }
-    assert imported == {*(f"core.{name}" for name in GENERATOR), "operations"}
+    assert imported == {*(f"core.{name}" for name in GENERATOR), "operations", "datatypes"}
     included = {
         name
         for path in core.rglob("*.[ch]")
