@@ -38,6 +38,7 @@ def both_ways(factor: float) -> dict[str, Any]:
         (MACHINE, ""),
         (None, ""),
         (both_ways(2.0), ""),
+        (both_ways(1 / 2.43), ""),  # of a sound node: exchanges of empty messages overlap
         (both_ways(0.9), ""),
         (machine("between", alpha_ns=400e3, beta_ns_per_byte=80.0), ""),  # 100 Mbit
         (both_ways(1 / 14), "one way takes 14 times as long as both ways within a node"),
