@@ -145,7 +145,7 @@ def verdict(table: pd.DataFrame, runs: int = 1, others: int = 1) -> str:
         text += f" Times are means over {runs} and {others} runs."
     else:
         text += (
-            " That is chance within these two runs. How much runs differ among themselves is not "
+            " Only chance within each run is counted. How much runs differ among themselves is not "
             "known: record more, and compare A1 A2 ... --to B1 B2 ..."
         )
     return paragraph(text, 0)
