@@ -15,8 +15,8 @@ from mpiprof.units import duration
 # Of an empty message, and of a byte: the most that a working link takes, in ns.
 SLOWEST = {"within": (50e3, 20.0), "between": (20e6, 1000.0)}
 NAMES = {"within": "within a node", "between": "between nodes"}
-# Exchanges of small messages overlap, where each ping-pong waits for the whole way: a sound node has
-# shown one way 2.4 times as long as both. Both ways take no longer than one after the other.
+# Exchanges of small messages overlap, where a ping-pong waits for each: a sound node has shown one
+# way 2.4 times as long as both. Both ways take no longer than one after the other.
 MOST_ONE, MOST_BOTH = 5.0, 4.0
 
 
