@@ -21,6 +21,7 @@ from mpiprof.analysis.operations import STATES
 from mpiprof.analysis.patterns import Pattern, patterns
 from mpiprof.analysis.sample import sample_of
 from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Int
 
 # What can be wrong, in the words of the JSON output.
 CAUSES = {
@@ -160,11 +161,14 @@ def _of_pattern(
     if began.get("origin_how") == "inside" and began["origin_share"] >= MOSTLY:
         cause = "inside"
         callsites = tuple(dict.fromkeys((causes.callsite, began["origin_callsite"])))
+    scaled = facts["instances"] / max(grid.instances, 1)
+    taken = _taken(one, grid)
     evidence = {
         **facts,
         "late_ns": one.late_ns,
-        "late_instances": round(_late(one, grid) * facts["instances"] / max(grid.instances, 1)),
-        "spans": _spans(number, grid),
+        "late_instances": round(_late(one, grid) * scaled),
+        "taken_instances": round(len(taken) * scaled),
+        "spans": [] if np.isin(taken, one.instances).all() else _spans(number, grid),
         "offsets": list(one.offsets),
         "step": one.step,
         "host": _host(trace, one.node),
@@ -195,13 +199,20 @@ def _late(one: Pattern, grid: Grid) -> int:
     return int((apart > one.late_ns / 2).sum())
 
 
-def _spans(number: Any, grid: Grid) -> list[list[int]]:
-    """Return runs of instances that a pattern holds for, first and last; [] of all the run."""
+def _taken(one: Pattern, grid: Grid) -> Int:
+    """Return the columns in which any of a pattern's ranks take part; all where it names none."""
+    rows = np.searchsorted(grid.ranks, one.ranks)
+    if not len(rows):
+        return np.arange(grid.instances)
+    return np.flatnonzero(~np.isnan(grid.arrival[rows]).all(0))
+
+
+def _spans(number: Int, grid: Grid) -> list[list[int]]:
+    """Return runs of instances that a pattern holds for, first and last."""
     columns = np.searchsorted(grid.number, number)
     edges = np.flatnonzero(np.diff(columns) > LEAST_SPANS)
     first, last = number[np.r_[0, edges + 1]], number[np.r_[edges, len(number) - 1]]
-    whole = len(number) == grid.instances
-    return [] if whole else [[int(a), int(b)] for a, b in zip(first, last, strict=True)]
+    return [[int(a), int(b)] for a, b in zip(first, last, strict=True)]
 
 
 def _host(trace: Trace, node: str | None) -> str | None:
@@ -245,7 +256,7 @@ def _began(walks: Sequence[Walk]) -> dict[str, Any]:
 def _of_followers(trace: Trace, causes: Causes, facts: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield what a barrier costs before what follows it at once."""
     for follower in causes.followers.to_dict("records"):
-        if follower["saved_ns"] > 0:
+        if follower["saved_ns"] > 0 and follower["callsite"] != causes.callsite:
             one = _finding(trace, "barrier", follower["saved_ns"], causes.callsite, facts)
             yield replace(one, callsites=(causes.callsite, int(follower["callsite"])))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -97,9 +98,18 @@ class Grid:
 
 
 def median_of(values: Float) -> Float:
-    """Return the median of each column, of what is known."""
-    known = not np.isnan(values).any()
-    return np.asarray(np.median(values, 0) if known else np.nanmedian(values, 0))
+    """Return the median of each column, of what is known; NaN where nothing is."""
+    if not np.isnan(values).any():
+        return np.asarray(np.median(values, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of columns without any value
+        return np.asarray(np.nanmedian(values, 0))
+
+
+def mean_of(values: Float) -> Float:
+    """Return the mean of each column, of what is known; NaN where nothing is."""
+    known = (~np.isnan(values)).sum(0)
+    return np.asarray(np.nansum(values, 0) / np.where(known > 0, known, np.nan))
 
 
 def _union(ranks: list[Int]) -> Int:

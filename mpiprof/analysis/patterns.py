@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpiprof.analysis import ranksets
-from mpiprof.analysis.grid import Grid, median_of
+from mpiprof.analysis.grid import Grid, mean_of, median_of
 from mpiprof.analysis.phases import change_points, period_of, without_period
 from mpiprof.analysis.ranksets import RankSet
 from mpiprof.analysis.turns import turns
@@ -160,8 +160,7 @@ def _exact(grid: Grid, arrival: Float, rows: Int, columns: Int) -> Int | None:
         return columns
     begin, end = int(columns[0]), int(columns[-1]) + 1
     low, high = max(begin - REACH, 0), min(end + REACH, grid.instances)
-    with np.errstate(invalid="ignore"):
-        late = np.nanmean(arrival[rows, low:high], 0) - median_of(arrival[others, low:high])
+    late = mean_of(arrival[rows, low:high]) - median_of(arrival[others, low:high])
     late = np.nan_to_num(late)
     usual = float(np.median(late[begin - low : end - low]))
     half = (begin + end) // 2

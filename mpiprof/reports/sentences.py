@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.chain import START
 from mpiprof.reports.actions import action
@@ -94,8 +94,8 @@ def when(found: Finding) -> str:
     if not spans:
         return ""
     if len(spans) > MOST_SPANS:
-        late = count(found.evidence["late_instances"])
-        return f" in {late} of its {count(last + 1)} instances"
+        late, taken = found.evidence["late_instances"], found.evidence["taken_instances"]
+        return f" in {count(late)} of its {count(taken)} instances"
     if len(spans) == 1:
         ((first, final),) = spans
         if first == final:
@@ -279,7 +279,15 @@ def _basis(found: Finding) -> str:
         return ""
     if found.cause in ("node", "gradient"):
         return f"That is the mean over {count(instances)} instances."
-    return f"It is so in {count(late)} of {count(instances)} instances."
+    return (
+        f"It is so in {count(late)} of {count(known['taken_instances'])} instances{_part(known)}."
+    )
+
+
+def _part(known: Mapping[str, Any]) -> str:
+    """Return that a rank is not in all instances, where that is so."""
+    some = known["taken_instances"] < known["instances"]
+    return f" that it takes part in, of {count(known['instances'])}" if some else ""
 
 
 def _of_spread(found: Finding) -> str:

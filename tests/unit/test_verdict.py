@@ -270,3 +270,25 @@ def test_text_never_overflows(tmp_path: Path) -> None:
                 with warnings.catch_warnings():
                     warnings.simplefilter("error")
                     assert len(sentences.title(trace, one)) < 120, case.name
+
+
+def test_a_call_site_of_several_communicators(tmp_path: Path) -> None:
+    """Counts are of the instances that a rank takes part in; what is absent raises no warning."""
+    made, random, now = Synthetic(6), np.random.default_rng(0), 10 * MS
+    made.communicator("half", [0, 1, 2])
+    for _ in range(60):
+        a = now + MS + random.integers(0, 20_000, 6)
+        a[4] += 3 * MS
+        made.collective("barrier", a, np.full(6, a.max() + 10_000), "world", site="g.py:5:both")
+        b = a.max() + MS + random.integers(0, 20_000, 3)
+        made.collective("barrier", b, np.full(3, b.max() + 10_000), "half", site="g.py:5:both")
+        now = int(b.max()) + MS
+    made.ended_ns = now + MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (one,) = trace.findings()
+    assert (one.cause, one.ranks) == ("rank", (4,))
+    said = sentences.finding(trace, one)
+    assert "It is so in 60 of 60 instances that it takes part in, of 120." in said
+    assert "before barrier at g.py:5 both: " in said
