@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.analysis.chance import stretch_means
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
 
@@ -182,11 +183,8 @@ def _values(trace: Trace) -> dict[int, dict[str, Float]]:
 
 
 def _stretches(values: Float) -> Float:
-    values = values[~np.isnan(values)]
-    if len(values) <= STRETCHES:
-        return values
-    edges = np.arange(STRETCHES) * len(values) // STRETCHES
-    return np.asarray(np.add.reduceat(values, edges) / np.diff([*edges, len(values)]))
+    known = _known(values)
+    return stretch_means(known[None, :], STRETCHES)[0] if len(known) else known
 
 
 def _tests(ours: Mapping[str, Float], theirs: Mapping[str, Float], least: int) -> dict[str, float]:

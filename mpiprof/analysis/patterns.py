@@ -14,7 +14,7 @@ import numpy as np
 
 from mpiprof.analysis import ranksets
 from mpiprof.analysis.grid import Grid, mean_of, median_of
-from mpiprof.analysis.phases import change_points, period_of, without_period
+from mpiprof.analysis.phases import best_cut, change_points, period_of, without_period
 from mpiprof.analysis.ranksets import RankSet
 from mpiprof.analysis.turns import turns
 from mpiprof.trace.types import Bool, Float, Int
@@ -124,7 +124,7 @@ def _steady(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     groups: dict[tuple[str, frozenset[int]], list[tuple[RankSet, Int]]] = {}
     spans = _phases(grid, arrival)
     for columns in spans:
-        one = _best_set(grid, arrival, columns, len(spans))
+        one = _best_set(grid, arrival, waits, columns, len(spans))
         if one is not None:
             key = (one.kind, frozenset(one.rows.tolist()))
             groups.setdefault(key, []).append((one, columns))
@@ -165,12 +165,12 @@ def _exact(grid: Grid, arrival: Float, rows: Int, columns: Int) -> Int | None:
     usual = float(np.median(late[begin - low : end - low]))
     half = (begin + end) // 2
     if begin > 0:
-        begin = low + _step(late[: min(begin + REACH, half) - low])
+        begin = low + best_cut(late[: min(begin + REACH, half) - low, None])
         if not _abrupt(late, begin - low, usual):
             return None
     if end < grid.instances:
         start = max(end - REACH, half)
-        end = start + _step(late[start - low :])
+        end = start + best_cut(late[start - low :, None])
         if not _abrupt(late[::-1], high - end, usual):
             return None
     return np.arange(begin, end)
@@ -184,17 +184,8 @@ def _abrupt(late: Float, edge: int, usual: float) -> bool:
     return bool((after.mean() - before.mean()) * np.sign(usual) > ABRUPT * abs(usual))
 
 
-def _step(values: Float) -> int:
-    """Return where a series is best cut into two of constant value."""
-    count = len(values)
-    left = np.arange(1, count)
-    sums = np.cumsum(values)[:-1]
-    return 1 + int(np.argmax(sums**2 / left + (values.sum() - sums) ** 2 / (count - left)))
-
-
-def _best_set(grid: Grid, arrival: Float, columns: Int, tests: int) -> RankSet | None:
+def _best_set(grid: Grid, arrival: Float, waits: Float, columns: Int, tests: int) -> RankSet | None:
     """Return the set of ranks that explains most of the waiting of some instances."""
-    waits = grid.waiting(arrival)
 
     def gain(one: RankSet) -> float:
         shift = np.zeros_like(arrival)
@@ -289,7 +280,7 @@ def _periodic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     if len(columns) in (0, grid.instances):
         return
     offsets = tuple(np.flatnonzero(high & (known > 0)).tolist())
-    one = _best_set(grid, arrival, columns, 1)
+    one = _best_set(grid, arrival, waits, columns, 1)
     shift = np.zeros_like(arrival)
     ranks: tuple[int, ...] = ()
     late, p = float(np.median(np.nanmax(arrival[:, columns], 0))), 1e-3

@@ -233,12 +233,16 @@ def _refined(columns: Float, edge: int, width: int) -> int:
     """Return where around an edge a step fits best."""
     reach = max(SHORTEST, 2 * width)
     low, high = max(edge - reach, 0), min(edge + reach, len(columns))
-    window = columns[low:high]
-    n = len(window)
-    sums = np.cumsum(window, axis=0)[:-1]
-    left = np.arange(1, n)[:, None]
-    gain = (sums**2 / left + (window.sum(0) - sums) ** 2 / (n - left)).sum(1)
-    return low + 1 + int(np.argmax(gain))
+    return low + best_cut(columns[low:high])
+
+
+def best_cut(columns: Float) -> int:
+    """Return at which row columns are best cut into two stretches of constant values."""
+    count = len(columns)
+    sums = np.cumsum(columns, axis=0)[:-1]
+    left = np.arange(1, count)[:, None]
+    gain = (sums**2 / left + (columns.sum(0) - sums) ** 2 / (count - left)).sum(1)
+    return 1 + int(np.argmax(gain))
 
 
 def _merged(columns: Float, edges: list[int], lasting: Float) -> list[int]:

@@ -119,8 +119,7 @@ def _division(grid: Grid, centred: Float, mean: Float, upper: Int, lower: Int) -
     least = sign * float(shift[few[-1]])
     if least <= max(grid.least_ns, ALIKE * amount):
         return None
-    with np.errstate(invalid="ignore"):
-        against = median_of(centred[others])
+    against = median_of(centred[others])
     p = min(float(p_above(sign * (centred[few] - against)).max()) * len(mean), 1.0)
     return RankSet("rank" if sign > 0 else "early", few, amount, shift, p)
 
@@ -139,8 +138,7 @@ def _node_effect(grid: Grid, centred: Float, mean: Float) -> tuple[Float, float]
     gap = int(np.argmax(np.diff(median[order])))
     slow = np.isin(grid.node, order[gap + 1 :])
     apart = float(median[order[gap + 1]] - median[order[gap]])
-    with np.errstate(invalid="ignore"):
-        difference = median_of(centred[slow]) - median_of(centred[~slow])
+    difference = median_of(centred[slow]) - median_of(centred[~slow])
     p = min(float(p_above(difference[None, :])[0]) * len(counts), 1.0)
     rest = mean - median[grid.node]
     within = float(np.median(np.abs(rest[counts[grid.node] > 1])))
