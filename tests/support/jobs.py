@@ -7,7 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
-import warnings
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,14 @@ import pytest
 
 from support.mpis import Mpi
 
-NO_LISTENER = "The PMIx server's listener thread failed to start"
 LAUNCHER_PREFIXES = ("MPIPROF_", "PMI_", "PMIX_", "OMPI_", "PRTE_", "HYDI_", "HYDRA_", "SLURM_")
 
 STARTED: list[str] = []  # by the test under way, as lines to type
+
+# Open MPI's launcher keeps its files in a folder that is named by its process number, and one that
+# is killed leaves them. A later launcher with the same number then refuses to start ("The PMIx
+# server's listener thread failed to start"): so each has a place of its own.
+SESSIONS = tempfile.TemporaryDirectory(prefix="mpiprof-")
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -51,9 +55,10 @@ def start(
 ) -> subprocess.Popen[str]:
     """Start a command in a session of its own, with `env` added to a clean environment."""
     STARTED.append(shell_line(argv, env, cwd))
+    session = {"PRTE_MCA_prte_tmpdir_base": tempfile.mkdtemp(dir=SESSIONS.name)}
     return subprocess.Popen(
         [os.fspath(word) for word in argv],
-        env=clean_environment(env),
+        env=clean_environment(session | dict(env or {})),
         cwd=cwd,
         text=True,
         start_new_session=True,
@@ -72,24 +77,7 @@ def run(
 
     After `timeout` seconds the whole session is killed and the test fails with what was printed
     until then.
-
-    Open MPI's launcher can't always open its own socket: once in some thousand starts, on a busy
-    machine. No rank runs before it has, so that it may start again; the warning keeps what it said.
     """
-    __tracebackhide__ = True
-    ended = _run_once(argv, timeout, options)
-    if ended.returncode and NO_LISTENER in ended.stderr:
-        warnings.warn(f"{argv} again: {ended.stdout[-2000:]}{ended.stderr[-2000:]}", stacklevel=2)
-        ended = _run_once(argv, timeout, options)
-    if check and ended.returncode:
-        said = f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
-        pytest.fail(f"{argv} ended with {ended.returncode}\n{said}")
-    return ended
-
-
-def _run_once(
-    argv: Sequence[str | os.PathLike[str]], timeout: float, options: Mapping[str, Any]
-) -> subprocess.CompletedProcess[str]:
     __tracebackhide__ = True
     process = start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     try:
@@ -98,7 +86,11 @@ def _run_once(
         end(process)
         out, err = process.communicate()
         pytest.fail(f"{argv} did not end within {timeout} s\n{out[-3000:]}\n{err[-3000:]}")
-    return subprocess.CompletedProcess(argv, process.returncode, out, err)
+    ended = subprocess.CompletedProcess(argv, process.returncode, out, err)
+    if check and ended.returncode:
+        said = f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
+        pytest.fail(f"{argv} ended with {ended.returncode}\n{said}")
+    return ended
 
 
 def descendants(pid: int) -> list[int]:
