@@ -61,7 +61,7 @@ def native_lines(function: Function, fortran: bool, call: str) -> list[str]:
 def end_lines(function: Function, fortran: bool) -> list[str]:
     """What follows the native routine of a collective."""
     error = "*ierror" if fortran else "error"
-    body = ["call_traffic(&call, &a);"]
+    body = ["describe_accepted(&call, &a);"]
     if function.form != "blocking":
         handle = "request_f2c(*request)" if fortran else "*request"
         body.append(f"request_add(&call, {handle});")
@@ -251,7 +251,7 @@ def body_lines(function: Function, fortran: bool, call: str) -> list[str]:
             *bypass,
             "}",
             *argument_lines(function, fortran),
-            "call_expect(&call, &a);",
+            "describe_entered(&call, &a);",
             *native_lines(function, fortran, call),
             *end_lines(function, fortran),
         ]

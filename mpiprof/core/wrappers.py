@@ -24,8 +24,8 @@ from mpiprof.core.natives import aliases, full_names, natives_header, thin_names
 # What the wrappers call.
 HEADERS = (
     *("base/fortran", "life/lifecycle", "life/parts"),
-    *("record/comm", "record/gather", "record/handler", "record/handles", "record/outside"),
-    *("record/request", "record/spawn", "record/watch", "switch/select"),
+    *("record/comm", "record/describe", "record/gather", "record/handler", "record/handles"),
+    *("record/outside", "record/request", "record/spawn", "record/watch", "switch/select"),
 )
 
 

@@ -1,22 +1,15 @@
-/* Calls of collectives: the hot path.
- *
- * Before the native routine has accepted a call's arguments nothing of them is handed to the library
- * but the communicator: a wrong datatype must reach the program as the library's own error. What
- * they say by themselves (root, count, predefined datatypes and reductions) is recorded at entry,
- * as a call that never ends must tell what it is; the rest follows.
+/* Calls of collectives, from entry to exit: the hot path. What a call is: describe.c.
  *
  * Threads: any; a call is on its thread's stack.
  */
-#include <string.h>
-
-#include "base/arguments.h"
-#include "base/common.h"
+#include "record/call.h"
 #include "base/native.h"
 #include "base/operation.h"
 #include "base/recorder.h"
-#include "record/call.h"
 #include "record/callsite.h"
 #include "record/comm.h"
+#include "record/describe.h"
+#include "record/entry.h"
 #include "record/handles.h"
 #include "record/hooks.h"
 #include "record/python.h"
@@ -25,7 +18,6 @@
 #include "record/site.h"
 #include "record/stack.h"
 #include "record/thread.h"
-#include "record/traffic.h"
 #include "trace/event.h"
 
 enum { OVERHEAD_EVERY = 64 };
@@ -174,139 +166,6 @@ void call_begin_counted(struct call *c, int operation, struct communicator *comm
     call_note(c, &none, false);
 }
 
-/* ---- what a call is */
-
-/* The root as the tables have it: the same numbers under every MPI. */
-static int root_of(const struct call *c)
-{
-    if (!c->comm->inter)
-        return c->root;
-    return c->root == MPI_ROOT ? -3 : c->root == MPI_PROC_NULL ? -2 : c->root;
-}
-
-static bool root_is_possible(const struct call *c)
-{
-    const struct communicator *const k = c->comm;
-
-    if (c->root == ROOT_NONE || (k->inter && (c->root == MPI_ROOT || c->root == MPI_PROC_NULL)))
-        return true;
-    return c->root >= 0 && c->root < (k->inter ? k->remote_size : k->size);
-}
-
-static const struct signature *signature_of(const struct call *c, const struct moved *m, bool known,
-                                            uint32_t flags)
-{
-    const struct signature wanted = {.algorithm = c->algorithm,
-                                     .type = m->type,
-                                     .reduction = m->reduction,
-                                     .root = root_of(c),
-                                     .sent = known ? m->sent : -1,
-                                     .received = known ? m->received : -1,
-                                     .flags = m->flags | flags | c->signatures->base.flags};
-
-    return signature_find(c->signatures, &wanted);
-}
-
-/* Gives the record its signature; bytes of which there are too many stand in extensions. */
-static const struct signature *call_describe(struct call *c, const struct moved *m)
-{
-    const bool known = !m->unknown;
-    const struct signature *s = c->wide ? NULL : signature_of(c, m, known, 0);
-
-    if (s == NULL) {
-        s = signature_of(c, m, false, 0);
-        if (c->wide && known) {
-            record_extend(c->record - 2, EXT_SENT, m->sent);
-            record_extend(c->record - 1, EXT_RECEIVED, m->received);
-        }
-    }
-    if (s != NULL)
-        c->record->shape = c->shape = s->id;
-    return s;
-}
-
-static uint64_t handle_at(const struct arguments *a, const void *handle, size_t bytes)
-{
-    uint64_t value = 0;
-
-    if (handle != NULL)
-        memcpy(&value, handle, a->fortran ? sizeof(MPI_Fint) : bytes);
-    return value;
-}
-
-/* The arguments of a call that has one count and one type a side. */
-static inline struct given given_of(const struct call *c, const struct arguments *a)
-{
-    return (struct given){
-        .root = c->root,
-        .form = (unsigned)a->large | (unsigned)a->fortran << 1 |
-                (unsigned)argument_in_place(a, a->sendbuf) << 2 |
-                (unsigned)argument_in_place(a, a->recvbuf) << 3,
-        .counts = {a->send.count != NULL ? argument_count(a, a->send.count, 0) : 0,
-                   a->recv.count != NULL ? argument_count(a, a->recv.count, 0) : 0},
-        .types = {handle_at(a, a->send.type, sizeof(MPI_Datatype)),
-                  handle_at(a, a->recv.type, sizeof(MPI_Datatype))},
-        .op = handle_at(a, a->op, sizeof(MPI_Op)),
-    };
-}
-
-static inline bool given_again(const struct given *a, const struct given *b)
-{
-    return a->root == b->root && a->form == b->form && a->counts[0] == b->counts[0] &&
-           a->counts[1] == b->counts[1] && a->types[0] == b->types[0] &&
-           a->types[1] == b->types[1] && a->op == b->op;
-}
-
-/* Before the native routine: what the arguments say without the library. Most calls are given the
- * same as the last from the same place. */
-void call_expect_recorded(struct call *c, const struct arguments *a)
-{
-    struct recent *const r = c->recent;
-    struct moved m = {0};
-
-    if (c->operation - operation_form(c->operation) == OP_barrier) { /* has none */
-        c->expected = &c->signatures->base;
-        c->complete = true;
-        return;
-    }
-    const bool single = a->send.counts == NULL && a->recv.counts == NULL && !c->wide;
-    struct given given;
-
-    if (single) {
-        given = given_of(c, a);
-        if (r->described == c->signatures && given_again(&given, &r->given)) {
-            c->expected = r->signature;
-            c->complete = true;
-            c->record->shape = c->shape = r->signature->id;
-            return;
-        }
-    }
-    if (!root_is_possible(c))
-        return;
-    traffic(&(struct exchange){c->comm, c->operation, c->root}, a, &m);
-    c->expected = call_describe(c, &m);
-    c->complete = !m.unknown;
-    if (single && c->complete && c->expected != NULL && c->expected->sent >= 0) {
-        r->given = given;
-        r->described = c->signatures;
-        r->signature = c->expected;
-    }
-}
-
-/* What was expected of a call that has failed. */
-static struct moved expected_moved(const struct call *c)
-{
-    const struct signature *const s = c->expected;
-
-    if (s == NULL)
-        return (struct moved){.unknown = true};
-    return (struct moved){.sent = s->sent,
-                          .received = s->received,
-                          .unknown = s->sent < 0,
-                          .type = s->type,
-                          .reduction = s->reduction};
-}
-
 /* A call that failed its local argument check has taken part in nothing. */
 static void call_retract(struct call *c)
 {
@@ -346,10 +205,7 @@ bool call_end(struct call *c, int error)
         if (c->refused) {
             call_retract(c);
         } else if (c->record != NULL) {
-            const struct moved m = expected_moved(c);
-            const struct signature *const s = signature_of(c, &m, !m.unknown, FLAG_ERROR);
-
-            c->record->shape = s != NULL ? s->id : c->shape;
+            describe_failed(c);
             c->record->exit_ns = c->exit_ns;
         }
         return false;
@@ -383,26 +239,6 @@ void call_failed(struct call *c, int error)
     if (c->inside)
         hooks.ended(c);
     c->settled = true;
-}
-
-/* Bytes, root and flags of an accepted call. */
-void call_traffic(struct call *c, const struct arguments *a)
-{
-    if (c->expected == NULL || !c->complete || c->algorithm != NULL) {
-        struct moved m = {.accepted = true};
-
-        traffic(&(struct exchange){c->comm, c->operation, c->root}, a, &m);
-        if (c->record == NULL) {
-            if (record_is_summed())
-                record_summarise(c->signatures, c->algorithm, c->exit_ns - c->enter_ns, m.sent,
-                                 m.received);
-            return;
-        }
-        call_describe(c, &m);
-    }
-    c->record->choice = c->choice;
-    atomic_thread_fence(memory_order_release);
-    c->record->exit_ns = c->exit_ns;
 }
 
 void call_leave(struct call *c)

@@ -9,6 +9,7 @@
 #include "base/recorder.h"
 #include "record/call.h"
 #include "record/comm.h"
+#include "record/describe.h"
 #include "record/outside.h"
 #include "record/thread.h"
 
@@ -52,6 +53,6 @@ void gathering_end(struct gathering *g, int error, enum spent what)
         return;
     }
     if (call_end(&g->call, error))
-        call_traffic(&g->call, NULL);
+        describe_accepted(&g->call, NULL);
     call_leave(&g->call);
 }

@@ -1,0 +1,34 @@
+/* A call of a collective: what its thread knows of it, from entry to exit. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "record/comm.h"
+#include "record/signature.h"
+#include "record/thread.h"
+
+struct key;
+struct call {
+    struct communicator *comm;
+    struct signatures *signatures;
+    struct recent *recent;
+    struct record *record;
+    struct site *site;
+    MPI_Comm handle;
+    const char *algorithm; /* with its parameters; NULL: the library's own */
+    const void *address;
+    int operation, root;
+    uint32_t sequence, shape;
+    int64_t begin_ns, enter_ns, exit_ns;
+    bool counted, wide;
+    bool refused; /* by the library's check of its arguments: it has taken part in nothing */
+    uint32_t kin; /* in an extension: which of many communicators alike; 0: none */
+    const struct signature *expected; /* the record's, from what the arguments say by themselves */
+    bool complete;                    /* of these: it is the call's own, bytes and all */
+    bool settled;    /* an error handler has been asked: what follows from the error is done */
+    bool running;    /* an algorithm of ours */
+    struct key *key; /* auto.c: its statistics are wanted */
+    bool inside;     /* select.c: the call may use the private communicator */
+    bool watched;    /* of these: not switched, but looked at */
+    uint8_t choice, candidate, planned;
+};
