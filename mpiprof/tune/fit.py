@@ -61,7 +61,7 @@ def _may_apply(found: Sequence[Algorithm], first: int, last: int) -> bool:
 
 
 def overlaps(rules: Sequence[Rule]) -> Iterator[str]:
-    """Yield what to say of entries that wish different things for the same calls."""
+    """Yield what to say of entries that ask different things of the same calls."""
     said = set()
     for one, other in combinations(rules, 2):
         pair = (one.file, one.entry, other.file, other.entry)

@@ -35,7 +35,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Rule:
-    """One wish; no operation: whatever its call site calls. Ranges hold both of their ends.
+    """One override; no operation: whatever its call site calls. Ranges hold both of their ends.
 
     `file` and `entry` are where a rule of a plan file stands.
     """

@@ -144,5 +144,5 @@ def test_a_part_of_a_selection_is_written_by_one_file(part: str) -> None:
 def test_a_decision_knows_nothing_that_is_for_people() -> None:
     """What is told to people, and the functions that tell it, are no part of what decides."""
     found = included()
-    for name in ("decide", "hold", "noise", "observe", "pace", "probe"):
+    for name in ("decide", "hold", "observe", "pace", "probe", "robust"):
         assert not found[f"auto/{name}"] & {"auto/explain", "auto/plan", "auto/told"}

@@ -14,8 +14,8 @@
 
 #include "auto/budget.h"
 #include "auto/decide.h"
-#include "auto/noise.h"
 #include "auto/probe.h"
+#include "auto/robust.h"
 #include "base/operation.h"
 
 enum { MEMBERS = 8, CLOCK_ERROR = 0 };

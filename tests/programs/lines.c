@@ -8,16 +8,16 @@ enum { MOST = 20000 };
 
 int main(int argc, char **argv)
 {
-    static struct line_wish wishes[MOST];
+    static struct line_query queries[MOST];
     unsigned long offset;
     int count = 0;
 
     while (count < MOST && scanf("%lx", &offset) == 1)
-        wishes[count++].offset = offset;
+        queries[count++].offset = offset;
     if (argc > 1)
-        lines_find(argv[1], wishes, count);
+        lines_find(argv[1], queries, count);
     for (int i = 0; i < count; i++) {
-        puts(wishes[i].place != NULL ? wishes[i].place : "?");
-        free(wishes[i].place);
+        puts(queries[i].place != NULL ? queries[i].place : "?");
+        free(queries[i].place);
     }
 }

@@ -175,10 +175,10 @@ static void begin_with(struct selection *s, struct execution *e, const struct va
     explain_events(s);
 }
 
-static bool heir_pays(const struct key *key)
+static bool inherited_pays(const struct key *key)
 {
-    return key->heir.algorithm != NULL &&
-           (key->instances + 1) * key->heir_gain_ns >= key->heir_price_ns;
+    return key->inherited.algorithm != NULL &&
+           (key->instances + 1) * key->inherited_gain_ns >= key->inherited_price_ns;
 }
 
 /* Which candidate this instance runs on; NULL: the library's own. Called by all members, alike. */
@@ -188,7 +188,7 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
     struct call *const c = e->call;
     struct selection *s = key->selection;
     const bool planned = first != NULL && s == NULL;
-    const bool inherits = !planned && s == NULL && heir_pays(key);
+    const bool inherits = !planned && s == NULL && inherited_pays(key);
 
     c->key = key;
     if (s == NULL && !planned && !inherits && key->instances < 1)
@@ -197,7 +197,7 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
         s = key->selection = selection_make(e, key, true);
         if (s == NULL)
             return NULL;
-        struct variant v = planned ? first->variant : key->heir;
+        struct variant v = planned ? first->variant : key->inherited;
 
         if (planned)
             v.algorithm = rule_algorithm(first, q);

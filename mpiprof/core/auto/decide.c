@@ -13,10 +13,10 @@
 #include "auto/budget.h"
 #include "auto/candidates.h"
 #include "auto/hold.h"
-#include "auto/noise.h"
 #include "auto/observe.h"
 #include "auto/pace.h"
 #include "auto/probe.h"
+#include "auto/robust.h"
 #include "auto/selection.h"
 
 enum {
@@ -36,7 +36,7 @@ static void forget_phase(struct selection *s)
     for (int i = 0; i < s->count; i++) {
         struct candidate *const c = &s->list[i];
 
-        c->last_ns = noise_known(c);
+        c->last_ns = robust_known(c);
         c->seen = 0;
     }
     for (int i = 0; i < w->count; i++) {
@@ -134,7 +134,7 @@ static int usual_latest(const struct typical *t)
  * ones, as a change may be among what is compared with. 0: they are alike. */
 static int side(const int64_t *a, int n, const int64_t *b, int m, int64_t least)
 {
-    const int64_t middle = noise_median_of(b, m), noise = UNLIKE * noise_spread_of(b, m);
+    const int64_t middle = robust_median_of(b, m), noise = UNLIKE * robust_spread_of(b, m);
     const int64_t far = noise > least ? noise : least;
     int above = 0, below = 0;
 
@@ -149,8 +149,8 @@ static int side(const int64_t *a, int n, const int64_t *b, int m, int64_t least)
  * operation's own time have nothing to say to an algorithm. */
 static const char *change_of(const struct typical *now, const struct typical *before)
 {
-    const int64_t score = noise_median_of(before->scores, before->count);
-    const int64_t worst = noise_median_of(before->worsts, before->count);
+    const int64_t score = robust_median_of(before->scores, before->count);
+    const int64_t worst = robust_median_of(before->worsts, before->count);
     const int64_t matters = score / 10, halved = worst / 2;
     const int was = usual_latest(before), is = usual_latest(now);
 
@@ -179,8 +179,8 @@ static bool is_wrong(const struct selection *s, const struct typical *now)
     const struct candidate *const native = &s->list[NATIVE];
 
     return s->hold.state == STATE_HOLD && s->hold.current != NATIVE && native->seen > 0 &&
-           side(now->scores, now->count, native->samples, noise_samples(native),
-                noise_median(native) / 10) > 0;
+           side(now->scores, now->count, native->samples, robust_samples(native),
+                robust_median(native) / 10) > 0;
 }
 
 /* After a change that comes too soon to probe again: what was chosen before it may have become
@@ -188,7 +188,7 @@ static bool is_wrong(const struct selection *s, const struct typical *now)
 static void retreat(struct selection *s, const struct typical *now)
 {
     if (s->hold.state != STATE_HOLD || s->hold.current == NATIVE || s->observed.native_ns == 0 ||
-        noise_median_of(now->scores, now->count) <= s->observed.native_ns)
+        robust_median_of(now->scores, now->count) <= s->observed.native_ns)
         return;
     hold_choose(&s->hold, NATIVE, "it changed too soon to probe again, and was slower than this");
 }
@@ -250,7 +250,7 @@ void decide(struct selection *s)
     }
     /* Where the clocks' error is as large as what is compared, nothing can be told. */
     const bool tells =
-        s->switches && !s->hold.left && w->extras[EXTRA_CLOCK] * 10 <= noise_usual(s);
+        s->switches && !s->hold.left && w->extras[EXTRA_CLOCK] * 10 <= robust_usual(s);
 
     if (tells && s->hold.state == STATE_OBSERVE)
         observe(s);

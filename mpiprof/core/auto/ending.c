@@ -11,8 +11,8 @@
 #include "auto/dropped.h"
 #include "auto/ending.h"
 #include "auto/explain.h"
-#include "auto/noise.h"
 #include "auto/pairs.h"
+#include "auto/robust.h"
 #include "auto/selection.h"
 #include "auto/statistics.h"
 #include "base/common.h"
@@ -48,16 +48,16 @@ void ending_inherit(struct key *child, const struct key *parent)
     const struct selection *const s = parent->selection;
 
     if (s == NULL || s->hold.state != STATE_HOLD || s->hold.current == NATIVE) {
-        child->heir = parent->heir;
-        child->heir_gain_ns = parent->heir_gain_ns;
-        child->heir_price_ns = parent->heir_price_ns;
+        child->inherited = parent->inherited;
+        child->inherited_gain_ns = parent->inherited_gain_ns;
+        child->inherited_price_ns = parent->inherited_price_ns;
         return;
     }
     const struct candidate *const c = &s->list[s->hold.current];
 
-    child->heir = c->variant;
-    child->heir_gain_ns = s->observed.native_ns - noise_median(c);
-    child->heir_price_ns = s->observed.private_ns;
+    child->inherited = c->variant;
+    child->inherited_gain_ns = s->observed.native_ns - robust_median(c);
+    child->inherited_price_ns = s->observed.private_ns;
 }
 
 /* The windows that MPI_Finalize cuts short count as well. Of 10^4 keys the first ones do. */

@@ -19,8 +19,8 @@
 
 #include "auto/candidates.h"
 #include "auto/explain.h"
-#include "auto/noise.h"
 #include "auto/plan.h"
+#include "auto/robust.h"
 #include "auto/selection.h"
 #include "auto/told.h"
 #include "base/collect.h"
@@ -157,7 +157,7 @@ static void tell_phase(struct selection *s, const struct event *e)
     text_add(&t, ", \"phase\": %d, \"instance\": %lld, \"why\": \"%s\", \"imbalance_ns\": %lld, ",
              s->phases.number, (long long)s->instances, e->why, (long long)s->observed.worst_ns);
     text_add(&t, "\"score_ns\": %lld, \"window\": %d",
-             (long long)noise_median(&s->list[e->current]), s->arrivals->length);
+             (long long)robust_median(&s->list[e->current]), s->arrivals->length);
     line_end(&t);
     text_add(&s->told->history, "    instance %lld: probing begins (%s)\n", (long long)s->instances,
              e->why);
@@ -182,10 +182,10 @@ static void tell_trials(struct selection *s)
         t = line_begin(s, "trial");
         text_add(&t, ", \"phase\": %d, \"algorithm\": \"%s\", \"instances\": %d, ",
                  s->phases.number, name_of(c), c->tried);
-        text_add(&t, "\"score_ns\": %lld, \"predicted_ns\": %lld", (long long)noise_known(c),
+        text_add(&t, "\"score_ns\": %lld, \"predicted_ns\": %lld", (long long)robust_known(c),
                  (long long)c->predicted_ns);
         if (has_spread(c))
-            text_add(&t, ", \"error_ns\": %lld", (long long)noise_spread(c));
+            text_add(&t, ", \"error_ns\": %lld", (long long)robust_spread(c));
         line_end(&t);
     }
 }
@@ -231,9 +231,9 @@ void explain_events(struct selection *s)
 
 static void put_score(const struct candidate *c)
 {
-    text_add(&words, "    %-32s %8.1f us ", name_of(c), (double)noise_known(c) / 1e3);
+    text_add(&words, "    %-32s %8.1f us ", name_of(c), (double)robust_known(c) / 1e3);
     if (has_spread(c))
-        text_add(&words, "+- %.1f ", (double)noise_spread(c) / 1e3);
+        text_add(&words, "+- %.1f ", (double)robust_spread(c) / 1e3);
     text_add(&words, "in %d instance%s\n", c->tried, c->tried == 1 ? "" : "s");
 }
 

@@ -4,7 +4,7 @@
 #include "auto/arrival.h"
 #include "auto/budget.h"
 #include "auto/candidates.h"
-#include "auto/noise.h"
+#include "auto/robust.h"
 #include "auto/selection.h"
 
 /* Scores, what probing has lost, what switching has saved by its own estimate, and what all members
@@ -12,7 +12,7 @@
 void observe_window(struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
-    const int64_t usual = noise_median(&s->list[s->hold.current]);
+    const int64_t usual = robust_median(&s->list[s->hold.current]);
     int64_t values[LONGEST_WINDOW] = {0};
 
     for (int i = 0; i < w->count; i++) {
@@ -32,12 +32,12 @@ void observe_window(struct selection *s)
             s->observed.saved_ns += s->observed.native_ns - r->score;
         values[i] = r->elapsed;
     }
-    s->observed.elapsed_ns = noise_median_of(values, w->count);
+    s->observed.elapsed_ns = robust_median_of(values, w->count);
     for (int i = 0; i < w->count; i++)
         values[i] = w->results[i].worst;
-    s->observed.worst_ns = noise_median_of(values, w->count);
+    s->observed.worst_ns = robust_median_of(values, w->count);
     if (s->list[NATIVE].seen > 0)
-        s->observed.native_ns = noise_median(&s->list[NATIVE]);
+        s->observed.native_ns = robust_median(&s->list[NATIVE]);
     for (int i = 1; i < s->count; i++)
         if (w->predicted[i] > 0)
             s->list[i].predicted_ns = w->predicted[i];

@@ -4,7 +4,7 @@
 #include "auto/arrival.h"
 #include "auto/candidates.h"
 #include "auto/hold.h"
-#include "auto/noise.h"
+#include "auto/robust.h"
 #include "auto/selection.h"
 #include "base/operation.h"
 #include "schedule/schedule.h"
@@ -33,7 +33,7 @@ static int64_t cost_of(const struct selection *s)
 {
     const int64_t way = 2 * s->observed.latency_ns * log2_ceiling(s->arrivals->own.members);
 
-    return noise_median_of(s->pace.costs_ns, s->pace.costs < 3 ? s->pace.costs : 3) +
+    return robust_median_of(s->pace.costs_ns, s->pace.costs < 3 ? s->pace.costs : 3) +
            (s->hold.state == STATE_HOLD  ? way
             : s->probing.short_of_budget ? way / 2
                                          : way / 8);
@@ -44,7 +44,7 @@ static int64_t cost_of(const struct selection *s)
 void pace_window(struct selection *s)
 {
     struct arrivals *const w = s->arrivals;
-    const int64_t score = noise_median(&s->list[s->hold.current]);
+    const int64_t score = robust_median(&s->list[s->hold.current]);
     const int64_t least =
         s->switches && score > 0 && score < s->observed.elapsed_ns ? score : s->observed.elapsed_ns;
     const int64_t each = least > 0 ? least : 1;

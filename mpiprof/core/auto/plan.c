@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "auto/candidates.h"
-#include "auto/noise.h"
 #include "auto/plan.h"
+#include "auto/robust.h"
 #include "auto/selection.h"
 #include "auto/told.h"
 #include "base/collect.h"
@@ -117,7 +117,7 @@ static void put_entry(const struct selection *s, struct text *t)
     put_parameters(&c->variant, t);
     text_add(t, "\"why\": \"%s", s->hold.why);
     if (s->observed.native_ns > 0)
-        text_add(t, ": %.1f us, the library's own %.1f us", (double)noise_median(c) / 1e3,
+        text_add(t, ": %.1f us, the library's own %.1f us", (double)robust_median(c) / 1e3,
                  (double)s->observed.native_ns / 1e3);
     text_add(t, "\", ");
     put_origin(t);

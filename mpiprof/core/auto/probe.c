@@ -17,8 +17,8 @@
 #include "auto/budget.h"
 #include "auto/candidates.h"
 #include "auto/hold.h"
-#include "auto/noise.h"
 #include "auto/probe.h"
+#include "auto/robust.h"
 #include "auto/selection.h"
 
 enum {
@@ -52,7 +52,7 @@ static bool promises(const struct selection *s, int64_t predicted, int64_t least
 static int choose_field(struct selection *s)
 {
     const int most = s->probing.limit * 2 / 7 < MOST_FIELD ? s->probing.limit * 2 / 7 : MOST_FIELD;
-    const int64_t usual = noise_median(&s->list[s->hold.current]);
+    const int64_t usual = robust_median(&s->list[s->hold.current]);
     int64_t least = INT64_MAX;
     int chosen = 0;
 
@@ -89,11 +89,11 @@ static bool takes_part(const struct selection *s, int i)
  * an eighth if it is predicted to be ahead. */
 static int64_t risk_of(const struct selection *s, const struct candidate *c)
 {
-    const int64_t usual = noise_known(&s->list[s->hold.current]), p = c->predicted_ns;
+    const int64_t usual = robust_known(&s->list[s->hold.current]), p = c->predicted_ns;
     int64_t takes = usual + usual / 2;
 
-    if (noise_known(c) > 0)
-        takes = noise_known(c);
+    if (robust_known(c) > 0)
+        takes = robust_known(c);
     else if (p > 0 && p < usual * 3 / 4)
         takes = usual + usual / 8;
     else if (p > takes)
@@ -114,8 +114,8 @@ static bool wants_run(const struct selection *s, int i)
  * for what that says. */
 static bool is_unproven(const struct selection *s, const struct candidate *c)
 {
-    return c->asked > c->got && noise_known(c) == 0 &&
-           risk_of(s, c) * 4 > noise_known(&s->list[s->hold.current]);
+    return c->asked > c->got && robust_known(c) == 0 &&
+           risk_of(s, c) * 4 > robust_known(&s->list[s->hold.current]);
 }
 
 /* The candidates, those first that will lose least. */
@@ -135,10 +135,10 @@ static void by_risk(const struct selection *s, int *order)
 static bool is_behind(const struct selection *s, int i, int share)
 {
     const struct candidate *const c = &s->list[i], *const now = &s->list[s->hold.current];
-    const int64_t usual = noise_median(now);
+    const int64_t usual = robust_median(now);
 
     return i != NATIVE && s->probing.lap < 3 && c->seen > 0 &&
-           noise_median(c) > usual + usual / share + 4 * noise_spread(now);
+           robust_median(c) > usual + usual / share + 4 * robust_spread(now);
 }
 
 /* Plans the next window's probes, in turns, as far as the budget goes; what is known to be no
@@ -150,7 +150,7 @@ void probe_plan(struct selection *s, bool may)
     const int room = w->next_length - (w->next_length + 3) / 4;
     /* The process's budget counts waiting for late ranks as time, of which a key may have much: its
      * own one does not, so that no key takes 3 % longer for what was tried. */
-    const int64_t each = noise_usual(s);
+    const int64_t each = robust_usual(s);
     const int64_t own = 2 * each + each * s->instances / LOSS_SHARE - s->observed.lost_ns;
     const int64_t all = -w->extras[EXTRA_BUDGET];
     int64_t budget =
@@ -279,7 +279,7 @@ static int best_of(const struct selection *s)
 
     for (int i = 0; i < s->count; i++)
         if (takes_part(s, i) && s->list[i].seen > 0 &&
-            noise_median(&s->list[i]) < noise_median(&s->list[best]))
+            robust_median(&s->list[i]) < robust_median(&s->list[best]))
             best = i;
     return best;
 }
@@ -298,12 +298,12 @@ static void halve(struct selection *s)
 
         for (int i = 1; i < s->count; i++)
             if (!s->list[i].out && i != s->hold.current && i != best &&
-                (worst < 0 || noise_median(&s->list[i]) > noise_median(&s->list[worst])))
+                (worst < 0 || robust_median(&s->list[i]) > robust_median(&s->list[worst])))
                 worst = i;
         if (worst >= 0)
             s->list[worst].out = true;
     }
-    if (noise_better(&s->list[best], &s->list[s->hold.current], likely, 10))
+    if (robust_better(&s->list[best], &s->list[s->hold.current], likely, 10))
         hold_run_on(&s->hold, best);
     begin_lap(s);
 }
@@ -318,7 +318,7 @@ static int unmeasured(struct selection *s, int which, int64_t block_size)
     if (found == 0 || s->list[found].seen > 0)
         return 0;
     if (s->list[found].last_ns == 0) /* until it is measured, what its neighbour takes */
-        s->list[found].last_ns = noise_median(&s->list[which]);
+        s->list[found].last_ns = robust_median(&s->list[which]);
     return found;
 }
 
@@ -351,7 +351,7 @@ static int incumbent(const struct selection *s)
     if (s->phases.number == 1 || s->list[NATIVE].seen == 0)
         return s->phases.number == 1 ? NATIVE : s->phases.before;
     return s->list[s->phases.before].seen > 0 &&
-                   noise_median(&s->list[s->phases.before]) < noise_median(&s->list[NATIVE])
+                   robust_median(&s->list[s->phases.before]) < robust_median(&s->list[NATIVE])
                ? s->phases.before
                : NATIVE;
 }
@@ -385,8 +385,8 @@ bool probe_step(struct selection *s)
         hold_conclude(&s->hold, other, "nothing was faster");
     } else if (s->probing.lap == 3 && !takes_part(s, other)) {
         hold_conclude(&s->hold, best, "so far ahead that the other one was too slow to run again");
-    } else if (noise_better(&s->list[best], &s->list[other], s->probing.lap == 3 ? likely : sure(s),
-                            1)) {
+    } else if (robust_better(&s->list[best], &s->list[other],
+                             s->probing.lap == 3 ? likely : sure(s), 1)) {
         hold_conclude(&s->hold, best, "faster by more than the noise");
     } else if (s->probing.lap == 2 && s->probing.probes + runs_of_lap[3] <= s->probing.limit) {
         begin_duel(s, best, other);

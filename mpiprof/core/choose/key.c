@@ -11,11 +11,11 @@
  * broadcast, are two keys; call sites with the same history for ever are one, switch together,
  * and it is said at the end. Of sizes only those count that every member knows.
  *
- * A call site that a person names means: as the communicator's rank 0 sees it. On a key's first
+ * Which call site an override names is as the communicator's rank 0 sees it. On a key's first
  * instance rank 0 broadcasts its choice: four bytes on the private communicator, legal inside a
  * blocking collective. Rank 0 may meet a named call site later than another of the same key; so the
  * choice is told again on the key's 2nd, 4th, 8th, ... instance, which every member counts alike,
- * and whose cost is the logarithm of the number of calls. Of the wishes that rank 0 has met at a
+ * and whose cost is the logarithm of the number of calls. Of the overrides that rank 0 has met at a
  * key, the one named first holds.
  *
  * The table is bounded, for programs that never repeat themselves: the key that was used longest
@@ -28,7 +28,7 @@
 #include "base/native.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "choose/remarks.h"
+#include "choose/diagnostics.h"
 #include "choose/rules.h"
 #include "record/call.h"
 #include "record/comm.h"
@@ -164,7 +164,8 @@ struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
 
     if (full)
         forget(made, 1);
-    *made = (struct key){.hash = hash, .used = sequence, .agreed = RULE_NONE, .wished = RULE_NONE};
+    *made =
+        (struct key){.hash = hash, .used = sequence, .agreed = RULE_NONE, .override = RULE_NONE};
     return made;
 }
 
@@ -218,9 +219,10 @@ void keys_inherit(struct communicator *child, const struct communicator *parent)
     for (int i = 0; i < from->count; i++) {
         struct key *const made = &child->keys->list[child->keys->count];
 
-        *made = (struct key){.hash = from->list[i].hash, .agreed = RULE_NONE, .wished = RULE_NONE};
+        *made =
+            (struct key){.hash = from->list[i].hash, .agreed = RULE_NONE, .override = RULE_NONE};
         owner->inherit(made, &from->list[i]);
-        child->keys->count += made->heir.algorithm != NULL;
+        child->keys->count += made->inherited.algorithm != NULL;
     }
 }
 
@@ -232,20 +234,20 @@ void keys_begin_anew(void)
 
 /* ---- choosing */
 
-/* Rank 0: what does the call site wish of this key? */
+/* Rank 0: which rule names the call site? */
 static void listen(struct key *key, const struct execution *e, const struct asked *q)
 {
     const struct site *const s = call_site(e->call);
-    const int wish = rules_of_site(q, s);
+    const int override = rules_of_site(q, s);
 
-    if (wish != RULE_NONE && (key->wished == RULE_NONE || wish < key->wished))
-        key->wished = wish;
+    if (override != RULE_NONE && (key->override == RULE_NONE || override < key->override))
+        key->override = override;
     if (key->site == NULL) {
         key->site = s;
-        key->site_wish = wish;
-    } else if (key->site != s && key->wished != RULE_NONE) {
-        key->sharing =
-            remarks_share(key->sharing, q->operation, key->site, key->site_wish, s, wish);
+        key->site_override = override;
+    } else if (key->site != s && key->override != RULE_NONE) {
+        key->sharing = diagnostics_share(key->sharing, q->operation, key->site, key->site_override,
+                                         s, override);
     }
 }
 
@@ -259,7 +261,7 @@ int key_choice(struct key *key, const struct execution *e, const struct asked *q
     if (comm_leads(k))
         listen(key, e, q);
     if (is_power_of_two(key->choices)) {
-        int32_t told = key->wished;
+        int32_t told = key->override;
 
         if (pmpi.Bcast(&told, sizeof told, MPI_BYTE, 0, k->private) != MPI_SUCCESS)
             told = RULE_NONE;

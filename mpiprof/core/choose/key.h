@@ -15,13 +15,14 @@ struct key {
     uint32_t instances;      /* auto.c's count */
     uint32_t choices;        /* key_choice's */
     int agreed;              /* a rule, the same on all members; RULE_NONE: no call site's */
-    int wished;              /* rank 0: the first named of what its call sites wish */
+    int override;            /* rank 0: the first rule that names one of its call sites */
     const struct site *site; /* rank 0: the first, and what the others are noted in */
-    int site_wish;
+    int site_override;
     struct sharing *sharing;
     struct selection *selection; /* auto.c */
-    struct variant heir; /* of a duplicate: what its parent had settled on; no algorithm: nothing */
-    int64_t heir_gain_ns, heir_price_ns;
+    struct variant
+        inherited; /* of a duplicate: what its parent had settled on; no algorithm: nothing */
+    int64_t inherited_gain_ns, inherited_price_ns;
 };
 uint64_t key_hash(const struct execution *e);
 struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence);

@@ -1,4 +1,4 @@
-/* What people wish: rules that name an algorithm for an operation or for a call site.
+/* Overrides: rules of the user that name an algorithm for an operation or for a call site.
  *
  * The launcher has checked them and hands them over in MPIPROF_SWITCH, the same text on all ranks
  * (join.c sees to that); here they are read once and then const, but for counters. A rule that
@@ -209,7 +209,7 @@ uint64_t rules_by_site(const struct asked *q)
 /* The first rule that names a call site; RULE_NONE: there is none. */
 int rules_of_site(const struct asked *q, const struct site *s)
 {
-    for (const int *i = s->wishes; i != NULL && *i != RULE_NONE; i++)
+    for (const int *i = s->overrides; i != NULL && *i != RULE_NONE; i++)
         if (fits_call(&rules[*i], q) && exists(&rules[*i], q))
             return *i;
     return RULE_NONE;
@@ -260,6 +260,6 @@ void rules_meet(struct site *s, const char *frame)
             known = rules[i].site;
         }
     found[count] = RULE_NONE;
-    s->wishes = found;
+    s->overrides = found;
     names_meet(s, frame, known);
 }

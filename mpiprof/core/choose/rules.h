@@ -1,4 +1,4 @@
-/* What people wish: rules.c. */
+/* Overrides, the rules of the user: rules.c. */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>

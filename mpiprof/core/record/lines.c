@@ -274,7 +274,7 @@ struct row {
 };
 
 struct search {
-    struct line_wish *wishes;
+    struct line_query *queries;
     int count;
     uint64_t base;
     struct bytes strings;
@@ -283,7 +283,7 @@ struct search {
 static void rows_meet(struct search *s, const struct unit *u, const struct row *from, uint64_t to)
 {
     for (int i = 0; i < s->count; i++) {
-        struct line_wish *const w = &s->wishes[i];
+        struct line_query *const w = &s->queries[i];
         const uint64_t address = s->base + w->offset;
 
         if (w->place != NULL || address < from->address || address >= to || from->line == 0)
@@ -354,10 +354,10 @@ static void unit_run(struct search *s, const struct unit *u)
     }
 }
 
-void lines_find(const char *module, struct line_wish *wishes, int count)
+void lines_find(const char *module, struct line_query *queries, int count)
 {
     const int file = open(module, O_RDONLY | O_CLOEXEC);
-    struct search s = {.wishes = wishes, .count = count};
+    struct search s = {.queries = queries, .count = count};
     struct bytes lines;
     Elf64_Ehdr head;
     struct unit u;

@@ -115,7 +115,7 @@ void names_meet(struct site *s, const char *frame, const char *known)
 /* Looks up those of one module. */
 static void module_resolve(struct name *first)
 {
-    struct line_wish wishes[MOST_AT_ONCE];
+    struct line_query queries[MOST_AT_ONCE];
     struct name *wanted[MOST_AT_ONCE];
     char module[PATH_BYTES], other[PATH_BYTES];
     uint64_t offset;
@@ -129,13 +129,13 @@ static void module_resolve(struct name *first)
     for (struct name *n = first; n != NULL && count < MOST_AT_ONCE; n = n->next)
         if (n->frame != NULL && !n->looked_up &&
             module_of(n->frame, other, sizeof other, &offset) && strcmp(module, other) == 0) {
-            wishes[count] = (struct line_wish){.offset = offset};
+            queries[count] = (struct line_query){.offset = offset};
             wanted[count++] = n;
         }
-    lines_find(module, wishes, count);
+    lines_find(module, queries, count);
     for (int i = 0; i < count; i++) {
-        if (wishes[i].place != NULL) {
-            wanted[i]->text = wishes[i].place;
+        if (queries[i].place != NULL) {
+            wanted[i]->text = queries[i].place;
             wanted[i]->is_place = program;
         }
         wanted[i]->looked_up = true;

@@ -9,8 +9,8 @@
 struct name;
 struct site {
     uint32_t id;
-    const int *wishes; /* rules.c: the rules that name it, NULL: none */
-    struct name *name; /* names.c: for messages */
-    bool skip;         /* Python: a frame of mpi4py, or of a package to skip */
+    const int *overrides; /* rules.c: the rules that name it, NULL: none */
+    struct name *name;    /* names.c: for messages */
+    bool skip;            /* Python: a frame of mpi4py, or of a package to skip */
 };
 struct site *site_new(struct map *m, uint64_t key, const struct text *frames);

@@ -22,7 +22,7 @@
  * system after the call.
  *
  * `used` is the process's, atomic. What is left out is noted by the member that leads, under
- * recorder.lock, and said once, in MPI_Finalize (remarks.c).
+ * recorder.lock, and said once, in MPI_Finalize (diagnostics.c).
  */
 #include <sys/mman.h>
 

@@ -2,7 +2,7 @@
  *
  * A choice must be the same on all members of an instance, so it depends only on what MPI makes
  * them agree on: operation, the bytes that all members know, the communicator's identity and the
- * sequence number, and rules that are the same on all ranks (rules.c); a wish for a call site is
+ * sequence number, and rules that are the same on all ranks (rules.c); an override for a call site is
  * made one for a key (key.c). What only one rank knows (its datatype's layout, MPI_IN_PLACE at the
  * root, a wrong argument) decides nothing.
  */

@@ -18,8 +18,8 @@
 #include "base/recorder.h"
 #include "base/text.h"
 #include "base/type.h"
+#include "choose/diagnostics.h"
 #include "choose/key.h"
-#include "choose/remarks.h"
 #include "choose/rules.h"
 #include "machine/machine.h"
 #include "record/call.h"
@@ -140,7 +140,7 @@ void select_end(MPI_Comm comm)
     if (!recorder.switching)
         return;
     ending_finish(comm);
-    remarks_end(comm);
+    diagnostics_end(comm);
     valid_end();
 }
 

@@ -1,15 +1,15 @@
-/* What noise allows to say: medians, and whether some numbers are smaller than others.
+/* Robust statistics: medians, and whether some numbers are smaller than others.
  *
  * The test is Mann and Whitney's rank sum, one-sided: it needs no distribution, and one disturbed
  * instance weighs no more than any other. What disturbs a measurement makes it longer: of an even
  * number of them the lower one in the middle is taken.
  */
-#include "auto/noise.h"
+#include "auto/robust.h"
 #include "auto/arrival.h"
 #include "auto/candidates.h"
 #include "auto/selection.h"
 
-int64_t noise_median_of(const int64_t *values, int count)
+int64_t robust_median_of(const int64_t *values, int count)
 {
     int64_t sorted[LONGEST_WINDOW];
 
@@ -23,43 +23,43 @@ int64_t noise_median_of(const int64_t *values, int count)
     return count > 0 ? sorted[(count - 1) / 2] : 0; /* what disturbs only makes slower */
 }
 
-int noise_samples(const struct candidate *c)
+int robust_samples(const struct candidate *c)
 {
     return c->seen < MOST_SAMPLES ? c->seen : MOST_SAMPLES;
 }
 
-int64_t noise_median(const struct candidate *c)
+int64_t robust_median(const struct candidate *c)
 {
-    return noise_median_of(c->samples, noise_samples(c));
+    return robust_median_of(c->samples, robust_samples(c));
 }
 
 /* What it takes, as far as that is known; 0: not at all. */
-int64_t noise_known(const struct candidate *c)
+int64_t robust_known(const struct candidate *c)
 {
-    return c->seen > 0 ? noise_median(c) : c->last_ns;
+    return c->seen > 0 ? robust_median(c) : c->last_ns;
 }
 
 /* Of the library's own; where that was never measured, as after a plan, of what runs. */
-int64_t noise_usual(const struct selection *s)
+int64_t robust_usual(const struct selection *s)
 {
     return s->observed.native_ns > 0 ? s->observed.native_ns
-                                     : noise_median(&s->list[s->hold.current]);
+                                     : robust_median(&s->list[s->hold.current]);
 }
 
 /* The median distance from the median. */
-int64_t noise_spread_of(const int64_t *values, int count)
+int64_t robust_spread_of(const int64_t *values, int count)
 {
-    const int64_t middle = noise_median_of(values, count);
+    const int64_t middle = robust_median_of(values, count);
     int64_t distances[LONGEST_WINDOW];
 
     for (int i = 0; i < count; i++)
         distances[i] = values[i] > middle ? values[i] - middle : middle - values[i];
-    return noise_median_of(distances, count);
+    return robust_median_of(distances, count);
 }
 
-int64_t noise_spread(const struct candidate *c)
+int64_t robust_spread(const struct candidate *c)
 {
-    return noise_spread_of(c->samples, noise_samples(c));
+    return robust_spread_of(c->samples, robust_samples(c));
 }
 
 /* Whether a is smaller than b by at least z standard deviations of the rank sum. */
@@ -75,8 +75,8 @@ static bool smaller(const int64_t *a, int n, const int64_t *b, int m, double z)
     return above > 0 && above * above >= z * z * variance;
 }
 
-bool noise_better(const struct candidate *a, const struct candidate *b, double z, int percent)
+bool robust_better(const struct candidate *a, const struct candidate *b, double z, int percent)
 {
-    return noise_median(a) * 100 <= noise_median(b) * (100 - percent) &&
-           smaller(a->samples, noise_samples(a), b->samples, noise_samples(b), z);
+    return robust_median(a) * 100 <= robust_median(b) * (100 - percent) &&
+           smaller(a->samples, robust_samples(a), b->samples, robust_samples(b), z);
 }

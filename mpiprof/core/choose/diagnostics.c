@@ -12,7 +12,7 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/text.h"
-#include "choose/remarks.h"
+#include "choose/diagnostics.h"
 #include "choose/rules.h"
 #include "record/names.h"
 #include "record/site.h"
@@ -28,14 +28,15 @@ enum { MOST_NOTES = 16, MOST_SHARING = 4 };
 struct sharing {
     const char *operation;
     const struct site *sites[MOST_SHARING];
-    int wishes[MOST_SHARING], count;
+    int overrides[MOST_SHARING], count;
 };
 static struct sharing sharings[MOST_NOTES]; /* under recorder.lock */
 static int sharing_count;
 
 /* Notes that call sites have one key; `s` is the place in the list of those before, or NULL. */
-struct sharing *remarks_share(struct sharing *s, const char *operation, const struct site *first,
-                              int first_wish, const struct site *other, int wish)
+struct sharing *diagnostics_share(struct sharing *s, const char *operation,
+                                  const struct site *first, int first_override,
+                                  const struct site *other, int override)
 {
     recorder_lock();
     for (int i = 0; s == NULL && i < sharing_count; i++)
@@ -44,7 +45,7 @@ struct sharing *remarks_share(struct sharing *s, const char *operation, const st
     if (s == NULL && sharing_count < MOST_NOTES) {
         s = &sharings[sharing_count++];
         *s = (struct sharing){
-            .operation = operation, .sites = {first}, .wishes = {first_wish}, .count = 1};
+            .operation = operation, .sites = {first}, .overrides = {first_override}, .count = 1};
     }
     bool known = s == NULL || s->count == MOST_SHARING;
 
@@ -52,7 +53,7 @@ struct sharing *remarks_share(struct sharing *s, const char *operation, const st
         known = s->sites[i] == other;
     if (!known) {
         s->sites[s->count] = other;
-        s->wishes[s->count++] = wish;
+        s->overrides[s->count++] = override;
     }
     recorder_unlock();
     return s;
@@ -63,7 +64,7 @@ static int winner_of(const struct sharing *s)
     int best = -1;
 
     for (int i = 0; i < s->count; i++)
-        if (s->wishes[i] != RULE_NONE && (best < 0 || s->wishes[i] < s->wishes[best]))
+        if (s->overrides[i] != RULE_NONE && (best < 0 || s->overrides[i] < s->overrides[best]))
             best = i;
     return best;
 }
@@ -83,20 +84,21 @@ static void say_sharing(const struct sharing *s)
 
     if (best < 0)
         return;
-    const struct rule *const r = rule_at(s->wishes[best]);
+    const struct rule *const r = rule_at(s->overrides[best]);
 
     for (int i = 0; i < s->count; i++) {
         if (i == best)
             continue;
-        if (s->wishes[i] == RULE_NONE || rule_at(s->wishes[i])->variant.label == r->variant.label)
+        if (s->overrides[i] == RULE_NONE ||
+            rule_at(s->overrides[i])->variant.label == r->variant.label)
             text_add(&also, "%s%s", also.length > 0 ? ", " : "", names_text(s->sites[i]));
-        else if (strcmp(rule_at(s->wishes[i])->variant.label, r->variant.label) != 0)
+        else if (strcmp(rule_at(s->overrides[i])->variant.label, r->variant.label) != 0)
             recorder_say("%s=%s gives way to %s=%s, which was named first: as the members of the "
                          "communicator see it these call sites (%s) are one",
-                         names_text(s->sites[i]), rule_at(s->wishes[i])->variant.label,
+                         names_text(s->sites[i]), rule_at(s->overrides[i])->variant.label,
                          names_text(s->sites[best]), r->variant.label, s->operation);
         else
-            continue; /* the same wish, twice */
+            continue; /* the same override, twice */
     }
     if (also.length > 0)
         recorder_say("%s=%s switched %s as well: as the members of the communicator see it these "
@@ -194,7 +196,7 @@ struct remark { /* what a rank could say: of call sites, and of memory that was 
 };
 
 /* In MPI_Finalize, by all ranks; `comm` has all of them, or is MPI_COMM_NULL. */
-void remarks_end(MPI_Comm comm)
+void diagnostics_end(MPI_Comm comm)
 {
     const int rule_count = rules_count();
     const bool together = comm != MPI_COMM_NULL;

@@ -1,0 +1,10 @@
+/* What is said of choices at the end: diagnostics.c. */
+#pragma once
+#include "base/native.h"
+#include "record/site.h"
+
+struct sharing;
+struct sharing *diagnostics_share(struct sharing *s, const char *operation,
+                                  const struct site *first, int first_override,
+                                  const struct site *other, int override);
+void diagnostics_end(MPI_Comm comm);
