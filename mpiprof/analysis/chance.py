@@ -109,5 +109,8 @@ def _block_spread(signal: Float, size: int, without: int) -> float:
     """Return the mean square of differences of neighbouring blocks' means, without the greatest."""
     count = len(signal) // size
     means = signal[: count * size].reshape(count, size).mean(1)
-    squares = np.sort(np.diff(means) ** 2)
-    return float(squares[: max(len(squares) - without, 1)].mean()) if len(squares) else 0.0
+    squares = np.diff(means) ** 2
+    kept = max(len(squares) - without, 1)
+    if kept < len(squares):
+        squares = np.partition(squares, kept)[:kept]
+    return float(squares.mean()) if len(squares) else 0.0

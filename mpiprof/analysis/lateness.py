@@ -67,14 +67,14 @@ class Cells:
         sums = np.zeros((self.stretches, 9))
         for part, _, stretch, _ in self.each():
             arrival = part.arrival.astype(np.float64)
-            np.add.at(sums[:, 0], stretch, 1)
-            np.add.at(sums[:, 1], stretch, np.ptp(arrival, axis=0))
+            sums[:, 0] += np.bincount(stretch, minlength=self.stretches)
+            sums[:, 1] += np.bincount(stretch, np.ptp(arrival, axis=0), self.stretches)
             known = (part.before.exit > 0).all(0)
             if self.sampled or not known.any():
                 continue
-            arrival, stretch = arrival[:, known], stretch[known]
-            left = part.before.exit[:, known].astype(np.float64)
-            messages = part.before.outside[:, known].astype(np.float64)
+            arrival, stretch = np.compress(known, arrival, axis=1), stretch[known]
+            left = np.compress(known, part.before.exit, axis=1).astype(np.float64)
+            messages = np.compress(known, part.before.outside, axis=1).astype(np.float64)
             a = centred(arrival)
             values = (
                 np.ones(len(stretch)),
@@ -86,7 +86,7 @@ class Cells:
                 (a * centred(messages)).sum(0),
             )
             for i, value in enumerate(values, 2):
-                np.add.at(sums[:, i], stretch, value)
+                sums[:, i] += np.bincount(stretch, value, self.stretches)
         return jackknife(sums, _imbalances, (0.0, np.inf)), jackknife(sums, _origins, (0.0, 1.0))
 
     @cached_property
@@ -97,8 +97,8 @@ class Cells:
         sums = np.zeros((2, self.stretches * self.phases, len(self.ranks)))
         for part, columns, stretch, phase in self.each():
             a = centred(part.arrival.astype(np.float64))
-            np.add.at(whole[:, 0], stretch, 1)
-            np.add.at(whole[:, 1], stretch, (a * a).sum(0))
+            whole[:, 0] += np.bincount(stretch, minlength=self.stretches)
+            whole[:, 1] += np.bincount(stretch, (a * a).sum(0), self.stretches)
             group = stretch * self.phases + phase
             sums[0][:, columns] += np.bincount(group, minlength=sums.shape[1])[:, None]
             sums[1][:, columns] += grouped(a, group, sums.shape[1])

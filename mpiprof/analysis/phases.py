@@ -1,7 +1,7 @@
 """Phases of a call site: where its imbalance, or who is last, changes for good; and periods.
 
-Change points come from ruptures (optimal segmentation, PELT, in C); what we add is the signal, its
-scale and the penalty.
+Change points come from an optimal segmentation (analysis.segmentation); what is here is the signal,
+its scale and the penalty.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pandas as pd
 
 from mpiprof.analysis.chance import persistence
 from mpiprof.analysis.sample import sample_of
+from mpiprof.analysis.segmentation import running_mean, running_median, segments
 from mpiprof.analysis.series import RUN
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
@@ -23,7 +24,9 @@ SHORTEST = 8  # instances; less is an outlier, no phase
 LEAST_RATIO = 1.25  # between the imbalances of neighbouring phases, where the same ranks are last
 LEAST_SHARE = 0.3  # by which a rank must be last more or less often in neighbouring phases
 LONGEST_PERIOD = 64
+MOST_PERIODIC = 1 << 14  # instances that a period is looked for in
 LEAST_PERIODIC = 0.2  # share of the variance that a period must explain
+ALIKE = 0.8  # of what the best period explains: then a shorter one is preferred
 LEAST_NOISE = 0.05  # of the logarithm: changes by 5 % matter to nobody
 SHARE_NOISE = 0.35  # of whether a rank is last, after the running median
 RANKS = 4  # that come last most often, whose shares are watched
@@ -128,17 +131,18 @@ def period_of(signal: Float, number: Int) -> Period | None:
     longest = min(LONGEST_PERIOD, len(signal) // 6, RUN // 3)
     if longest < 2 or np.ptp(signal) == 0:
         return None
-    from scipy import ndimage
-
-    trend = ndimage.uniform_filter1d(signal, 2 * longest + 1, mode="nearest")
-    rest = signal - trend
+    trend = running_mean(signal, 2 * longest + 1)
+    # Of very many, whole runs: enough to tell a period, whatever its length.
+    every = -(-len(signal) // MOST_PERIODIC)
+    kept = np.arange(len(signal)) // RUN % every == 0
+    rest, number = (signal - trend)[kept], number[kept]
     explained = np.zeros(longest + 1)
     for length in range(2, longest + 1):
         explained[length] = _explained(rest, number % length, length, longest)
     best = explained.max()
     if best < LEAST_PERIODIC:
         return None
-    length = int(np.flatnonzero(explained >= 0.8 * best)[0])
+    length = int(np.flatnonzero(explained >= ALIKE * best)[0])
     means = _means(rest, number % length, length)
     return Period(length, int(np.argmax(np.abs(means - np.median(means)))))
 
@@ -150,15 +154,20 @@ def _means(values: Float, kind: Int, kinds: int) -> Float:
 
 def _explained(rest: Float, kind: Int, kinds: int, tests: int) -> float:
     """Return the adjusted share of variance that the kinds explain, 0 unless significant."""
-    from scipy import special
-
-    total = float(((rest - rest.mean()) ** 2).sum())
-    within = float(((rest - _means(rest, kind, kinds)[kind]) ** 2).sum())
+    rest = rest - rest.mean()
+    total = float((rest**2).sum())
+    count = np.bincount(kind, minlength=kinds)
+    sums = np.bincount(kind, rest, kinds)
+    within = max(total - float((sums**2 / np.maximum(count, 1)).sum()), 0.0)
     left = len(rest) - kinds
     if total <= 0 or left <= 0:
         return 0.0
     adjusted = 1 - (within / left) / (total / (len(rest) - 1))
+    if adjusted < ALIKE * LEAST_PERIODIC:
+        return 0.0
     if within > 0:
+        from scipy import special
+
         ratio = ((total - within) / (kinds - 1)) / (within / left)
         if special.fdtrc(kinds - 1, left, ratio) * tests > 1e-3:
             return 0.0
@@ -169,10 +178,8 @@ def without_period(signal: Float, number: Int, period: Period | None) -> Float:
     """Return a signal without what repeats in it."""
     if period is None:
         return signal
-    from scipy import ndimage
-
     kind = number % period.length
-    trend = ndimage.uniform_filter1d(signal, 2 * period.length + 1, mode="nearest")
+    trend = running_mean(signal, 2 * period.length + 1)
     means = _means(signal - trend, kind, period.length)
     return np.asarray(signal - (means - np.median(means))[kind])
 
@@ -187,12 +194,9 @@ def change_points(signal: Float, last: Int) -> Int:
     count = len(signal)
     if count < 2 * SHORTEST:
         return np.zeros(0, np.int64)
-    import ruptures
-    from scipy import ndimage
-
     columns = np.stack([signal, *_shares(last)], 1)
-    smooth = ndimage.median_filter(columns, size=(5, 1), mode="nearest")
-    lasting = np.array([persistence(column) for column in columns.T])
+    smooth = running_median(columns)
+    lasting = np.array([persistence(column) for column in np.ascontiguousarray(columns.T)])
     scale = _noise(columns) * np.sqrt(lasting)
     width = -(-count // BINS)
     starts = np.arange(0, count, width)
@@ -202,8 +206,7 @@ def change_points(signal: Float, last: Int) -> Int:
     shortest = max(-(-SHORTEST // width), 2)
     if len(binned) < 2 * shortest:
         return np.zeros(0, np.int64)
-    found = ruptures.KernelCPD(kernel="linear", min_size=shortest).fit(binned)
-    edges = [starts[i] for i in found.predict(pen=penalty)[:-1]]
+    edges = starts[segments(binned, penalty, shortest)].tolist()
     exact = [_refined(columns / scale, edge, width) for edge in edges]
     return np.array(_merged(columns, exact, lasting), np.int64)
 
@@ -249,10 +252,11 @@ def _merged(columns: Float, edges: list[int], lasting: Float) -> list[int]:
     """Drop the edges between phases that hardly differ, the least different first."""
     sure = np.sqrt(2 * np.log(len(columns))) + 2  # deviations that chance reaches nowhere
     bounds = [0, *sorted(set(edges)), len(columns)]
+    stretches = _Stretches(columns)
 
     def at(edge: int) -> float:
         begin, middle, end = bounds[edge : edge + 3]
-        return _apart(columns[begin:middle], columns[middle:end], sure, lasting)
+        return _apart(stretches, begin, middle, end, sure, lasting)
 
     apart = [at(edge) for edge in range(len(bounds) - 2)]
     while apart:
@@ -265,19 +269,40 @@ def _merged(columns: Float, edges: list[int], lasting: Float) -> list[int]:
     return bounds[1:-1]
 
 
-def _apart(a: Float, b: Float, sure: float, lasting: Float) -> float:
+class _Stretches:
+    """Means of columns and the variance of the first over any stretch of rows, by running sums."""
+
+    def __init__(self, columns: Float) -> None:
+        self.signal, self.centre = columns[:, 0], columns.mean(0)
+        rest = columns - self.centre
+        rest = np.hstack([rest, rest[:, :1] ** 2])
+        self.sums = np.vstack([np.zeros(rest.shape[1]), np.cumsum(rest, axis=0)])
+
+    def of(self, begin: int, end: int) -> tuple[Float, float]:
+        """Return the mean of each column, and the variance of the first."""
+        means = (self.sums[end] - self.sums[begin]) / (end - begin)
+        return self.centre + means[:-1], max(float(means[-1] - means[0] ** 2), 0.0)
+
+
+def _apart(
+    stretches: _Stretches, begin: int, middle: int, end: int, sure: float, lasting: Float
+) -> float:
     """Return how different two stretches are; from 1 on they are phases of their own.
 
     In one column at least they must differ by enough to matter and by more than chance.
     """
-    if min(len(a), len(b)) < SHORTEST:
+    before, after = middle - begin, end - middle
+    if min(before, after) < SHORTEST:
         return 0.0
-    apiece = 1 / len(a) + 1 / len(b)
-    spread = a[:, 0].var() / len(a) + b[:, 0].var() / len(b)
-    share = np.concatenate([a[:, 1:], b[:, 1:]]).mean(0)
+    (a, a_variance), (b, b_variance) = stretches.of(begin, middle), stretches.of(middle, end)
+    apiece = 1 / before + 1 / after
+    spread = a_variance / before + b_variance / after
+    share = (a[1:] * before + b[1:] * after) / (before + after)
     variances = lasting * [max(spread, LEAST_NOISE**2 * apiece), *(share * (1 - share) * apiece)]
-    ratio = abs(float(np.median(b[:, 0]) - np.median(a[:, 0]))) / np.log(LEAST_RATIO)
-    shares = np.abs(b[:, 1:].mean(0) - a[:, 1:].mean(0)) / LEAST_SHARE
-    matters = np.array([ratio, *shares])
-    chance = np.abs(b.mean(0) - a.mean(0)) / (sure * np.sqrt(np.maximum(variances, 1e-9)))
-    return float(np.minimum(matters, chance).max())
+    chance = np.abs(b - a) / (sure * np.sqrt(np.maximum(variances, 1e-9)))
+    shares = np.minimum(np.abs(b[1:] - a[1:]) / LEAST_SHARE, chance[1:]).max(initial=0.0)
+    if chance[0] <= shares:  # which spares the medians
+        return float(shares)
+    signal = stretches.signal
+    ratio = abs(float(np.median(signal[middle:end]) - np.median(signal[begin:middle])))
+    return float(max(min(ratio / np.log(LEAST_RATIO), chance[0]), shares))

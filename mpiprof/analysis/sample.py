@@ -1,8 +1,8 @@
 """What the causes and phases of call sites are worked out from, in one pass over the trace.
 
 Memory stays bounded however long the trace is: of each call site its series (see series.py), whole
-rows of arrivals (at most CELLS values, evenly spread over the run), and at most WALKS walks back
-along the chain of lateness.
+rows of arrivals (at most CELLS values and MOST instances, evenly spread), and at most WALKS walks
+back along the chain of lateness.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import pandas as pd
 from mpiprof.analysis.chain import Context, Kept, Walk, walk
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.measured import Rows, Signature
-from mpiprof.analysis.series import SeriesMaker, measure_again
+from mpiprof.analysis.series import MOST, SeriesMaker, measure_again
 from mpiprof.errors import TraceError
 from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Bool, Int
+from mpiprof.trace.types import Array, Bool, Int
 
 CELLS = 1 << 20
 WALKS = 128
@@ -127,7 +127,7 @@ class _Maker:
     def __init__(self, callsite: int, instances: int, complete: int, size: int) -> None:
         self.callsite = callsite
         self.series = SeriesMaker(instances)
-        self.every = max(-(-complete * max(size, 1) // CELLS), 1)
+        self.every = max(-(-complete * max(size, 1) // CELLS), -(-complete // MOST), 1)
         self.every_walk = max(-(-complete // WALKS), 1)
         self.seen = 0
         self.parts: list[Part] = []
@@ -187,18 +187,17 @@ def part_of(batch: Batch, signature: Signature, index: Int) -> Part:
     """Return some instances of a batch that share a signature."""
     before = batch.before
     assert before is not None
+
+    def taken(values: Array) -> Array:
+        # An index would give the ranks of an instance side by side: slow where ranks are few.
+        return np.take(values, index, axis=1)
+
     return Part(
         signature,
         batch.communicator.index,
         batch.communicator.ranks,
-        batch.arrival[:, index],
-        Before(
-            before.enter[:, index],
-            before.exit[:, index],
-            before.shape[:, index],
-            before.sequence[:, index],
-            before.outside[:, index],
-        ),
+        taken(batch.arrival),
+        Before(**{f.name: taken(getattr(before, f.name)) for f in fields(Before)}),
     )
 
 

@@ -12,7 +12,7 @@ from mpiprof.analysis.measured import Rows
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Int
 
-MOST = 1 << 18  # instances of a call site that are kept
+MOST = 1 << 17  # instances of a call site that are kept
 RUN = 256  # consecutive ones that stay together where more are thinned, so that a period shows
 
 COLUMNS = {

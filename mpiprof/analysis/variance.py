@@ -164,15 +164,8 @@ def centred(values: Float) -> Float:
 
 
 def grouped(values: Float, group: Int, groups: int) -> Float:
-    """Return sums over the instances of each group, groups x ranks, of ranks x instances.
-
-    A product with a sparse matrix: several times as fast as NumPy's add.at.
-    """
-    from scipy import sparse
-
-    count = values.shape[1]
-    ones = (np.ones(count), (group, np.arange(count)))
-    return np.asarray(sparse.csr_matrix(ones, shape=(groups, count)) @ values.T)
+    """Return sums over the instances of each group, groups x ranks, of ranks x instances."""
+    return np.stack([np.bincount(group, row, groups) for row in values], 1)
 
 
 def after_median_of_others(values: Float) -> Float:
@@ -180,6 +173,8 @@ def after_median_of_others(values: Float) -> Float:
     count = len(values)
     if count < 2:
         return np.zeros_like(values)
+    if count == 2:
+        return np.asarray(values - values[::-1])
     order = np.sort(values, axis=0)
     middle = count // 2
     if count % 2 == 0:

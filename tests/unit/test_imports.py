@@ -5,9 +5,13 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 from support import ROOT
+
+from mpiprof.testing.synthetic import Synthetic
 
 PACKAGE = ROOT / "mpiprof"
 DASHBOARD = ROOT / "dashboard"  # installs as mpiprof.dashboard
@@ -102,3 +106,14 @@ def test_run_imports_nothing_heavy() -> None:
 def test_importing_mpiprof_does_no_work() -> None:
     loaded = modules_after("import mpiprof")
     assert not loaded & {"numpy", "pandas", "mpiprof.trace", "mpiprof.launch"}
+
+
+def test_a_short_report_imports_little(tmp_path: Path) -> None:
+    """What takes longer to import than the report takes: it would be most of it."""
+    made = Synthetic(3)
+    arrivals = np.arange(1, 91)[:, None] * 10**6 + np.array([0, 0, 10**5])
+    made.collective("allreduce", arrivals, arrivals.max(1, keepdims=True) + 5_000 + 0 * arrivals)
+    trace = str(made.write(tmp_path / "trace"))
+    loaded = modules_after(f"from mpiprof.__main__ import main; main(['report', {trace!r}])")
+    assert "What" in loaded  # the findings were made
+    assert not loaded & {"ruptures", "scipy.stats", "scipy.ndimage", "scipy.sparse", "plotly"}

@@ -1,0 +1,58 @@
+"""A series cut into stretches of constant values, and the running means and medians before that.
+
+NumPy alone: the packages that do these cost half a second to import, more than the work itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpiprof.trace.types import Float, Int
+
+
+def segments(columns: Float, penalty: float, shortest: int) -> Int:
+    """Return the rows at which a new stretch begins, of the best cut of rows x columns.
+
+    Least squares about each stretch's mean, plus a penalty a cut, over all cuts into stretches of
+    at least `shortest` rows: optimal partitioning (Jackson et al. 2005), in quadratic time.
+    """
+    count, width = columns.shape
+    sums = np.zeros((count + 1, width))
+    np.cumsum(columns - columns.mean(0), axis=0, out=sums[1:])
+    # |S(t) - S(s)|^2, of all s at once: one product of a matrix and a vector.
+    power = (sums**2).sum(1, keepdims=True)
+    left = np.hstack([-2 * sums, power, np.ones((count + 1, 1))])
+    right = np.hstack([sums, np.ones((count + 1, 1)), power])
+    inverse = 1 / np.arange(count + 1, 0, -1)  # of the length, ending with length 1
+    best = np.full(count + 1, np.inf)  # what the rows before cost, less their sum of squares
+    best[0] = -penalty
+    origin = np.zeros(count + 1, np.int64)
+    for end in range(shortest, count + 1):
+        begins = end - shortest + 1
+        lengths = inverse[count + 1 - end : count + 1 - end + begins]
+        cost = best[:begins] - (left[:begins] @ right[end]) * lengths
+        origin[end] = at = int(cost.argmin())
+        best[end] = cost[at] + penalty
+    cuts = []
+    end = int(origin[count])
+    while end > 0:
+        cuts.append(end)
+        end = int(origin[end])
+    return np.array(cuts[::-1], np.int64)
+
+
+def running_mean(signal: Float, width: int) -> Float:
+    """Return the mean over an odd number of values around each; the ends are repeated."""
+    padded = np.pad(signal - signal[0], width // 2, mode="edge")
+    sums = np.concatenate([[0.0], np.cumsum(padded)])
+    return np.asarray((sums[width:] - sums[:-width]) / width + signal[0])
+
+
+def running_median(columns: Float) -> Float:
+    """Return the median of five rows around each, in each column; the ends are repeated."""
+    padded = np.pad(columns, ((2, 2), (0, 0)), mode="edge")
+    a, b, c, d, e = (padded[i : len(padded) - 4 + i] for i in range(5))
+    # The least and the greatest of four are not the median of five: that of the other three is.
+    low = np.maximum(np.minimum(a, b), np.minimum(c, d))
+    high = np.minimum(np.maximum(a, b), np.maximum(c, d))
+    return np.maximum(np.minimum(low, high), np.minimum(np.maximum(low, high), e))

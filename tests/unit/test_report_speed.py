@@ -1,0 +1,42 @@
+"""How much processor time a report takes."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mpiprof.testing.synthetic import Synthetic
+
+
+def long_trace(folder: Path, instances: int) -> Path:
+    """Four call sites of two ranks that scatter by some microseconds."""
+    random, made = np.random.default_rng(1), Synthetic(2)
+    begins = 10_000 + 100_000 * np.arange(instances)[:, None]
+    arrivals = begins + random.integers(0, 20_000, (instances, 2))
+    exits = arrivals.max(1, keepdims=True) + 5_000 + random.integers(0, 500, (instances, 2))
+    for line, rows in enumerate(np.array_split(np.arange(instances), 4), 10):
+        made.collective("allreduce", arrivals[rows], exits[rows], site=f"app.py:{line}:main")
+    return made.write(folder)
+
+
+def report_s(trace: Path) -> float:
+    """Seconds of processor time of a first report, imports included."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-m", "mpiprof", "report", trace], stdout=subprocess.DEVNULL, check=True
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@pytest.mark.everything
+def test_a_million_instances(tmp_path: Path) -> None:
+    """In 3 s on a quiet machine; and findings do not grow faster than the trace."""
+    tenth, whole = (report_s(long_trace(tmp_path / str(n), n)) for n in (10**5, 10**6))
+    assert whole < 3.0
+    assert whole < 10 * tenth

@@ -1,0 +1,58 @@
+"""The best cut of a series, and running means and medians, against packages that do them too."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import ruptures
+from scipy import ndimage
+
+from mpiprof.analysis.segmentation import running_mean, running_median, segments
+
+
+def stepped(random: np.random.Generator, rows: int, columns: int) -> np.ndarray:
+    """Noise with up to three steps, far from zero."""
+    made = random.normal(size=(rows, columns)) + 1e3 * random.normal(size=columns)
+    for _ in range(random.integers(0, 4)):
+        made[random.integers(0, rows) :] += random.normal(size=columns)
+    return made
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_same_cuts_as_ruptures(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows, columns = int(random.integers(20, 500)), int(random.integers(1, 6))
+    shortest = [2, 8][seed % 2]
+    series = stepped(random, rows, columns)
+    penalty = 3.0 * (columns + 1) * np.log(rows)
+    found = ruptures.KernelCPD(kernel="linear", min_size=shortest).fit(series).predict(pen=penalty)
+    assert segments(series, penalty, shortest).tolist() == found[:-1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_cut_is_better(seed: int) -> None:
+    """Of all ways to cut ten rows into stretches of two and more."""
+    series = stepped(np.random.default_rng(seed), 10, 2)
+
+    def cost(cuts: tuple[int, ...]) -> float:
+        parts = np.split(series, cuts)
+        if min(map(len, parts)) < 2:
+            return np.inf
+        return sum(float(((p - p.mean(0)) ** 2).sum()) for p in parts) + 1.0 * len(cuts)
+
+    every: Iterator[tuple[int, ...]] = (
+        c for n in range(5) for c in itertools.combinations(range(1, 10), n)
+    )
+    assert segments(series, 1.0, 2).tolist() == list(min(every, key=cost))
+
+
+@pytest.mark.parametrize("rows", [5, 6, 200])
+def test_running_means_and_medians(rows: int) -> None:
+    columns = stepped(np.random.default_rng(rows), rows, 3)
+    median = ndimage.median_filter(columns, size=(5, 1), mode="nearest")
+    assert np.array_equal(running_median(columns), median)
+    mean = ndimage.uniform_filter1d(columns[:, 0], 5, mode="nearest")
+    assert np.allclose(running_mean(columns[:, 0], 5), mean, rtol=0, atol=1e-9)
