@@ -46,7 +46,8 @@ def test_no_cut_is_better(seed: int) -> None:
     every: Iterator[tuple[int, ...]] = (
         c for n in range(5) for c in itertools.combinations(range(1, 10), n)
     )
-    assert segments(series, 1.0, 2).tolist() == list(min(every, key=cost))
+    best = min(every, key=cost)
+    assert segments(series, 1.0, 2).tolist() == list(best)
 
 
 @pytest.mark.parametrize("rows", [5, 6, 200])
