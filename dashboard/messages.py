@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.analysis.problem import problem_of
 from mpiprof.errors import MpiprofError
 from mpiprof.model.machine import DEFAULT, Machine, of_table
 from mpiprof.model.schedule import Schedule
@@ -16,7 +17,6 @@ from mpiprof.model.variant import Variant
 from mpiprof.timeline.segments import COMPLETION, OPEN
 from mpiprof.timeline.window import Timeline
 from mpiprof.trace.types import Array
-from mpiprof.tune.problem import problem_of
 
 MOST_MEMBERS = 256
 MOST_MESSAGES = 20_000

@@ -110,7 +110,7 @@ def causes(trace: Trace, callsite: int) -> Causes:
         cells.node_table(),
         chain_table(trace, labels, sample.walks, sample.walked),
         before_table(labels, sample.parts),
-        follower_table(labels, sample.followers, complete),
+        follower_table(labels, sample.followers, sample.followed),
     )
 
 
@@ -131,7 +131,7 @@ class Labels:
         return self.names.get(callsite, "the start" if callsite == -1 else "?")
 
 
-def follower_table(labels: Labels, followers: dict[int, list[Part]], complete: int) -> pd.DataFrame:
+def follower_table(labels: Labels, followers: dict[int, list[Part]], followed: int) -> pd.DataFrame:
     """What follows a barrier, and what all ranks would save there without the barrier.
 
     Without it each rank would come as much after its arrival at the barrier as it now comes after
@@ -148,7 +148,7 @@ def follower_table(labels: Labels, followers: dict[int, list[Part]], complete: i
             earlier = before.enter + part.arrival - before.exit
             gain = _begin(part, part.arrival) - _begin(part, earlier)
             saved += float(gain.sum(0)[joint].sum())
-        scale = complete / whole
+        scale = followed / whole
         rows.append((callsite, labels[callsite], count / whole, max(saved, 0.0) * scale))
     frame: pd.DataFrame = pd.DataFrame(rows, columns=["callsite", "site", "share", "saved_ns"])
     ordered: pd.DataFrame = frame.sort_values("saved_ns", ascending=False, ignore_index=True)

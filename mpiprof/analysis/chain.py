@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.analysis.measured import Signature
+from mpiprof.analysis.waits import awaited
 from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.described import Communicator, Shape
 from mpiprof.trace.types import Array, Bool, Float, Int, Int32
@@ -189,25 +190,10 @@ def after_others(values: Array, row: int) -> float:
 
 def waited_for(signature: Signature, kept: Kept, column: int, row: int) -> tuple[int, int] | None:
     """Return the row that another one waited for in an instance, and how long (ns)."""
+    if signature.state is None:
+        return None
     arrival = kept.arrival[:, column]
-    candidates = np.ones(len(arrival), np.bool_)
-    root, group = signature.group.root, signature.group
-    if signature.state == "late_root":
-        candidates[:] = False
-        candidates[root] = root >= 0
-    elif signature.state == "early_root" and row != root:
-        return None
-    elif signature.state == "early_scan":
-        candidates[row:] = False
-    elif signature.state == "neighbor":
-        candidates[:] = False
-        candidates[group.sources[row]] = True
-    elif signature.state is None:
-        return None
-    candidates[row] = False
-    if not candidates.any():
-        return None
-    last = int(np.argmax(np.where(candidates, arrival, np.iinfo(np.int64).min)))
+    last = int(awaited(signature.state, arrival[:, None], signature.group)[row, 0])
     wait = int(min(arrival[last], kept.finish[row, column]) - arrival[row])
     return (last, wait) if wait > 0 else None
 

@@ -113,6 +113,7 @@ def conclusions(trace: Trace, callsite: int) -> list[Finding]:
         return [_finding(trace, "clock", waiting, callsite, told)]
     causes: Causes = trace.causes(callsite)
     grid = Grid(trace, sample_of(trace, callsite))
+    facts["followed"] = any(block.group.through is not None for block in grid.blocks)
     known, left = patterns(grid) if grid.instances else ([], 0.0)
     whole = left + sum(one.gain_ns for one in known)
     scale = waiting / whole if whole > 0 else 0.0

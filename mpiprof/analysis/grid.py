@@ -71,7 +71,7 @@ class Grid:
             arrival = part.arrival[:, here]
             self.arrival[np.ix_(rows, columns[here])] = arrival - arrival.min(0)
             role = part.signature.group
-            key = (part.communicator, part.signature.state, role.root, role.idle)
+            key = (part.communicator, part.signature.state, role.root, role.idle, role.through)
             groups.setdefault(key, []).append((part.signature, rows, columns[here]))
         for of in groups.values():
             signature, rows, _ = of[0]

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from mpiprof.analysis import followed
 from mpiprof.analysis.arrival import arrival_metrics, factors
 from mpiprof.analysis.measured import CallsiteKey, Rows, Signature, empty_rows
 from mpiprof.analysis.operations import (
+    ROOTED,
     WAITS,
     Volume,
     base_operation,
@@ -25,8 +27,6 @@ from mpiprof.trace.batch import Batch
 from mpiprof.trace.described import Communicator, Shape
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int
-
-ROOTED = ("late_root", "early_root")
 
 
 class Measure:
@@ -227,6 +227,7 @@ class Measure:
         if operation.endswith("_init") and not started:
             state = None  # an init may or may not wait for others: nothing is known
         group = self._group(communicator, shapes, WAITS.get(base))
+        algorithm = _algorithm(there)
         sent = np.array([-1 if s is None else s.sent for s in shapes], np.int64)
         received = np.array([-1 if s is None else s.received for s in shapes], np.int64)
         destinations = [
@@ -236,6 +237,10 @@ class Measure:
         sizes = np.array([len(g) for g in communicator.groups], np.int64)
         if communicator.local:
             sizes = np.array([communicator.size], np.int64)
+        if state in ROOTED and comparable and present.all():
+            link = followed.link_of(self.machine)
+            nodes = [self.trace.node_of.get(rank, "?") for rank in communicator.ranks.tolist()]
+            group = followed.follow(group, base, algorithm, (sent, received), nodes, link)
         peers = peers_of(base, sizes, group.side, destinations)
         peers = np.where(present, peers, 0.0)
         found = self._volume(base, WAITS.get(base), group, sent, received, peers)
@@ -244,7 +249,7 @@ class Measure:
         key = CallsiteKey(operation, frozenset(s.site for s in there), started and persistent)
         return Signature(
             self.callsites.setdefault(key, len(self.callsites)),
-            self.algorithms.setdefault(_algorithm(there), len(self.algorithms)),
+            self.algorithms.setdefault(algorithm, len(self.algorithms)),
             base,
             state,
             group,

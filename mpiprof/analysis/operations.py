@@ -36,6 +36,7 @@ GATHERINGS = (
 WAITS |= dict.fromkeys(GATHERINGS, "gathering")
 # The columns of the wait states, and what leads to them.
 STATES = ("barrier", "nxn", "late_root", "early_root", "early_scan", "neighbor", "gathering")
+ROOTED = ("late_root", "early_root")
 
 
 def base_operation(operation: str) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.measured import Signature
-from mpiprof.analysis.waits import waits
+from mpiprof.analysis.waits import awaited, waits
 from mpiprof.errors import TraceError
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.block import column
@@ -31,6 +31,7 @@ from mpiprof.trace.types import (
 CHUNKS = 64  # read at once
 NEAR = 1 << 12  # records read at once, where one of them is looked for
 WIDE = np.iinfo(np.uint32).max  # stands for: see the extension before
+EVERYBODY = ("barrier", "nxn", "gathering")  # there all wait for who came last
 COLUMNS = ("instances", "elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns", "last")
 
 
@@ -47,7 +48,7 @@ def rank_totals(trace: Trace) -> pd.DataFrame:
 
     callsite, operation, communicator (identity), rank; instances (complete ones, as all but
     elapsed_ns), elapsed_ns (in the calls), total_wait_ns (its own waiting), caused_ns (of all
-    ranks, for it: for the root of a broadcast or scatter, in all others for who came last),
+    ranks, for it: for whom each had to wait),
     lateness_ns (after the first arrival), last (instances in which it came last, by more than the
     clocks' error).
     Times are sums over instances.
@@ -108,10 +109,11 @@ def _add(
         return
     wait = waits(signature.state, arrival, begin, finish, signature.group)
     sums["total_wait_ns"] += wait.sum(1)
-    if signature.state == "late_root" and signature.group.root >= 0:
-        sums["caused_ns"][signature.group.root] += wait.sum()
-    else:
+    if signature.state in EVERYBODY and not signature.group.inter:
         sums["caused_ns"] += np.bincount(last_row, wait.sum(0), size)
+    else:
+        row = awaited(signature.state, arrival, signature.group)
+        sums["caused_ns"] += np.bincount(row.ravel(), wait.ravel(), size)
 
 
 def spent(trace: Trace) -> pd.DataFrame:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from mpiprof.analysis.chance import p_above
 from mpiprof.analysis.grid import Grid, median_of
+from mpiprof.analysis.operations import ROOTED
+from mpiprof.analysis.waits import awaited, waits
 from mpiprof.trace.types import Float, Int
 
 SPLITS = 4  # gaps between mean arrivals at which ranks are divided
@@ -79,27 +82,37 @@ def _splits(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[Ra
     between = size * (ranks - size) * (above - below) ** 2
     gaps = values[:-1] - values[1:]
     chosen = [*np.argsort(-between, kind="stable")[:SPLITS], *np.argsort(-gaps, kind="stable")[:1]]
-    for at in dict.fromkeys(int(c) for c in chosen):
-        if gaps[at] <= 0:
-            continue
-        upper, lower = order[: at + 1], order[at + 1 :]
-        one = _division(grid, centred, mean, upper, lower)
-        if one is not None and one.p <= sure:
-            yield one
+    at = [c for c in dict.fromkeys(map(int, chosen)) if gaps[c] > 0]
+    divided = [(order[: c + 1], order[c + 1 :]) for c in at]
+    yield from _surely(grid, centred, mean, sure, divided)
 
 
 def _of_root(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[RankSet]:
-    """Yield the root that all wait for, or that waits for all, where it is always the same."""
-    roots = {
-        int(block.rows[block.group.root]) if block.group.root >= 0 else -1
-        for block in grid.blocks
-        if block.state in ("late_root", "early_root")
-    }
-    if len(roots) != 1 or -1 in roots:
-        return
-    root = np.array(list(roots))
-    others = np.setdiff1d(np.arange(len(mean)), root)
-    for upper, lower in ((root, others), (others, root)):
+    """Yield whom most waiting is for, and the root that waits for all, where not all wait for all.
+
+    There others may come later still, and nobody waits for them.
+    """
+    rooted = [block for block in grid.blocks if block.state in ROOTED and block.group.root >= 0]
+    caused = np.zeros(len(mean))
+    for block in rooted:
+        at: Any = mean[block.rows][:, None]
+        waited = waits(block.state, at, at, np.full_like(at, np.inf), block.group)
+        who = block.rows[awaited(block.state, at, block.group)[:, 0]]
+        np.add.at(caused, who, waited[:, 0] * len(block.columns))
+    every = np.arange(len(mean))
+    one = np.argmax(caused, keepdims=True)
+    divided = [(one, np.setdiff1d(every, one))] if caused[one] > 0 else []
+    roots = np.unique([block.rows[block.group.root] for block in rooted])
+    if len(roots) == 1:
+        divided.append((np.setdiff1d(every, roots), roots))
+    yield from _surely(grid, centred, mean, sure, divided)
+
+
+def _surely(
+    grid: Grid, centred: Float, mean: Float, sure: float, divided: Iterable[tuple[Int, Int]]
+) -> Iterator[RankSet]:
+    """Yield those divisions of the ranks, late ones first, that chance does not make."""
+    for upper, lower in divided:
         one = _division(grid, centred, mean, upper, lower)
         if one is not None and one.p <= sure:
             yield one

@@ -45,7 +45,7 @@ class Sample:
     """What was kept of a call site.
 
     walked: how many instances walks were tried from; followers: of a barrier, instances of the call
-    sites (by number) that all its ranks called next.
+    sites (by number) that its ranks called next, and followed: of how many in all.
     """
 
     callsite: int
@@ -54,6 +54,7 @@ class Sample:
     walks: list[Walk]
     walked: int
     followers: dict[int, list[Part]]
+    followed: int
 
 
 def hot(trace: Trace) -> list[int]:
@@ -94,7 +95,7 @@ def samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
     signatures: list[Signature] = []
     context = Context(trace.tables.shapes, signatures)
     barriers = {c for c in callsites if table["operation"][c] == "barrier"}
-    of_shape = callsite_of_shape(trace)
+    of_shape = np.array(callsite_of_shape(trace))
     for batch in trace.batches(before=True):
         kept = Kept.of(batch)
         rows: Rows | None = None
@@ -105,9 +106,10 @@ def samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
             if signature.callsite in makers:
                 rows = measure.rows(batch) if rows is None else rows
                 makers[signature.callsite].add(batch, rows, signature, instances, kept)
-            before = of_shape[kept.before.shape[0, instances[0]]]
-            if before in barriers and signature.present.all() and signature.comparable:
-                makers[before].follow_up(batch, signature, instances)
+            if barriers and signature.present.all() and signature.comparable:
+                before = of_shape[kept.before.shape[0, instances]]
+                for barrier in barriers & set(np.unique(before).tolist()):
+                    makers[barrier].follow_up(batch, signature, instances[before == barrier])
         context.add(kept)
         if context.size >= GENERATION:
             _follow(makers.values(), context, trace.clock_error_ns)
@@ -180,6 +182,7 @@ class _Maker:
             self.walks,
             self.walked,
             {callsite: joined(parts) for callsite, parts in self.followers.items()},
+            self.followed,
         )
 
 

@@ -2,7 +2,9 @@
 
 What a rank waits for follows from when it could leave at the earliest, whatever the algorithm: the
 functions of EARLIEST, after the semantics of the operation (MPI 4.1, Chapter 6; the states' names
-are Scalasca's). The score of an algorithm begins there, too (score.py).
+are Scalasca's). The score of an algorithm begins there, too (score.py). Where an algorithm of ours
+ran a broadcast, a reduction or the like, its schedule says more: who waits for an inner rank of a
+tree waits for that one, too.
 
 Each wait is capped by the rank's own time in the call that could wait: for a blocking operation
 the call itself, for a nonblocking or started one the completing Wait, not the overlap before it.
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiprof.model.dependence import Dependence
 from mpiprof.trace.types import Float, Int
 
 Times = NDArray[Any]  # integers or floating-point numbers
@@ -28,13 +31,15 @@ class Group:
 
     side: for each row its group (0, or 0 and 1 of an inter-communicator); root: its row, -1 none;
     sources: the rows each row receives from in a process topology; idle: the rows that take no
-    part (MPI_PROC_NULL).
+    part (MPI_PROC_NULL); through: whom each row waits for in the algorithm that ran, where that is
+    more than the operation asks for.
     """
 
     side: Int
     root: int = -1
     sources: tuple[Int, ...] = ()
     idle: tuple[int, ...] = ()
+    through: Dependence | None = None
 
     @classmethod
     def of(cls, size: int, remote_size: int = 0, root: int = -1) -> Group:
@@ -109,6 +114,13 @@ EARLIEST = {
 }
 
 
+def earliest(state: str, arrival: Times, group: Group) -> Times:
+    """Return when each rank could leave at the earliest, in the algorithm that ran."""
+    if group.through is not None:
+        return group.through.latest(arrival)
+    return EARLIEST[state](arrival, group)
+
+
 # ---- waiting
 
 
@@ -117,12 +129,21 @@ def waits(state: str, arrival: Int, begin: Int, finish: Int, group: Group) -> In
 
     A gathering may keep all members: it did where nobody left before the last had come.
     """
-    wait: Int = np.minimum(EARLIEST[state](arrival, group), finish)
+    wait: Int = np.minimum(earliest(state, arrival, group), finish)
     wait -= begin
     np.maximum(wait, 0, out=wait)
     if state == "gathering":
         wait[:, finish.min(0) < arrival.max(0)] = 0
     return wait
+
+
+def awaited(state: str, arrival: Int, group: Group) -> Int:
+    """Return the row that each row had to wait for, its own where for nobody."""
+    order = np.argsort(arrival, axis=0, kind="stable")
+    place = np.empty_like(order)
+    np.put_along_axis(place, order, np.arange(len(order))[:, None], axis=0)
+    last = np.broadcast_to(earliest(state, place, group), place.shape)
+    return np.asarray(np.take_along_axis(order, last, axis=0))
 
 
 def completion_skew(begin: Int, finish: Int) -> Float:

@@ -24,6 +24,8 @@ WHO_WAITS = {
     "neighbor": "ranks wait for their neighbours",
     "gathering": "all others wait for the last",
 }
+# Where an algorithm of ours ran one of the rooted operations.
+FOLLOWED = "in the algorithm that ran, a rank waits for all through whom its data comes"
 MOST_SPANS = 3
 MOST_NAMED = 3  # call sites
 
@@ -261,7 +263,8 @@ def why(trace: Trace, found: Finding) -> str:
     if found.cause == "clock":
         bound = duration(known["clock_error_ns"])
         return f"Arrivals differ by less than the clocks may be off, ± {bound}."
-    parts = [_basis(found), f"{capital(WHO_WAITS[known['state']])}.", _also(trace, found)]
+    who = FOLLOWED if known.get("followed") else WHO_WAITS[known["state"]]
+    parts = [_basis(found), f"{capital(who)}.", _also(trace, found)]
     return " ".join(part for part in parts if part)
 
 

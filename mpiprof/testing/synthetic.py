@@ -203,7 +203,7 @@ class Synthetic:
         return known[key]
 
     def shape(self, rank: int, operation: str, communicator: str, **more: Any) -> int:
-        """Id of a shape; more: site, root, sent, received, flags, type, reduction."""
+        """Id of a shape; more: site, root, sent, received, algorithm, flags, type, reduction."""
         key = json.dumps([operation, communicator, more])
         known = self.shapes[rank]
         if key not in known:
@@ -218,7 +218,7 @@ class Synthetic:
                     "root": more.get("root"),
                     "sent": more.get("sent"),
                     "received": more.get("received"),
-                    "algorithm": "native",
+                    "algorithm": more.get("algorithm", "native"),
                     "flags": more.get("flags", []),
                     **{name: more[name] for name in ("type", "reduction") if name in more},
                 }
@@ -254,6 +254,7 @@ class Synthetic:
         site: Any = "app.py:1:main",
         flags: Sequence[str] = (),
         completions: Any = None,
+        algorithm: str = "native",
     ) -> None:
         """Blocking or nonblocking instances: arrivals and exits are instances x members.
 
@@ -275,7 +276,8 @@ class Synthetic:
                     ("site", site),
                 )
             }
-            shape = self.shape(rank, operation, communicator, flags=list(flags), **more)
+            more |= {"flags": list(flags), "algorithm": algorithm}
+            shape = self.shape(rank, operation, communicator, **more)
             here = arrivals[:, i] >= 0
             self.add(rank, shape, numbers[here], arrivals[here, i], exits[here, i])
             if completions is not None:

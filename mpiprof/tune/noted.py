@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.analysis.problem import class_span, size_classes
 from mpiprof.errors import TraceError
 from mpiprof.model.catalogue import catalogue
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace import notes
 from mpiprof.tune import entries
 from mpiprof.tune.entries import Entry
-from mpiprof.tune.problem import class_span, size_classes
 from mpiprof.tune.rules import NATIVE, SITE
 
 Line = Mapping[str, Any]

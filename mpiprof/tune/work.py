@@ -16,6 +16,7 @@ import numpy as np
 
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.measured import Signature
+from mpiprof.analysis.problem import class_span, known_bytes, problem_of, size_classes
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.model.catalogue import catalogue
 from mpiprof.model.schedule import Problem
@@ -25,7 +26,6 @@ from mpiprof.trace.described import Communicator
 from mpiprof.trace.sites import describe_sites, site_label
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
-from mpiprof.tune.problem import class_span, known_bytes, problem_of, size_classes
 from mpiprof.tune.rules import NATIVE, nearest
 
 CELLS = 1 << 20  # numbers of a work that are kept while the trace is read

@@ -32,6 +32,7 @@ class Planted:
     period: int | None = None
     operation: str = "allreduce"
     nodes: tuple[int, ...] = ()
+    algorithm: str = "native"
 
     def write(self, folder: Path) -> Path:
         """Write the trace."""
@@ -45,6 +46,7 @@ class Planted:
             for at in (2_000, made.ended_ns):
                 made.clock(self.nodes.index(leader), 0, at, error=500)
         more: dict[str, Any] = {"root": 0} if self.operation in ("bcast", "reduce") else {}
+        more["algorithm"] = self.algorithm
         made.collective(self.operation, arrivals, exits, site="md.py:93:exchange", **more)
         return made.write(folder)
 
@@ -54,6 +56,7 @@ def planted() -> Iterator[Planted]:
     for seed, (ranks, count) in enumerate(((4, 60), (8, 300), (32, 200), (100, 80))):
         yield from _kinds(np.random.default_rng(seed), ranks, count)
     yield from _others(np.random.default_rng(99))
+    yield from _trees(np.random.default_rng(100))
 
 
 def noise(random: np.random.Generator, count: int, ranks: int, scale: float = 0.1) -> Float:
@@ -161,3 +164,22 @@ def _others(random: np.random.Generator) -> Iterator[Planted]:
     yield Planted("reduce-root", late, "early", (0,), 0, operation="reduce")
     late = noise(random, 300, 8) + np.array([0, 5, 2, 7, 1, 8, 3, 4.0])
     yield Planted("own-loads", late, "rank", None, 0)
+
+
+def _trees(random: np.random.Generator) -> Iterator[Planted]:
+    """Yield algorithms of ours, in which ranks wait for those between the root and them."""
+    late = noise(random, 300, 8)
+    late[:, 1] += 3  # the parent of 3 and 5
+    late[:, 7] += 6  # a leaf: nobody waits for it
+    yield Planted("inner", late, "rank", (1,), 0, operation="bcast", algorithm="binomial")
+    late = noise(random, 300, 16)
+    late[100:, 5] += 3
+    chain = "chain:block_size=1024"
+    yield Planted("link", late, "rank", (5,), 100, operation="bcast", algorithm=chain)
+    late = noise(random, 300, 8)
+    late[:, 6] += 3  # 4 waits for it, and the root for both
+    yield Planted("child", late, "rank", (6,), 0, operation="reduce", algorithm="binary_tree")
+    late = noise(random, 300, 8)
+    late[:, 0] += 3
+    late[:, 4] += 5  # a leaf
+    yield Planted("root", late, "rank", (0,), 0, operation="bcast", algorithm="binomial")

@@ -233,6 +233,25 @@ def test_what_a_barrier_costs_is_the_second_waiting(tmp_path: Path) -> None:
     assert found.cost_ns == 6 * (arrivals.max(1) - without).sum()
 
 
+def test_a_barrier_is_judged_by_all_that_follows_it(tmp_path: Path) -> None:
+    """Also where what follows is the program's first call: 20 times a broadcast, then the end."""
+    made, random = Synthetic(4), np.random.default_rng(8)
+    now = 10 * MS
+    for number in range(21):
+        for name in ("bcast", "barrier") if number < 20 else ("finalize",):
+            came = now + random.integers(0, 3 * MS, (1, 4))
+            now = int(came.max()) + 50_000
+            more: dict[str, Any] = {"root": 0} if name == "bcast" else {}
+            made.collective(name, came, np.full((1, 4), now), site=f"md.py:{len(name)}:f", **more)
+    made.ended_ns = now + MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    rows = trace.causes(1).followers.set_index("callsite")["share"].to_dict()
+    assert rows == {0: 19 / 20, 2: 1 / 20}
+    waited = trace.callsites["total_wait_ns"]
+    for one in trace.findings():
+        assert one.cost_ns <= sum(waited[list(one.callsites)])
+
+
 def test_waiting_in_a_smaller_group_leads_to_who_was_waited_for(tmp_path: Path) -> None:
     made, random = Synthetic(4), np.random.default_rng(5)
     made.communicator("left", [0, 1])

@@ -40,7 +40,7 @@ ALLOWED = {
     "core": set(),
     "model": {"core", "launch"},
     "trace": set(),
-    "analysis": {"trace"},
+    "analysis": {"trace", "model"},
     "store": {"analysis", "trace"},
     "timeline": {"store", "analysis", "trace"},
     "tune": {"analysis", "trace", "model", "launch"},

@@ -12,10 +12,11 @@ from support.synthetic import Synthetic
 from support.tune_traces import ALPHA, BETA, HOP, LATE_NS, MILLION, RANKS
 
 import mpiprof
+from mpiprof.analysis import problem
 from mpiprof.errors import TraceError
 from mpiprof.model.machine import of_table, uniform
 from mpiprof.model.schedule import Problem
-from mpiprof.tune import candidates, entries, plan, predict, problem, result, rows, work
+from mpiprof.tune import candidates, entries, plan, predict, result, rows, work
 from mpiprof.tune.result import Result, Trial, judge
 from mpiprof.tune.work import Work
 

@@ -26,8 +26,8 @@ CASES = list(planted.planted())
 MS = planted.MS
 
 
-def test_there_are_60_planted_traces() -> None:
-    assert len(CASES) == 60 and len({one.name for one in CASES}) == 60
+def test_there_are_64_planted_traces() -> None:
+    assert len(CASES) == 64 and len({one.name for one in CASES}) == 64
     causes = set(CAUSES) - {"inside", "algorithm", "barrier", "clock", "none"}
     assert {one.cause for one in CASES} == causes
 

@@ -1,0 +1,57 @@
+"""Algorithms of ours that ran: whom their schedules make each rank wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mpiprof.analysis.problem import problem_of
+from mpiprof.analysis.waits import Group
+from mpiprof.errors import MpiprofError
+from mpiprof.model.catalogue import catalogue
+from mpiprof.model.dependence import dependence
+from mpiprof.model.variant import Variant
+from mpiprof.trace.types import Int
+
+Link = tuple[float, float]  # ns of an empty message, and of a byte
+
+
+def link_of(machine: Mapping[str, Any] | None) -> Link:
+    """Return the link that block sizes were worked out with, zeros where none was measured."""
+    links = [machine.get(name) for name in ("between", "within")] if machine else []
+    link: Mapping[str, Any] = next((link for link in links if link), {})
+    return float(link.get("alpha_ns", 0.0)), float(link.get("beta_ns_per_byte", 0.0))
+
+
+def follow(
+    group: Group,
+    base: str,
+    algorithm: str,
+    passed: tuple[Int, Int],
+    nodes: Sequence[str],
+    link: Link,
+) -> Group:
+    """Return a group with whom its ranks wait for in an algorithm of ours; as it is elsewhere.
+
+    base: the operation; algorithm: with its parameters; passed: bytes sent and received by row, -1
+    unknown; nodes: by row.
+    """
+    variant = Variant.read(algorithm)
+    known = [a for a in catalogue() if (a.operation, a.name) == (base, variant.name)]
+    if group.inter or group.root < 0 or not known or max(map(int, map(np.max, passed))) < 0:
+        return group
+    place = {name: number for number, name in enumerate(dict.fromkeys(nodes))}
+    alpha, beta = link
+    made = replace(
+        problem_of(base, (len(nodes), 0), group.root, *passed),
+        nodes=tuple(place[name] for name in nodes),
+        alpha=alpha,
+        beta=beta,
+    )
+    try:
+        return replace(group, through=dependence(known[0], variant.apply(made)))
+    except (MpiprofError, ValueError):  # parameters of another version
+        return group
