@@ -18,6 +18,9 @@ NAMES = {"within": "within a node", "between": "between nodes"}
 # Exchanges of small messages overlap, where a ping-pong waits for each: a sound node has shown one
 # way 2.4 times as long as both. Both ways take no longer than one after the other.
 MOST_ONE, MOST_BOTH = 5.0, 4.0
+# Rounds in which no other process had the core, and how far the middle half of them is apart: with
+# these T repeats within 30 % (docs/results/message-times.md).
+FEWEST_ROUNDS, MOST_SPREAD = 4, 1.5
 
 
 def fault(table: Any) -> str:
@@ -48,6 +51,23 @@ def _fault(name: str, link: Any) -> str:
             return f"one way takes {_times(one, both)} times as long as both ways {NAMES[name]}"
         if both > MOST_BOTH * one:
             return f"both ways take {_times(both, one)} times as long as one way {NAMES[name]}"
+    return _unsteady(name, link)
+
+
+def _unsteady(name: str, link: Mapping[str, Any]) -> str:
+    """Return why times would not repeat, as far as the table tells how they were measured."""
+    try:
+        sizes = [int(size) for size in link.get("sizes") or ()]
+        rounds = [int(count) for count in link.get("undisturbed_rounds") or ()]
+        spreads = [float(spread) for spread in link.get("spread") or ()]
+    except (TypeError, ValueError):
+        return f"the table {NAMES[name]} is damaged"
+    # Between nodes a message takes long enough for a core to be taken and given back.
+    if name == "within" and rounds and min(rounds) < FEWEST_ROUNDS:
+        return f"only {min(rounds)} rounds {NAMES[name]} had a core to themselves"
+    for size, spread in zip(sizes, spreads, strict=False):
+        if not spread <= MOST_SPREAD:
+            return f"rounds of {size} B differ by a factor of {spread:.1f} {NAMES[name]}"
     return ""
 
 

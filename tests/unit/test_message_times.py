@@ -32,6 +32,11 @@ def both_ways(factor: float) -> dict[str, Any]:
     return machine(both_ways_ns=[factor * time for time in times])
 
 
+def rounds(undisturbed: list[Any], spread: list[float], where: str = "within") -> dict[str, Any]:
+    """Return a table of which is told how it was measured."""
+    return machine(where, undisturbed_rounds=undisturbed, spread=spread)
+
+
 @pytest.mark.parametrize(
     ("table", "why"),
     [
@@ -47,10 +52,27 @@ def both_ways(factor: float) -> dict[str, Any]:
         (machine(alpha_ns=3.85e6), "3.85 ms for an empty message within a node"),
         (machine("between", alpha_ns=50e6), "50.0 ms for an empty message between nodes"),
         (machine(alpha_ns="x"), "the table within a node is damaged"),
+        (rounds([12, 12, 12], [1.1, 1.2, 1.0]), ""),
+        (rounds([12, 4, 12], [1.1, 1.2, 1.4]), ""),
+        (
+            rounds([0, 4, 12], [1.0, 1.0, 1.0]),
+            "only 0 rounds within a node had a core",
+        ),
+        (
+            rounds([12, 12, 12], [1.1, 7.2, 1.0]),
+            "1000 B differ by a factor of 7.2 within a node",
+        ),
+        (rounds([0, 0, 0], [1.0, 1.2, 1.0], "between"), ""),  # a network's messages wait anyway
+        (
+            rounds([12, 12, 12], [1.0, 1.0, 8.0], "between"),
+            "by a factor of 8.0 between nodes",
+        ),
+        (rounds(["x"], [1.0]), "the table within a node is damaged"),
     ],
 )
 def test_what_can_be(table: Any, why: str) -> None:
-    assert fault(table) == why
+    found = fault(table)
+    assert why in found and bool(why) == bool(found)
 
 
 def test_what_can_not_be_is_no_factor_and_no_advice(

@@ -1,0 +1,312 @@
+/* The time of one message T(m) between two ranks, one way and both ways at once.
+ *
+ *      leader   command  | send ->        <- | send ->        <- |     a round: the shortest of
+ *      peer     -> sleep |     -> send       |     -> send       |     its exchanges counts
+ *
+ * Where ranks share cores with others, most exchanges wait for a core. So a round is undisturbed
+ * where the leader kept its core throughout, and of these the first quarter's end is the time. (On a
+ * machine with five busy processes a core the shortest of all exchanges differed by a factor of
+ * 60,000 between runs; this one by 1.1, where there were such rounds.) After a disturbed round both
+ * sleep for a moment, as who wakes up is given a core at once, and exchange some messages more, to
+ * warm up.
+ *
+ * How many rounds were undisturbed, and how far their middle half is apart, is written with the
+ * times: a reader leaves out what would not repeat.
+ */
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "base/common.h"
+#include "base/native.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "machine/pingpong.h"
+
+enum {
+    TAG = 19938,
+    EXCHANGES = 3,
+    WARMING = 5,
+    ENOUGH = 12,
+    LEAST = 4,
+    LARGEST = 1 << 22,
+    QUICK = 131072
+};
+#define PAUSE_NS 300000
+
+struct command {
+    int64_t bytes, exchanges, both, pause;
+};
+
+static char *buffers[2];
+
+static void exchange(int peer, int bytes, bool both, bool first)
+{
+    if (both) {
+        pmpi.Sendrecv(buffers[0], bytes, MPI_BYTE, peer, TAG, buffers[1], bytes, MPI_BYTE, peer,
+                      TAG, recorder.private, MPI_STATUS_IGNORE);
+        return;
+    }
+    if (first)
+        pmpi.Send(buffers[0], bytes, MPI_BYTE, peer, TAG, recorder.private);
+    pmpi.Recv(buffers[1], bytes, MPI_BYTE, peer, TAG, recorder.private, MPI_STATUS_IGNORE);
+    if (!first)
+        pmpi.Send(buffers[0], bytes, MPI_BYTE, peer, TAG, recorder.private);
+}
+
+static void rest(const struct command *c)
+{
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+
+    if (c->pause)
+        nanosleep(&pause, NULL);
+}
+
+/* The peer does as it is told until there are no exchanges. */
+static void follow(int leader)
+{
+    struct command c = {0};
+
+    for (;;) {
+        pmpi.Recv(&c, sizeof c, MPI_BYTE, leader, TAG, recorder.private, MPI_STATUS_IGNORE);
+        if (c.exchanges == 0)
+            return;
+        rest(&c);
+        for (int64_t i = 0; i < c.exchanges; i++)
+            exchange(leader, (int)c.bytes, c.both != 0, false);
+    }
+}
+
+/* How often this thread has left its core. */
+static long switches(void)
+{
+    struct rusage used = {0};
+
+    getrusage(RUSAGE_THREAD, &used);
+    return used.ru_nvcsw + used.ru_nivcsw;
+}
+
+/* Clean rounds stand first: where there is no room, one that is not gives way. */
+static void keep(struct rounds *r, double ns, bool clean)
+{
+    if (!clean) {
+        if (r->count < MOST_ROUNDS)
+            r->ns[r->count++] = ns;
+        return;
+    }
+    if (r->clean == MOST_ROUNDS)
+        return;
+    if (r->count < MOST_ROUNDS)
+        r->ns[r->count++] = r->ns[r->clean];
+    r->ns[r->clean++] = ns;
+}
+
+/* Returns whether the round was disturbed, as the one before was. */
+static bool lead_round(struct rounds *r, int peer, int bytes, bool both, bool disturbed)
+{
+    const int64_t exchanges = disturbed ? WARMING + EXCHANGES : EXCHANGES;
+    const struct command c = {bytes, exchanges, both, disturbed};
+    int64_t best = INT64_MAX;
+
+    pmpi.Send(&c, sizeof c, MPI_BYTE, peer, TAG, recorder.private);
+    rest(&c);
+    const long before = switches();
+
+    for (int64_t i = 0; i < exchanges; i++) {
+        const int64_t start = now_ns();
+
+        exchange(peer, bytes, both, true);
+        const int64_t took = now_ns() - start;
+
+        best = took < best ? took : best;
+    }
+    const bool clean = switches() == before;
+
+    keep(r, both ? (double)best : (double)best / 2, clean);
+    return !clean;
+}
+
+static bool enough(const struct pingpong *p)
+{
+    for (int i = 0; i < p->count; i++)
+        if (p->one_way[i].clean < ENOUGH || p->both_ways[i].clean < ENOUGH)
+            return false;
+    return true;
+}
+
+/* Passes over all sizes while there is time: a disturbance then hits one pass, not one size. */
+static void lead(struct pingpong *p, int peer, bool full)
+{
+    static const int quick[] = {0, 1024, 16384, QUICK};
+    const struct command end = {0};
+    const int64_t deadline = now_ns() + (full ? INT64_C(4000000000) : 20000000);
+    const int wanted = full ? 23 : 4;
+    bool disturbed = false;
+
+    for (int pass = 0; pass < MOST_ROUNDS && (full || pass < ENOUGH || !enough(p)); pass++)
+        for (int i = 0; i < wanted; i++) {
+            if (now_ns() > deadline && (pass > 0 || i >= 2))
+                goto done;
+            p->sizes[i] = !full ? quick[i] : i == 0 ? 0 : 1 << (i - 1);
+            p->count = pass == 0 ? i + 1 : p->count;
+            disturbed = lead_round(&p->one_way[i], peer, p->sizes[i], false, disturbed);
+            disturbed = lead_round(&p->both_ways[i], peer, p->sizes[i], true, disturbed);
+        }
+done:
+    pmpi.Send(&end, sizeof end, MPI_BYTE, peer, TAG, recorder.private);
+}
+
+/* The leader gets the times; the peer helps, the others pass. */
+void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool full)
+{
+    static char quick[2][QUICK];
+
+    if (rank != leader && rank != peer)
+        return;
+    for (int i = 0; i < 2; i++)
+        buffers[i] = full ? calloc(1, LARGEST) : quick[i];
+    if (buffers[0] == NULL || buffers[1] == NULL)
+        abort(); /* `calibrate` alone: no user's program */
+    if (rank == leader)
+        lead(p, peer, full);
+    else
+        follow(leader);
+    for (int i = 0; full && i < 2; i++)
+        free(buffers[i]);
+}
+
+/* ---- what follows from it */
+
+struct line { /* one way and both ways, ns, by size */
+    int count;
+    const int *sizes;
+    double one_way[MOST_SIZES], both_ways[MOST_SIZES];
+};
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Those that count, in order: the clean ones where there are some. */
+static int sorted(struct rounds *r)
+{
+    const int count = r->clean >= LEAST ? r->clean : r->count;
+
+    qsort(r->ns, (size_t)count, sizeof *r->ns, compare);
+    return count;
+}
+
+/* Of what is clean the first quarter's end, else the shortest. */
+static double typical(struct rounds *r)
+{
+    const int count = sorted(r);
+
+    return r->clean >= LEAST ? r->ns[count / 4] : r->ns[0];
+}
+
+static double shorter(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static void times(struct pingpong *p, struct line *l)
+{
+    l->count = p->count;
+    l->sizes = p->sizes;
+    for (int i = 0; i < p->count; i++) {
+        l->one_way[i] = typical(&p->one_way[i]);
+        l->both_ways[i] = typical(&p->both_ways[i]);
+    }
+    /* A message takes no longer than a larger one: where it did, it was disturbed. */
+    for (int i = p->count - 2; i >= 0; i--) {
+        l->one_way[i] = shorter(l->one_way[i], l->one_way[i + 1]);
+        l->both_ways[i] = shorter(l->both_ways[i], l->both_ways[i + 1]);
+    }
+}
+
+/* Least squares of t = alpha + beta m, weighted by 1/t: small messages count as much as large. */
+static void fit(const struct line *t, double *alpha, double *beta)
+{
+    double w = 0, x = 0, y = 0, xx = 0, xy = 0;
+
+    for (int i = 0; i < t->count; i++) {
+        const double time = t->one_way[i] > 1 ? t->one_way[i] : 1, u = 1 / (time * time);
+
+        w += u;
+        x += u * t->sizes[i];
+        y += u * time;
+        xx += u * t->sizes[i] * (double)t->sizes[i];
+        xy += u * t->sizes[i] * time;
+    }
+    const double determinant = w * xx - x * x;
+
+    *beta = t->count > 1 && determinant > 0 ? (w * xy - x * y) / determinant : 0;
+    *beta = *beta < 0 ? 0 : *beta;
+    *alpha = w > 0 ? (y - *beta * x) / w : 0;
+}
+
+/* What a byte more takes where messages are large, and how many bytes a port's buffer takes at the
+ * other pace before. */
+static void fit_buffer(const struct line *t, double alpha, double beta, double *pace,
+                       double *buffer)
+{
+    const int last = t->count - 1;
+    double steps;
+
+    *pace = beta;
+    *buffer = 0;
+    if (last < 1)
+        return;
+    steps = (t->one_way[last] - t->one_way[last - 1]) / (t->sizes[last] - t->sizes[last - 1]);
+    if (steps <= beta)
+        return;
+    *pace = steps;
+    *buffer = (alpha + steps * t->sizes[last] - t->one_way[last]) / (steps - beta);
+    *buffer = *buffer > 0 ? *buffer : 0;
+}
+
+static void numbers_add(struct text *out, const char *name, const double *values, int count)
+{
+    text_add(out, ", \"%s\": [", name);
+    for (int i = 0; i < count; i++)
+        text_add(out, "%s%.1f", i > 0 ? ", " : "", values[i]);
+    text_add(out, "]");
+}
+
+/* The third quarter's end over the first's: 1 where all rounds took the same. */
+static double spread(struct rounds *r)
+{
+    const int count = sorted(r), rank = count / 4;
+
+    return r->ns[rank] > 0 ? r->ns[count - 1 - rank] / r->ns[rank] : 1;
+}
+
+void pingpong_add(struct text *out, struct pingpong *p)
+{
+    struct line l = {0};
+    double alpha, beta, pace, buffer;
+
+    if (p->count == 0) {
+        text_add(out, "null");
+        return;
+    }
+    times(p, &l);
+    fit(&l, &alpha, &beta);
+    fit_buffer(&l, alpha, beta, &pace, &buffer);
+    text_add(out, "{\"alpha_ns\": %.1f, \"beta_ns_per_byte\": %.6f, ", alpha, beta);
+    text_add(out, "\"pace_ns_per_byte\": %.6f, \"buffer_bytes\": %.0f, \"sizes\": [", pace, buffer);
+    for (int i = 0; i < p->count; i++)
+        text_add(out, "%s%d", i > 0 ? ", " : "", p->sizes[i]);
+    text_add(out, "]");
+    numbers_add(out, "one_way_ns", l.one_way, l.count);
+    numbers_add(out, "both_ways_ns", l.both_ways, l.count);
+    text_add(out, ", \"undisturbed_rounds\": [");
+    for (int i = 0; i < p->count; i++)
+        text_add(out, "%s%d", i > 0 ? ", " : "", p->one_way[i].clean);
+    text_add(out, "], \"spread\": [");
+    for (int i = 0; i < p->count; i++)
+        text_add(out, "%s%.2f", i > 0 ? ", " : "", spread(&p->one_way[i]));
+    text_add(out, "]}");
+}

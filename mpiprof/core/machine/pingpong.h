@@ -1,0 +1,20 @@
+/* How long messages between two ranks take: pingpong.c. */
+#pragma once
+#include <stdbool.h>
+
+#include "base/text.h"
+
+enum { MOST_SIZES = 24, MOST_ROUNDS = 64 };
+
+/* Rounds of one size, those first in which the leader kept its core. */
+struct rounds {
+    int clean, count;
+    double ns[MOST_ROUNDS];
+};
+struct pingpong {
+    int count, sizes[MOST_SIZES];
+    struct rounds one_way[MOST_SIZES], both_ways[MOST_SIZES];
+};
+
+void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool full);
+void pingpong_add(struct text *out, struct pingpong *p);
