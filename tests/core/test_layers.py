@@ -18,11 +18,13 @@ LAYERS = (
     *("base", "trace", "machine", "record", "schedule", "schedule/algorithms", "run"),
     *("choose", "auto", "switch", "life", "door"),
 )
-# Names that are not their file's: a door, MPI's own, one that stands for each line of its users.
+# Names that are not their file's: a door, MPI's own, libc's that are wrapped, one that stands for
+# each line of its users.
 NOT_BY_FILE = {
     *("mpiprof_calibrate", "mpiprof_study_choose"),
     *("MPI_Pcontrol", "mpi_pcontrol", "mpi_pcontrol_", "mpi_pcontrol__", "MPI_PCONTROL"),
     *("mpi_pcontrol_f08_", "predefined", "py", "self"),
+    *("sigaction", "signal", "bsd_signal", "sysv_signal", "__sysv_signal", "sigset"),
 }
 
 Edges = dict[str, set[str]]

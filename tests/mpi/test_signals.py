@@ -1,0 +1,92 @@
+"""Signals: who dies of one is noted in its log, and the program never sees that.
+
+tests/programs/last_signal.c is a small debugger: what it says of the last signal (its code,
+address, sender, value) is what a core file holds.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import PROGRAMS
+from support.jobs import run
+from support.mpis import Mpi
+from support.programs import compiled
+
+import mpiprof
+
+ASKED = ["query", "earlier"]
+GOES_ON = ["chain", "wait", "file", "jump", "ignore", "child"]
+ENDED_BY = {
+    "kill": 15, "queue": 15, "timer": 15, "raise": 11, "abort": 6, "thread": 11,
+    "segv": 11, "bus": 7, "fpe": 8, "ill": 4, "other-stack": 11,
+}  # fmt: skip
+PUT_BACK = {"nested": 15, "signal-back": 15, "sigaction-back": 15, "later": 15}
+
+
+@pytest.fixture(scope="module")
+def debugger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile what tells of which signal a program ends."""
+    made = tmp_path_factory.mktemp("debugger") / "last_signal"
+    run(["cc", "-Wall", "-Wextra", "-Werror", "-o", made, PROGRAMS / "last_signal.c"], check=True)
+    return made
+
+
+def program(mpi: Mpi) -> Path:
+    """Compile the program that gets signals."""
+    return compiled(mpi, "signals.c", "-O1", "-pthread", "-Wno-infinite-recursion")
+
+
+def both(mpi: Mpi, words: list[str | Path], way: str, folder: Path) -> tuple[str, str]:
+    """Return what is printed bare and recorded, on 1 rank without a launcher."""
+    recorder: list[str | Path] = [mpi.python, "-m", "mpiprof", "run", "-q", "-o"]
+    recorder += [folder / "trace", "--"]
+    bare = run([*words, program(mpi), way], cwd=folder)
+    wrapped = run([*words, *recorder, program(mpi), way], cwd=folder)
+    assert wrapped.returncode == bare.returncode
+    return bare.stdout, wrapped.stdout
+
+
+@pytest.mark.parametrize("way", [*ASKED, *GOES_ON, *ENDED_BY, *PUT_BACK])
+def test_signals(way: str, mpi: Mpi, debugger: Path, tmp_path: Path) -> None:
+    """What a program asks for, gets, and ends of is the same."""
+    bare, wrapped = both(mpi, [debugger], way, tmp_path)
+    assert wrapped == bare
+    number = (ENDED_BY | PUT_BACK).get(way)
+    assert ("ended 0 by 0:" if number is None else f"ended 1 by {number}:") in wrapped
+    noted = mpiprof.open(tmp_path / "trace").logs.signals
+    assert noted.get(0, 0) == ENDED_BY.get(way, 0)
+
+
+def test_stack_overflow(mpi: Mpi, tmp_path: Path) -> None:
+    """There is no room for a handler: it ends by the same signal all the same."""
+    both(mpi, [], "stack", tmp_path)
+
+
+LATE_PYTHON = """
+import ctypes, os, signal, sys
+from mpi4py import MPI
+print(*(signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGILL)))
+c = ctypes.CDLL(None)
+c.signal.restype = ctypes.c_void_p
+print(c.signal(signal.SIGTERM, None), flush=True)
+if sys.argv[1] == "fault":
+    import faulthandler
+    faulthandler.enable()
+    ctypes.string_at(0)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.parametrize(("way", "number"), [("fault", 11), ("term", 15)])
+def test_python(way: str, number: int, mpi: Mpi, tmp_path: Path) -> None:
+    """Python's list of frames at a fault is printed, and the process dies of it, on 1 rank."""
+    words: list[str | Path] = [mpi.python, "-c", LATE_PYTHON, way]
+    bare = run(words)
+    recorder: list[str | Path] = [mpi.python, "-m", "mpiprof", "run", "-q", "-o"]
+    recorder += [tmp_path / "trace", "--"]
+    wrapped = run([*recorder, *words])
+    assert (wrapped.returncode, wrapped.stdout) == (bare.returncode, bare.stdout)
+    assert bare.returncode == -number
+    assert wrapped.stderr.count("Fatal Python error") == (1 if way == "fault" else 0)
