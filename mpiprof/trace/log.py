@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ BAD_LAYOUT = (
     SyntaxError,  # which NumPy raises for some type names
 )
 MAGIC = 0x6863504D
+LONGEST_HEAD = 1 << 14  # bytes of the first line
 VERSION = 2  # of which each chunk that is written no more has a sum
 FIELDS = ("enter_ns", "exit_ns", "sequence", "shape", "outside_ns", "thread", "kind", "choice")
 NARROW = ("sequence", "shape", "outside_ns", "thread", "kind")  # unsigned, 32 bits at most
@@ -87,33 +89,39 @@ def parse_layout(head: bytes, name: str) -> Layout:
     if not newline:
         raise TraceError(f"{name}: cut off inside its first line; nothing in it can be read")
     try:
-        sound = line_is_sound(line)
-        if sound is False:
-            raise ValueError("its sum is another")
-        described = json.loads(line)
-        if described["format"] != "mpiprof log":
-            raise TraceError(f"{name}: not an mpiprof log but {described['format']!r:.40}")
-        if int(described["version"]) > VERSION:
-            raise TraceError(f"{name}: written by a newer mpiprof; update mpiprof to read it")
-        chunk = int(described["chunk_bytes"])
-        header_bytes = int(described["header_bytes"])
-        record_bytes = int(described["record_bytes"])
-        if not (1 <= record_bytes <= 4096 and header_bytes >= 1 and chunk <= 1 << 26):
-            raise ValueError("sizes that cannot be")
-        if header_bytes + record_bytes > chunk:
-            raise ValueError("chunks too small for one record")
-        record = _dtype(described["record"], record_bytes, FIELDS)
-        checked = int(described["version"]) >= 2
-        if checked and sound is None:
-            raise ValueError("it has no sum")
-        needed = (*HEADER_FIELDS, "check") if checked else HEADER_FIELDS
-        header = _dtype(described["header"], header_bytes, needed)
-    except TraceError:
-        raise
+        return _layout(line)
+    except TraceError as error:
+        raise TraceError(f"{name}: {error}") from None
     except BAD_LAYOUT as error:
         raise TraceError(
             f"{name}: damaged first line ({str(error)[:80]}); record it anew"
         ) from None
+
+
+@lru_cache(maxsize=16)
+def _layout(line: bytes) -> Layout:
+    """Return what a first line describes: the same in all logs of a trace."""
+    sound = line_is_sound(line)
+    if sound is False:
+        raise ValueError("its sum is another")
+    described = json.loads(line)
+    if described["format"] != "mpiprof log":
+        raise TraceError(f"not an mpiprof log but {described['format']!r:.40}")
+    if int(described["version"]) > VERSION:
+        raise TraceError("written by a newer mpiprof; update mpiprof to read it")
+    chunk = int(described["chunk_bytes"])
+    header_bytes = int(described["header_bytes"])
+    record_bytes = int(described["record_bytes"])
+    if not (1 <= record_bytes <= 4096 and header_bytes >= 1 and chunk <= 1 << 26):
+        raise ValueError("sizes that cannot be")
+    if header_bytes + record_bytes > chunk:
+        raise ValueError("chunks too small for one record")
+    record = _dtype(described["record"], record_bytes, FIELDS)
+    checked = int(described["version"]) >= 2
+    if checked and sound is None:
+        raise ValueError("it has no sum")
+    needed = (*HEADER_FIELDS, "check") if checked else HEADER_FIELDS
+    header = _dtype(described["header"], header_bytes, needed)
     return Layout(chunk, header_bytes, record, header, checked)
 
 
@@ -125,8 +133,8 @@ class LogFile:
         try:
             with path.open("rb", buffering=0) as file:
                 size = os.fstat(file.fileno()).st_size
-                head = file.read(1 << 16)
-                if not head.strip(b"\0"):
+                head = file.read(LONGEST_HEAD)
+                if head[:1] in (b"", b"\0") and not head.strip(b"\0"):
                     raise TraceError(f"{path.name}: empty; its process is starting, or it died")
                 self.layout = parse_layout(head, path.name)
                 self.chunks, rest = divmod(size, self.layout.chunk_bytes)
@@ -270,7 +278,7 @@ class Logs:
 def open_logs(folder: Path, limit: int, problems: Problems) -> Logs:
     """Open every *.log of a folder; ranks at or beyond `limit` are taken for damage."""
     logs = Logs({}, {}, 0, False)
-    for path in sorted(folder.glob("*.log")):
+    for path in sorted(folder.glob("*.log"), key=str):
         try:
             log = LogFile(path, problems)
         except TraceError as error:

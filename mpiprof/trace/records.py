@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -36,8 +37,8 @@ def files_of(path: Path) -> tuple[list[Path], list[Path]]:
     if not os.access(path, os.R_OK | os.X_OK):  # glob would find nothing
         raise TraceError(f"{path}: cannot be read: {os.strerror(errno.EACCES)}")
     try:
-        logs = sorted(path.glob("*.log"))
-        tables = sorted(path.glob("*.tables"))
+        logs = sorted(path.glob("*.log"), key=str)
+        tables = sorted(path.glob("*.tables"), key=str)
     except OSError as error:
         raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
     if not logs and not tables:
@@ -124,10 +125,13 @@ class Records:
         if silent:
             self._found.note(f"{_ranks(silent)}: the tables name calls, but the log holds none")
             self.logs.cut = True
+        found: Counter[int] = Counter()
+        for (rank, _), chunks in self.logs.threads.items():
+            found[rank] += len(chunks)
         for rank, end in self.tables.ends.items():
-            found = sum(len(c) for (of, _), c in self.logs.threads.items() if of == rank)
-            if found < end["chunks"]:
-                self._found.note(f"rank {rank}: {end['chunks'] - found} chunks of its log are gone")
+            gone = end["chunks"] - found[rank]
+            if gone > 0:
+                self._found.note(f"rank {rank}: {gone} chunks of its log are gone")
                 self.logs.cut = True
         unfinished = [r for r in sorted(known) if r not in self.tables.ends]
         if unfinished:

@@ -102,6 +102,8 @@ class ThreadStream:
         if log is None:
             return None
         records = log.read(pieces)
+        if self.position[0] >= len(self.chunks) - 1 and len(records) and not records["kind"][-1]:
+            self.position = (len(self.chunks), 0)  # what is not written yet comes last
         if any(c.moved_on() for c in self.chunks[-1:] if c.index == pieces[-1][0]):
             self.problems.note("the job went on while its log was read; its newest records lack")
             records = records[: len(records) - (pieces[-1][2] - pieces[-1][1])]

@@ -37,7 +37,7 @@ def text(value: Any) -> str:
 def read_tables(folder: Path, limit: int, problems: Problems) -> Tables:
     """Read every *.tables of a folder; ranks at or beyond `limit` are taken for damage."""
     reader = _Reader(limit, problems)
-    for path in sorted(folder.glob("*.tables")):
+    for path in sorted(folder.glob("*.tables"), key=str):
         try:
             content = path.read_bytes()
         except OSError as error:
@@ -224,6 +224,7 @@ class _Communicators:
         self.lists = lists  # members, by identity and the rank that tells them
         self.known: dict[tuple[Any, ...], int] = {}
         self.of_row: dict[tuple[int, int], int] = {}  # rank and its own number
+        self.groups: dict[str, tuple[Int, tuple[Int, ...]]] = {}
 
     def __call__(self, rank: int, row: dict[str, Any]) -> int:
         identity = text(row["identity"])
@@ -236,18 +237,13 @@ class _Communicators:
         if local:
             groups: tuple[Int, ...] = (np.array([rank], np.int64),)
         else:
-            groups = (self._members(members),)
+            own, groups = self._groups(members, remote if inter else None)
             if inter:
-                groups += (self._members(remote),)
                 size = sum(map(len, groups))
-            elif len(groups[0]) != size:
+            elif len(own) != size:
                 raise ValueError("size and members differ")
-            if not (groups[0] == rank).any():
+            if not (own == rank).any():
                 raise ValueError("the rank is no member of its own group")
-            groups = tuple(sorted(groups, key=lambda g: g.tolist()))
-        ranks = np.concatenate(groups)
-        if len(np.unique(ranks)) != len(ranks):
-            raise ValueError("a rank is a member twice")
         index = self._index(rank, identity, (groups, size, local, inter), row)
         if not inter:
             for name, into in (
@@ -304,6 +300,21 @@ class _Communicators:
             runs = self.lists.get((identity, runs))
             return runs if isinstance(runs, list) else None
         return runs
+
+    def _groups(self, members: Any, remote: Any) -> tuple[Int, tuple[Int, ...]]:
+        """Return the own group and all groups in an order both sides agree on; once for all ranks.
+
+        remote: None in an intra-communicator.
+        """
+        told = repr((members, remote))
+        if told not in self.groups:
+            sides = [self._members(runs) for runs in (members, remote) if runs is not None]
+            groups = tuple(sorted(sides, key=lambda g: g.tolist()))
+            ranks = np.concatenate(groups)
+            if len(np.unique(ranks)) != len(ranks):
+                raise ValueError("a rank is a member twice")
+            self.groups[told] = sides[0], groups
+        return self.groups[told]
 
     def _members(self, runs: Any) -> Int:
         parts = []
