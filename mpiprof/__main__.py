@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
-import io
 import os
 import shutil
 import signal
@@ -14,7 +13,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import NoReturn
 
-from mpiprof import __version__
+from mpiprof import __version__, symbols
 from mpiprof.errors import MpiprofError, UsageError
 
 VERBS = (
@@ -100,9 +99,7 @@ def discard_output() -> None:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line; errors become one line on standard error."""
-    # Both are None where the shell has closed them.
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
+    symbols.prepare()
     try:
         code = dispatch(sys.argv[1:] if words is None else words)
         if sys.stdout is not None:

@@ -5,7 +5,8 @@
 Without TRACE: the newest in this folder. --fail-on takes columns of the JSON, compared with values
 and joined by `and`, `or` and brackets, such as "total_wait > 1s and latest_share > 30%"; those of
 the run as a whole have `run.` before them: "run.wait_share > 30%". When a call site, or the run,
-meets it, the exit code is 3.
+meets it, the exit code is 3. --site finds by operation, file, line and function. -o writes a file
+by the ending of its name: Markdown for a mail (.md), a page (.html) or data for programs (.json).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mpiprof.commands.export import finished
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.invocation import command
 from mpiprof.quantities import positive
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 Named = tuple[Path, ...]  # the trace as the user named it, if they did
 MOST_FINDINGS = 8
 MOST_KEYS = 8
+ENDINGS = (".md", ".html", ".json")
 SIMULATING_S = 3.0
 
 
@@ -42,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--top", type=positive, default=20, metavar="N", help="at most N rows (20)")
     add("--site", metavar="PATTERN", help="one call site over its instances, such as app.py:12")
     add("--json", action="store_true", help="as data, for programs")
+    add("-o", dest="output", type=Path, metavar="FILE", help=".md, .html or .json: write a file")
     add("--fail-on", metavar="EXPR", help="exit with 3 when a call site or the run meets it")
     add("--incomplete", action="store_true", help="let --fail-on judge an incomplete trace too")
 
@@ -52,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
     wanted = None if args.fail_on is None else condition.parse(args.fail_on)
     check_column(args.sort)
+    to = ending_of(args)
     from mpiprof.progress import working
     from mpiprof.reports import choices, hang, json, times
     from mpiprof.reports.table import paragraph
@@ -70,21 +75,32 @@ def run(args: argparse.Namespace) -> int:
     if args.site:
         callsites = matching(callsites, args.site)
     found = []
-    if args.json or (args.by == "callsite" and not args.site):
+    if args.json or to or (args.by == "callsite" and not args.site):
         with working("looking for causes"):
             from mpiprof.tune.gains import gains
 
             found = trace.findings(gains(trace, SIMULATING_S))
     hung, told = hang.of_trace(trace) if len(trace.tables.ends) < trace.ranks else (hang.WELL, "")
-    if hung.is_bad and not args.json:
+    if hung.is_bad and not args.json and not to:
         print(f"{paragraph(f'{hang.TITLES[hung.kind]}: {told}', 0)}\n")
-    if args.json:
+    if args.json or to == ".json":
         data = json.report(trace, callsites, found) | {
             "selection": choices.keys(trace),
             "times": times.as_json(trace),
             "hang": hang.as_json(trace, hung, told) if hung.is_bad else None,
         }
-        print(json.text(with_causes(trace, callsites, data) if args.site else data))
+        whole = json.text(with_causes(trace, callsites, data) if args.site else data)
+        write(whole, args.output)
+    elif to == ".md":
+        from mpiprof.reports import markdown
+
+        write(markdown.page(trace, callsites, found, args.top, MOST_FINDINGS), args.output)
+    elif to == ".html":
+        from mpiprof.reports import html
+
+        with working("drawing the page"):
+            page = html.page(trace, lambda _: None)
+        write(page, args.output)
     elif args.site:
         print(one_site(trace, callsites, args.top, named))
     elif args.by == "rank":
@@ -100,6 +116,32 @@ def run(args: argparse.Namespace) -> int:
     rows = [json.row_of(row) for row in callsites.to_dict("records")]
     run_ = {f"run.{name}": value for name, value in json.totals(trace).items()}
     return condition.judge(args.fail_on, wanted, rows, run_)
+
+
+def ending_of(args: argparse.Namespace) -> str:
+    """Return what kind of file to write, by its ending; empty without -o. Raises UsageError."""
+    if args.output is None:
+        return ""
+    ending = str(args.output.suffix.lower())
+    if ending not in ENDINGS:
+        raise UsageError(f"-o {args.output}: end its name with one of {', '.join(ENDINGS)}")
+    if args.json and ending != ".json":
+        raise UsageError(f"--json and -o {args.output} differ: leave out --json")
+    if ending != ".json" and (args.site or args.by != "callsite"):
+        raise UsageError(f"-o {args.output} holds the whole report: leave out --site and --by")
+    if not args.output.parent.is_dir():
+        raise UsageError(f"-o {args.output}: there is no folder {args.output.parent}")
+    return ending
+
+
+def write(text: str, path: Path | None) -> None:
+    """Print a text, or write it to a file; raises MpiprofError where that can't be."""
+    if path is None:
+        print(text)
+        return
+    with finished(path) as unfinished:
+        unfinished.write_text(text + "\n" * (not text.endswith("\n")), encoding="utf-8")
+    print(f"{path}: the report")
 
 
 def check_column(name: str) -> None:

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from mpiprof import svg
 from mpiprof.model.events import Message
 from mpiprof.model.simulate import Timing
+from mpiprof.symbols import WORDS, fitting
 
 SENDS, RECEIVES, LASTS, WAITS, ENDS = "→", "←", "─", "·", "┃"
 LEGEND = (
     f"{SENDS}3 sends to 3, {RECEIVES}5 receives from 5, {WAITS} waits or reduces, "
     f"blank before its arrival, {ENDS} has ended"
 )
+MARKS = {**WORDS, SENDS: ">", RECEIVES: "<", LASTS: "-", WAITS: "."}  # one letter for one
 UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 
 # The page: sizes in pixels. Few processes have wide lanes, with names in them.
@@ -53,7 +55,7 @@ def text(timing: Timing, names: Sequence[str], width: int) -> str:
                 label = (SENDS if sending else RECEIVES) + peer
                 row[first:last] = label.ljust(last - first, LASTS)[: last - first]
             lines.append(f"{name if sending else '':>{left}} " + "".join(row).rstrip())
-    return "\n".join([*lines, _axis(whole, cells, left), LEGEND])
+    return fitting("\n".join([*lines, _axis(whole, cells, left), LEGEND]), MARKS)
 
 
 def _own(messages: Sequence[Message], process: int, sending: bool) -> list[Message]:

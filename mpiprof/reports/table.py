@@ -1,4 +1,4 @@
-"""A text table that fits a terminal: columns as wide as needed, one that may shrink."""
+"""A table that fits a terminal: columns as wide as needed, one that may shrink."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import re
 import shutil
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from mpiprof.symbols import fitting
 from mpiprof.units import UNKNOWN
 
 NO_BREAK = "\xa0"
-BEFORE_UNIT = re.compile(r"(?<=\d) (?=([nµm]?s|[KMGT]?B|%)\b|%)")
+BEFORE_UNIT = re.compile(r"(?<=\d) (?=([nuµm]?s|[KMGT]?B|\d{3})\b|%)")
 
 
 @dataclass(frozen=True)
 class Column:
     """A heading, its cells as text, and how it behaves where space is short.
 
-    `shrink` columns are cut at their front; of the others the one with the highest `drop` above 0
-    is left out first.
+    `shrink` columns are cut, but for the name of a file, their first word. Before that, columns are
+    left out: those with the highest `drop` above 0 first, then the others from the right, but for
+    the first one and those that shrink.
     """
 
     head: str
@@ -33,50 +35,95 @@ class Column:
         """Characters that the widest cell needs."""
         return max(len(self.head), *(len(cell) for cell in self.cells), 1)
 
+    @property
+    def least(self) -> int:
+        """Characters that a column which shrinks needs for the names of its files."""
+        names = [cell.partition(" ")[0] for cell in self.cells]
+        return max(len(self.head), *(len(n) - max(n.rfind("/") - 1, 0) for n in names), 1)
+
+    def fitting(self) -> Column:
+        """Return it with words for the symbols that can't be written."""
+        return replace(self, head=fitting(self.head), cells=[fitting(cell) for cell in self.cells])
+
 
 def terminal_width() -> int:
-    """Return the width to write for: that of the terminal, between 80 and 120."""
-    return min(120, max(80, shutil.get_terminal_size((120, 24)).columns))
+    """Return the width to write for: that of the terminal, between 40 and 120."""
+    return min(120, max(40, shutil.get_terminal_size((120, 24)).columns))
 
 
 def render(columns: Sequence[Column], width: int | None = None, *, indent: str = "  ") -> str:
     """Return the table as lines with a heading."""
     width = terminal_width() if width is None else width
-    # Nothing is known in it: of a trace without a machine table, or one recorded as summary.
-    kept = [c for c in columns if not c.cells or any(cell != UNKNOWN for cell in c.cells)]
-    room = 0
-    while True:
-        needed = sum(column.width for column in kept if not column.shrink)
-        gaps = 2 * (len(kept) - 1) + len(indent)
-        shrinking = [column for column in kept if column.shrink]
-        room = (width - needed - gaps) // max(1, len(shrinking))
-        droppable = [column for column in kept if column.drop]
-        if not droppable or (not shrinking and width >= needed + gaps):
-            break
-        if room >= min(24, max((column.width for column in shrinking), default=0)):
-            break
-        kept.remove(max(droppable, key=lambda column: column.drop))
-    room = max(room, 16)
+    kept = known(columns)
+    while (room := _room(kept, width - len(indent))) is None:
+        kept.remove(_least_missed(kept))
     lines = []
     for row in range(-1, len(kept[0].cells)):
         cells = []
         for column in kept:
             cell = column.head if row < 0 else column.cells[row]
-            space = min(room, column.width) if column.shrink else column.width
+            space = min(max(room, column.least), column.width) if column.shrink else column.width
             if len(cell) > space:
-                cell = "…" + cell[1 - space :]
+                cell = _cut(cell, space)
             cells.append(cell.ljust(space) if column.left else cell.rjust(space))
         lines.append((indent + "  ".join(cells)).rstrip())
     return "\n".join(lines)
 
 
+def _cut(cell: str, space: int) -> str:
+    """Return a cell without its end, or a path without its beginning."""
+    more = fitting("…", {"…": "~"})
+    return more + cell[1 - space :] if "/" in cell.partition(" ")[0] else cell[: space - 1] + more
+
+
+def known(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns that something is known in, ready to be written.
+
+    Of a trace without a machine table, or one recorded as summary, some hold nothing.
+    """
+    told = [c for c in columns if not c.cells or any(cell != UNKNOWN for cell in c.cells)]
+    return [column.fitting() for column in told]
+
+
+def _room(columns: Sequence[Column], width: int) -> int | None:
+    """Return how wide each column that shrinks may be; None where a column must go first."""
+    shrinking = [column for column in columns if column.shrink]
+    needed = sum(column.width for column in columns if not column.shrink)
+    room = (width - needed - 2 * (len(columns) - 1)) // max(1, len(shrinking))
+    enough = [max(column.least, min(24, column.width)) for column in shrinking]
+    if room >= max(enough, default=0) or all(column.shrink for column in columns[1:]):
+        return max(room, 1)
+    return None
+
+
+def _least_missed(columns: Sequence[Column]) -> Column:
+    """Return the column to leave out first."""
+    droppable = [column for column in columns[1:] if not column.shrink]
+    return max(reversed(droppable), key=lambda column: column.drop)
+
+
+def markdown(columns: Sequence[Column]) -> str:
+    """Return the table as Markdown, all of its columns."""
+    kept = [column for column in columns if any(cell != UNKNOWN for cell in column.cells)]
+    rows = [[c.head for c in kept], [":--" if c.left else "--:" for c in kept]]
+    rows += [list(row) for row in zip(*(c.cells for c in kept), strict=True)]
+    return "\n".join(f"| {' | '.join(map(escaped, row))} |" for row in rows)
+
+
+def escaped(text: str) -> str:
+    """Return a text in which nothing is a mark of Markdown or HTML."""
+    return re.sub(r"([\\`*<>|\[\]~]|(?<!\w)_|_(?!\w))", r"\\\1", text)
+
+
 def paragraph(text: str, indent: int = 2, hanging: int | None = None) -> str:
     """Return text broken for the terminal; lines after the first are indented by `hanging`."""
     filled = textwrap.fill(
-        BEFORE_UNIT.sub(NO_BREAK, text),
+        BEFORE_UNIT.sub(NO_BREAK, fitting(text)),
         terminal_width(),
         initial_indent=" " * indent,
         subsequent_indent=" " * (indent if hanging is None else hanging),
+        break_long_words=False,  # file names
+        break_on_hyphens=False,
     )
     return filled.replace(NO_BREAK, " ")
 

@@ -10,7 +10,8 @@ from mpiprof.analysis.callsites import averages, distribution, routines
 from mpiprof.invocation import command
 from mpiprof.reports import family, wording
 from mpiprof.reports.places import pattern_of, places
-from mpiprof.reports.table import Column, bar, render
+from mpiprof.reports.table import Column, bar, paragraph, render, terminal_width
+from mpiprof.symbols import fitting
 from mpiprof.units import UNKNOWN, count, duration, factor, share, size
 
 if TYPE_CHECKING:
@@ -20,10 +21,16 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 
+NARROW = 80  # a terminal on which facts are broken into lines
+
+
 def facts(trace: Trace) -> str:
     """Return what ran, how long, how much of it in collectives and in waiting, and how sure."""
     title, rows = fact_rows(trace)
-    return "\n".join([title, *(f"  {name:<14}  {text}" for name, text in rows)])
+    lines = [f"  {name:<14}  {text}" for name, text in rows]
+    if terminal_width() < NARROW:
+        lines = [paragraph(f"{name}: {text}", 2, 4) for name, text in rows]
+    return "\n".join([title, *lines])
 
 
 def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
@@ -139,28 +146,33 @@ def summed_table(trace: Trace) -> str:
 
 def callsite_table(callsites: Any) -> str:
     """Return the table of call sites; times are means over instances, total wait the sum."""
+    return render(callsite_columns(callsites))
+
+
+def callsite_columns(callsites: Any) -> list[Column]:
+    """Return the columns of that table."""
     rows = callsites.to_dict("records")
     partly = any(0 < row["complete_instances"] < row["instances"] for row in rows)
     columns = [
         Column("routine", [row["operation"] for row in rows], left=True),
         Column("call site", [places(row["sites"]) for row in rows], left=True, shrink=True),
-        Column("count", [count(row["instances"]) for row in rows]),
+        Column("count", [count(row["instances"]) for row in rows], drop=2),
         *([Column("known", [count(row["complete_instances"]) for row in rows])] if partly else []),
-        Column("bytes", [size(row["bytes"]) for row in rows]),
-        Column("ē", [duration(row["mean_elapsed_ns"]) for row in rows], drop=2),
-        Column("δ", [duration(row["average_imbalance_ns"]) for row in rows], drop=3),
-        Column("ω", [duration(row["worst_imbalance_ns"]) for row in rows]),
-        Column("δ/T", [factor(row["average_factor"]) for row in rows], drop=1),
-        Column("ω/T", [factor(row["worst_factor"]) for row in rows]),
+        Column("bytes", [size(row["bytes"]) for row in rows], drop=5),
+        Column("ē", [duration(row["mean_elapsed_ns"]) for row in rows], drop=7),
+        Column("δ", [duration(row["average_imbalance_ns"]) for row in rows], drop=8),
+        Column("ω", [duration(row["worst_imbalance_ns"]) for row in rows], drop=3),
+        Column("δ/T", [factor(row["average_factor"]) for row in rows], drop=6),
+        Column("ω/T", [factor(row["worst_factor"]) for row in rows], drop=4),
         Column("Σ wait", [waiting(row) for row in rows]),
-        Column("latest", [latest(row) for row in rows]),
-        Column("bal.", [share(row["balanced_share"]) for row in rows], drop=4),
+        Column("latest", [latest(row) for row in rows], drop=1),
+        Column("bal.", [share(row["balanced_share"]) for row in rows], drop=9),
     ]
     if any(row["algorithm"] != "native" for row in rows):
         columns.insert(
             2, Column("algorithm", [ran_on(row["algorithms"]) for row in rows], left=True)
         )
-    return render(columns)
+    return columns
 
 
 def ran_on(algorithms: str) -> str:
@@ -204,7 +216,8 @@ LEGEND = {
 def legend(table: str) -> str:
     """Return what the headings of a table mean, those that it has."""
     heads = table.split("\n", 1)[0]
-    return " ".join(text for head, text in LEGEND.items() if head in heads)
+    had = (text for head, text in LEGEND.items() if head in heads or fitting(head) in heads)
+    return " ".join(had)
 
 
 def factor_table(callsites: Any) -> str:

@@ -26,6 +26,7 @@ EVERYBODY = {
     "progress",
     "units",
     "svg",
+    "symbols",
 }
 ALLOWED = {
     "errors": set(),
@@ -36,6 +37,7 @@ ALLOWED = {
     "progress": set(),
     "units": set(),
     "svg": set(),
+    "symbols": set(),
     "launch": set(),
     "core": set(),
     "model": {"core", "launch"},

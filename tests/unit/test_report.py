@@ -301,12 +301,19 @@ def test_small_units() -> None:
     assert units.ranks(list(range(0, 40, 2)), most=3) == "0, 2, 4 and 17 more"
 
 
-def test_table_cuts_long_places_at_their_front() -> None:
+@pytest.mark.parametrize(
+    ("place", "kept"),
+    [("app.py:12 " + "x" * 90, "app.py:12 xx"), ("/a" * 50 + "/md.py:7", "/a/md.py:7")],
+)
+def test_table_cuts_long_places_but_not_the_name_of_the_file(place: str, kept: str) -> None:
     columns = [
-        Column("site", ["x" * 90 + "end"], left=True, shrink=True),
-        Column("a", ["1"]),
+        Column("routine", ["bcast"], left=True),
+        Column("site", [place], left=True, shrink=True),
+        Column("a", ["123456"]),
         Column("b", ["2"], drop=1),
     ]
     text = render(columns, 40)
     assert max(map(len, text.splitlines())) <= 40
-    assert "…" in text and "end" in text
+    assert kept in text and text.count("…") == 1
+    narrow = render(columns, 24)
+    assert "123456" not in narrow and kept.split()[0][-7:] in narrow

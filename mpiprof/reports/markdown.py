@@ -1,0 +1,36 @@
+"""The report as Markdown, for a mail, an issue or a notebook: verdict, findings, call sites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.analysis.verdict import verdict
+from mpiprof.reports import conclusion, sentences, text
+from mpiprof.reports.table import escaped, markdown
+
+if TYPE_CHECKING:
+    from mpiprof.analysis.findings import Finding
+    from mpiprof.trace import Trace
+
+
+def page(
+    trace: Trace, callsites: Any, found: Sequence[Finding], most_sites: int, most_findings: int
+) -> str:
+    """Return what the terminal shows, with tables of all columns; callsites in their order."""
+    title, facts = text.fact_rows(trace)
+    parts = [f"# {escaped(title)}"]
+    if trace.record == "events" and len(callsites):
+        lines = conclusion.verdict(trace, verdict(trace, list(found)))
+        parts.append("  \n".join(f"**{escaped(line)}**" for line in lines))
+    parts.append("\n".join(f"- {name}: {escaped(told)}" for name, told in facts))
+    if found:
+        told = [sentences.finding(trace, one) for one in found[:most_findings]]
+        lines = [f"{i}. {escaped(line)}" for i, line in enumerate(told, 1)]
+        parts.append("## What costs most\n\n" + "\n".join(lines))
+    if len(callsites):
+        shown = callsites.head(most_sites)
+        left = f", the first {most_sites} of {len(callsites)}" * (len(callsites) > most_sites)
+        table = markdown(text.callsite_columns(shown))
+        parts.append(f"## Call sites{left}\n\n{table}\n\n{escaped(text.legend(table))}")
+    return "\n\n".join(parts) + "\n"
