@@ -26,6 +26,12 @@ def score(operation: str, arrival: Any, finish: Any, group: Group) -> Float:
 
     arrival, finish: ranks, or ranks x instances, on one clock; one value for the former.
     """
+    found: Float = parts(operation, arrival, finish, group).mean(0)
+    return found
+
+
+def parts(operation: str, arrival: Any, finish: Any, group: Group) -> Float:
+    """Return what each rank adds to the score, in ns, shaped as `finish`."""
     earliest = EARLIEST[WAITS[operation]](arrival, group)
-    found: Float = np.maximum(finish - earliest, 0).mean(0)
+    found: Float = np.maximum(finish - earliest, 0)
     return found

@@ -103,5 +103,5 @@ def _range(r: Mapping[str, Any]) -> str:
     if r["gain_ns"] != r["gain_ns"]:
         return "–"
     if low in (float("inf"), float("-inf")):
-        return f"{duration(r['gain_ns'])}, one instance"
+        return f"{duration(r['gain_ns'])}, no interval"
     return f"{duration(r['gain_ns'])} ({duration(low)} to {duration(high)})"

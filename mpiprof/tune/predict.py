@@ -1,30 +1,33 @@
 """Tuning by model: recorded arrival patterns through the simulator, for each candidate.
 
-What a work takes now is known from the recording. How far the model may be off is, too: where the
-recorded algorithm is one of ours, by its own time; else by that of the candidate whose predicted
-time is nearest, as the library runs an algorithm of some such kind, on this machine.
+What a work takes now is known from the recording; how far the model may be off follows from what it
+says of what ran (evidence.py).
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 
-from mpiprof.analysis.score import score
+from mpiprof.analysis.score import parts
 from mpiprof.analysis.waits import Group
 from mpiprof.model.machine import Machine, with_node_port
 from mpiprof.model.schedule import Problem
-from mpiprof.model.simulate import simulate
+from mpiprof.model.simulate import Timing, simulate
 from mpiprof.trace.types import Float
 from mpiprof.tune.candidates import Candidate, candidates
+from mpiprof.tune.evidence import UNKNOWN, Compared, doubt, misfit
 from mpiprof.tune.result import MODEL, Result, Trial, mean
 from mpiprof.tune.work import Pattern, Work
 
 FIRST = 3  # patterns after which hopeless candidates are left out
 HOPELESS = 3.0
 NEAR = 1.2  # a model that is off by less needs no words
+MOST_TOLD = 1000.0
 MOST_PATTERNS = 16
 NODE_PORT_MOST = 64  # processes; message by message the simulator takes too long for more
 
@@ -40,10 +43,15 @@ def predict(
     """Return what the model says of each work, as many as the budget allows."""
     end = time.monotonic() + budget_s
     results = []
+    compared: dict[str, list[Compared]] = {}
     for work in works:
-        results.append(_one(work, machine, end))
+        result, call = _one(work, machine, end)
+        results.append(result)
+        if call is not None:
+            compared.setdefault(work.operation, []).append(call)
         step()
-    return results
+    doubts = {operation: doubt(calls) for operation, calls in compared.items()}
+    return [_doubted(r, doubts.get(r.work.operation, math.inf)) for r in results]
 
 
 def machine_for(work: Work, machine: Machine) -> Machine:
@@ -53,59 +61,91 @@ def machine_for(work: Work, machine: Machine) -> Machine:
     return with_node_port(machine) if shares else machine
 
 
-def _one(work: Work, machine: Machine, end: float) -> Result:
+def _one(work: Work, machine: Machine, end: float) -> tuple[Result, Compared | None]:
     patterns = _spread(work.patterns)
     base = np.array([score_of(work, p.problem, p.arrivals, p.exits) for p in patterns])
     weights = np.array([p.weight for p in patterns])
     if time.monotonic() > end:
-        return Result(work, MODEL, base, weights, (), note="not looked at within the --budget")
+        note = "not looked at within the --budget"
+        return Result(work, MODEL, base, weights, (), note=note), None
     machine = machine_for(work, machine)
     found = candidates(work, machine)
     scores = np.full((len(found), len(patterns)), np.nan)
+    misfits = np.full((len(found), len(patterns)), np.nan)
     alive = list(range(len(found)))
     for j, pattern in enumerate(patterns):
+        recorded = spent(work, pattern.problem, pattern.arrivals, pattern.exits)
         for i in alive:
-            scores[i, j] = predicted(work, found[i], pattern, machine)
+            timing = simulated(work, found[i], pattern, machine)
+            scores[i, j] = score_of(work, pattern.problem, timing.arrivals, timing.finish)
+            modelled = spent(work, pattern.problem, timing.arrivals, timing.finish)
+            misfits[i, j] = misfit(recorded, modelled)
         if j + 1 == FIRST and alive:
             least = min(float(scores[i, :FIRST].mean()) for i in alive)
             alive = [i for i in alive if scores[i, :FIRST].mean() <= HOPELESS * least]
         if time.monotonic() > end:
             break
     trials = tuple(Trial(c.name, row) for c, row in zip(found, scores, strict=True))
-    doubt, note = _doubt(work, base, weights, trials)
-    return Result(work, MODEL, base, weights, trials, doubt, note)
+    return Result(work, MODEL, base, weights, trials), _compared(
+        work, mean(base, weights), weights, trials, misfits
+    )
+
+
+def _compared(
+    work: Work, measured: float, weights: Float, trials: tuple[Trial, ...], misfits: Float
+) -> Compared | None:
+    """Return what is known of the model's error: of algorithms with parameters the nearest ones."""
+    times: dict[str, float] = {}
+    far: dict[str, float] = {}
+    for trial, row in zip(trials, misfits, strict=True):
+        said = mean(trial.scores, weights)
+        if not (said > 0 and measured > 0):
+            continue
+        exact = trial.name == work.algorithm
+        name = trial.name if exact else trial.name.partition(":")[0]
+        near = abs(np.log(measured / said))
+        if name not in times or near < abs(np.log(measured / times[name])):
+            times[name], far[name] = said, mean(row, weights)
+    if not times:
+        return None
+    key = (work.size, work.remote_size, work.bytes)
+    return Compared(key, work.algorithm if work.algorithm in times else None, measured, times, far)
+
+
+def _doubted(result: Result, factor: float) -> Result:
+    if result.note or not result.trials:
+        return result
+    if math.isinf(factor):
+        return replace(result, doubt=factor, note=UNKNOWN)
+    off = f"{factor:.2g}" if factor < MOST_TOLD else f"more than {MOST_TOLD:.0f}"
+    note = f"times of the model may be off by a factor of {off}" if factor > NEAR else ""
+    return replace(result, doubt=factor, note=note)
 
 
 def score_of(work: Work, problem: Problem, arrivals: Float, exits: Float) -> float:
     """Return the score of one instance of a work, in ns."""
+    return float(spent(work, problem, arrivals, exits).mean())
+
+
+def spent(work: Work, problem: Problem, arrivals: Float, exits: Float) -> Float:
+    """Return each process' part of the score, in ns."""
     group = Group.of(problem.size, problem.remote_size, problem.root)
-    return float(score(work.operation, arrivals, exits, group))
+    return parts(work.operation, arrivals, exits, group)
 
 
 def predicted(work: Work, candidate: Candidate, pattern: Pattern, machine: Machine) -> float:
     """Return a candidate's score for one pattern, in ns."""
+    timing = simulated(work, candidate, pattern, machine)
+    return score_of(work, pattern.problem, timing.arrivals, timing.finish)
+
+
+def simulated(work: Work, candidate: Candidate, pattern: Pattern, machine: Machine) -> Timing:
+    """Return when the processes end a candidate under one pattern."""
     problem = candidate.problem(pattern.problem, machine, work.nodes)
-    timing = simulate(candidate.algorithm, problem, machine, pattern.arrivals, work.nodes)
-    return score_of(work, problem, timing.arrivals, timing.finish)
+    return simulate(candidate.algorithm, problem, machine, pattern.arrivals, work.nodes)
 
 
 def _spread(patterns: tuple[Pattern, ...]) -> list[Pattern]:
     """Return patterns in an order whose beginnings are spread over all of them."""
     order = sorted(range(len(patterns)), key=lambda i: int(f"{i:012b}"[::-1], 2))
     return [patterns[i] for i in order]
-
-
-def _doubt(work: Work, base: Float, weights: Float, trials: tuple[Trial, ...]) -> tuple[float, str]:
-    """Return by which factor the model is off where it can be compared, and what to say."""
-    measured = mean(base, weights)
-    means = {t.name: mean(t.scores, weights) for t in trials}
-    known = {name: value for name, value in means.items() if value > 0}
-    if measured <= 0 or not known:
-        return 1.0, ""
-    nearest = min(known, key=lambda name: abs(np.log(measured / known[name])))
-    own = work.algorithm if work.algorithm in known else nearest
-    doubt = float(max(measured / known[own], known[own] / measured))
-    if doubt <= NEAR:
-        return doubt, ""
-    what = own if own == work.algorithm else f"{own}, the nearest,"
-    return doubt, f"by the model {what} takes {known[own] / measured:.2g} of what was measured"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support import tune_traces
+from support import advice, tune_traces
 from support.synthetic import Synthetic
 from support.tune_traces import ALPHA, BETA, HOP, LATE_NS, MILLION, RANKS
 
@@ -16,7 +18,8 @@ from mpiprof.analysis import problem
 from mpiprof.errors import TraceError
 from mpiprof.model.machine import of_table, uniform
 from mpiprof.model.schedule import Problem
-from mpiprof.tune import candidates, entries, plan, predict, result, rows, work
+from mpiprof.testing.synthetic import MACHINE
+from mpiprof.tune import candidates, entries, evidence, plan, predict, result, rows, work
 from mpiprof.tune.result import Result, Trial, judge
 from mpiprof.tune.work import Work
 
@@ -227,8 +230,62 @@ def test_a_slow_model_is_not_trusted(tmp_path: Path) -> None:
     fast = uniform(ALPHA / 100, BETA / 100)
     found = predict.predict(work.works(trace, 16), fast, 60, lambda: None)
     verdicts = [judge(r, 1.0) for r in found]
-    assert verdicts[0].worth == result.DOUBTFUL and "of what was measured" in verdicts[0].reason
+    assert verdicts[0].worth == result.DOUBTFUL
+    assert verdicts[0].reason == evidence.UNKNOWN
     assert rows.plan(verdicts, {}) == []
+
+
+def shares(kind: str, traces: int) -> tuple[float, float]:
+    """Return of what share of call sites other algorithms are advised, of those that gain."""
+    machine = of_table(MACHINE, "the synthetic machine")
+    count = said = better = both = 0
+    for sites in (1, 2, 4):
+        for number in range(traces):
+            random = np.random.default_rng((1, sites, number))
+            with tempfile.TemporaryDirectory() as scratch:
+                if kind == "unrelated":
+                    folder = advice.unrelated(Path(scratch) / "t", random, sites)
+                else:
+                    folder = advice.related(Path(scratch) / "t", random, sites, machine)
+                found = advice.advised(folder, machine)
+            count += sites
+            said, better, both = (a + b for a, b in zip((said, better, both), found, strict=True))
+    return said / count, both / max(better, 1)
+
+
+@pytest.mark.parametrize(
+    "traces", [6, pytest.param(100, marks=pytest.mark.everything)], ids=["few", "many"]
+)
+def test_times_that_have_nothing_to_do_with_the_model(traces: int) -> None:
+    """By the doubt of the nearest candidate 11 of 100 call sites were advised, one in nine."""
+    assert shares("unrelated", traces)[0] <= 0.03
+
+
+@pytest.mark.parametrize(
+    "traces", [6, pytest.param(100, marks=pytest.mark.everything)], ids=["few", "many"]
+)
+def test_gains_of_a_model_that_holds_are_advised(traces: int) -> None:
+    """The library ran what the model describes, within 5 %; nobody tells which of them."""
+    assert shares("as modelled", traces)[1] >= 0.6
+
+
+def test_the_doubt_of_comparisons() -> None:
+    """Student's t on as many comparisons as there are, one less where the library ran."""
+
+    def call(size: int, time: float, recorded: str | None, **times: float) -> evidence.Compared:
+        return evidence.Compared((size,), recorded, time, times, dict.fromkeys(times, 1.0))
+
+    e = math.exp
+    assert evidence.doubt([call(1, 100, None, ring=100)]) == math.inf
+    one = evidence.doubt([call(1, 100 * e(0.1), "ring", ring=100)])
+    assert one == pytest.approx(e(6.3138 * 0.1), rel=1e-4)  # t(0.95, 1)
+    both = [call(1, 100 * e(0.1), None, ring=100), call(2, 300, None, ring=300 * e(0.1))]
+    assert evidence.doubt(both) == pytest.approx(e(6.3138 * 0.02**0.5), rel=1e-4)
+    again = [*both, call(2, 300, None, ring=300 * e(0.1))]  # the same size tells nothing new
+    assert evidence.doubt(again) == pytest.approx(evidence.doubt(both))
+    # The algorithm that accounts for all counts, not another one for each.
+    parted = [call(1, 100, None, a=100, b=400), call(2, 100, None, a=400, b=100)]
+    assert evidence.doubt(parted) > 1000
 
 
 def test_budget_leaves_out_the_rest(tmp_path: Path) -> None:
