@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,19 +10,20 @@ import numpy as np
 
 from mpiprof.analysis.problem import problem_of
 from mpiprof.errors import MpiprofError
-from mpiprof.model.machine import DEFAULT, Machine, of_table
+from mpiprof.model.machine import DEFAULT, Machine, of_table, scaled
 from mpiprof.model.schedule import Schedule
 from mpiprof.model.setting import algorithm, with_parameters
-from mpiprof.model.simulate import simulate
+from mpiprof.model.simulate import Timing, simulate
 from mpiprof.model.variant import Variant
 from mpiprof.timeline.segments import COMPLETION, OPEN
 from mpiprof.timeline.window import Timeline
-from mpiprof.trace.types import Array
+from mpiprof.trace.types import Array, Float
 
 MOST_MEMBERS = 256
 MOST_MESSAGES = 20_000
 MOST_ROUNDS = 4096
 MOST_BYTES = 1 << 44
+HALVINGS = 12  # of the scale: to 1 in 4096
 
 
 class NotModelledError(Exception):
@@ -32,8 +34,9 @@ def messages(timeline: Timeline, number: int) -> dict[str, Any]:
     """Return the messages [source rank, target rank, start, end, bytes, round] of an instance.
 
     Times in ns after the begin, from the simulator (mpiprof.model.simulate) under the recorded
-    arrivals; `end` is when the model has the last rank end. NotModelledError
-    says why there are none.
+    arrivals; `end` is when the model has the last rank end. `scale`: what share of the machine's
+    times was taken, less than 1 where these would lie beyond the recorded calls: each message is
+    within those of both its ranks. NotModelledError says why there are none.
     """
     segments, ranks = timeline.events.members(number)
     calls = (segments["flags"] & COMPLETION) == 0
@@ -54,6 +57,7 @@ def messages(timeline: Timeline, number: int) -> dict[str, Any]:
     place = {rank: i for i, rank in enumerate(ranks.tolist())}
     order = [place[rank] for rank in communicator.ranks.tolist()]
     arrivals = segments["enter"][order].astype(np.float64)
+    exits = segments["exit"][order].astype(np.float64)
     base = float(arrivals.min())
     sent = np.array([shapes[i].sent for i in order], np.int64)
     received = np.array([shapes[i].received for i in order], np.int64)
@@ -61,9 +65,8 @@ def messages(timeline: Timeline, number: int) -> dict[str, Any]:
     sizes = (groups[0], groups[1] if communicator.inter else 0)
     root = communicator.column(max(s.root for s in shapes))
     try:
-        found = _simulated(
-            timeline, shapes[0].operation, name, sizes, root, sent, received, arrivals - base
-        )
+        asked = _asked(timeline, shapes[0].operation, name, sizes, root, sent, received)
+        scale, found = fitted(asked, arrivals - base, exits - base)
     except MpiprofError as error:
         raise NotModelledError(str(error)) from None
     members = communicator.ranks.tolist()
@@ -71,6 +74,7 @@ def messages(timeline: Timeline, number: int) -> dict[str, Any]:
     return {
         "number": number,
         "algorithm": name,
+        "scale": scale,
         "end": float(found.finish.max()) + shift,
         "messages": [
             [members[m.source], members[m.target], m.start + shift, m.end + shift, m.bytes, m.round]
@@ -79,7 +83,37 @@ def messages(timeline: Timeline, number: int) -> dict[str, Any]:
     }
 
 
-def _simulated(
+Asked = Callable[[Float, float], Timing]
+
+
+def fitted(asked: Asked, arrivals: Float, exits: Float) -> tuple[float, Timing]:
+    """Return the largest scale up to 1 at which all messages lie within their ranks' calls.
+
+    asked: the model of arrivals and a scale of the machine's times. NotModelledError where there is
+    none: some rank left before those had come that its data goes through.
+    """
+    found = asked(arrivals, 1.0)
+    if _within(found, exits):
+        return 1.0, found
+    low, best = 0.0, asked(arrivals, 0.0)
+    if not _within(best, exits):
+        raise NotModelledError("ranks left before the model can have their messages there")
+    high = 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        found = asked(arrivals, middle)
+        if _within(found, exits):
+            low, best = middle, found
+        else:
+            high = middle
+    return low, best
+
+
+def _within(timing: Timing, exits: Float) -> bool:
+    return all(m.end <= min(exits[m.source], exits[m.target]) for m in timing.messages)
+
+
+def _asked(
     timeline: Timeline,
     operation: str,
     name: str,
@@ -87,8 +121,8 @@ def _simulated(
     root: int,
     sent: Array,
     received: Array,
-    arrivals: Array,
-) -> Any:
+) -> Asked:
+    """Return the model of an instance."""
     variant = Variant.read(name)
     machine = _machine(timeline)
     chosen = algorithm(operation, variant.name, groups=bool(sizes[1]))
@@ -102,11 +136,15 @@ def _simulated(
     if rounds > MOST_ROUNDS or rounds * sum(sizes) > 4 * MOST_MESSAGES:
         raise NotModelledError("its schedule has too many messages to draw")
     known = list(dict.fromkeys(timeline.trace.node_of.values()))
-    nodes = [0] * len(arrivals) if len(known) < 2 else None
-    found = simulate(chosen, problem, machine, arrivals, nodes or (), trace=True)
-    if len(found.messages) > MOST_MESSAGES:
-        raise NotModelledError("its schedule has too many messages to draw")
-    return found
+    nodes = [0] * sum(sizes) if len(known) < 2 else None
+
+    def run(arrivals: Float, scale: float) -> Timing:
+        found = simulate(chosen, problem, scaled(machine, scale), arrivals, nodes or (), trace=True)
+        if len(found.messages) > MOST_MESSAGES:
+            raise NotModelledError("its schedule has too many messages to draw")
+        return found
+
+    return run
 
 
 def _machine(timeline: Timeline) -> Machine:

@@ -45,7 +45,7 @@
     t.detail.replaceChildren(
       E("div", { className: "tl-head" }, E("h2", {}, one.operation), E("button", { type: "button", className: "tl-act", "aria-label": "Close (Escape)", title: "Close (Escape)", onclick: () => t.release() }, "×")),
       E("p", { className: "tl-key" }, E("i", { className: "late" }), "arrivals ", E("i", { className: "exit" }), "exits"),
-      T.facts([...T.instanceFacts(one), ["messages", model ? (model.messages ? `${model.messages.length} modelled, the last ends ${T.time(model.end - one.first)} after the first arrival` : `not drawn: ${model.reason}`) : null]]),
+      T.facts([...T.instanceFacts(one), ["messages", model ? (model.messages ? `${model.messages.length} modelled, the last ends ${T.time(model.end - one.first)} after the first arrival${model.scale < 1 ? `, at ${T.percent(model.scale)} of the times measured at start, to fit what was recorded` : ""}` : `not drawn: ${model.reason}`) : null]]),
       E("div", { className: "tl-acts" }, only, link),
       E("table", {}, E("caption", {}, rows.length < one.members.length ? `The latest ${rows.length} of ${one.members.length} members` : "Members, the latest first"),
         E("thead", {}, E("tr", {}, ...heads.map((h) => E("th", { scope: "col", title: h === "messages before" ? "time in point-to-point and completion calls since the collective before" : "" }, h)))),
