@@ -10,7 +10,7 @@ from pathlib import Path
 import dash
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 
-from . import security, shell
+from . import delivery, security, shell
 from .data import Context
 
 TITLE = "mpiprof"
@@ -40,6 +40,7 @@ def make(context: Context, token: str, hosts: Sequence[str] = ()) -> dash.Dash:
     app.layout = shell.layout(context)
     shell.register(app, context)
     security.protect(app.server, token, hosts, app.csp_hashes())
+    delivery.deliver(app.server)
     return app
 
 

@@ -26,7 +26,9 @@ from typing import Any
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.invocation import command
 
-NEEDED = ("dash", "dash_ag_grid", "dash_mantine_components", "plotly", "waitress")
+NEEDED = (
+    "dash", "dash_ag_grid", "dash_mantine_components", "flask_compress", "plotly", "waitress",
+)  # fmt: skip
 BACKLOG = 128  # requests that wait until the pages are there
 PORT = 8765
 LOCAL = "127.0.0.1"
