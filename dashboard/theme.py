@@ -27,8 +27,9 @@ def state_colours(kind: str, names: Sequence[str]) -> list[str]:
     """Return a colour for each state of a timeline coloured by operation, algorithm or waiting."""
     if kind == "waiting":
         return [WAITING, WORK]
-    paint = algorithm_colour if kind == "algorithm" else operation_colour
-    return apart([paint(name) for name in names])
+    if kind == "operation":
+        return [operation_colour(name) for name in names]
+    return apart([algorithm_colour(name) for name in names])
 
 
 def apart(wanted: Sequence[str]) -> list[str]:

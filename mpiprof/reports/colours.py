@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from mpiprof.analysis.operations import base_operation
 from mpiprof.operations import OPERATIONS
 from mpiprof.svg import BLUE, CYCLE, GREEN, GREY, OLIVE, ORANGE, PINK, RED, SKY
@@ -24,7 +26,10 @@ __all__ = [
 
 WAITING, WORK, MESSAGES = RED, BLUE, SKY
 
-# Operations that occur together get colours apart; those that do the same for all ranks share one.
+OTHER = "#4c5158"  # calls that make communicators, windows and files
+# Operations that occur together get colours apart; those of one kind get shades of one colour: how
+# much of it is white, where below 0, black.
+SHADES = (0.0, 0.45, -0.35, 0.65, -0.6, 0.25)
 PALETTE = {
     "BLUE": BLUE,
     "GREEN": GREEN,
@@ -38,6 +43,22 @@ PALETTE = {
 
 
 def operation_colour(operation: str) -> str:
-    """Return the colour of an operation, the same on all pages and in all pictures."""
-    known = OPERATIONS.get(base_operation(operation))
-    return PALETTE[known.colour] if known is not None else GREY
+    """Return the colour of an operation, its own and the same on all pages and in all pictures."""
+    return _colours().get(base_operation(operation), OTHER)
+
+
+@cache
+def _colours() -> dict[str, str]:
+    kinds: dict[str, int] = {}
+    found = {}
+    for name, known in OPERATIONS.items():
+        shade = kinds.get(known.colour, 0)
+        kinds[known.colour] = shade + 1
+        found[name] = _shaded(PALETTE[known.colour], SHADES[shade])
+    return found
+
+
+def _shaded(colour: str, part: float) -> str:
+    target = 255 if part > 0 else 0
+    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(c + (target - c) * abs(part)):02x}" for c in parts)

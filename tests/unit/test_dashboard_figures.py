@@ -10,6 +10,7 @@ from mpiprof.dashboard.figures import algorithms, axes, callsite, compare, overv
 
 from mpiprof.model import setting
 from mpiprof.model.simulate import simulate
+from mpiprof.operations import OPERATIONS
 from mpiprof.reports import colours
 
 MS = 1e6
@@ -186,6 +187,16 @@ def contrast(one: str, other: str) -> float:
 
     high, low = sorted((luminance(one), luminance(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)
+
+
+def test_an_operation_has_one_colour_of_its_own_everywhere() -> None:
+    """The timeline gave allgather another one where allgatherv was there as well."""
+    names = list(OPERATIONS)
+    assert len({colours.operation_colour(name) for name in names}) == len(names)
+    for some in (names, names[::-1], ["allgatherv", "allgather"], ["comm_split", "barrier"]):
+        painted = theme.state_colours("operation", some)
+        assert painted == [colours.operation_colour(name) for name in some]
+        assert len(set(painted)) == len(some)
 
 
 def test_colours_can_be_told_apart_without_seeing_hue() -> None:
