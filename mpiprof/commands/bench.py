@@ -42,7 +42,7 @@ STUDIES = {
 }
 LOOPS = ("arrival", "robust", "adaptive")  # many calls in a row, which nobody simulates
 PROGRAMS = "apps"  # starts programs, and so can't be within a job itself
-ONLY = ("robust", "adaptive", PROGRAMS)
+ONLY = ("robust", "adaptive", PROGRAMS, "allgatherv", "reduction", "impact")
 FULL = "robust"
 PLACE = "MPIPROF_STUDY_PLACE"
 Start = Callable[[Sequence[str], Mapping[str, str]], int]  # a command and its environment, on ranks
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=quantities.sizes,
         default=(),
         metavar="64K,1M",
-        help="sizes in place of the usual",
+        help="sizes in place of the usual: of messages, or the c of allgatherv's distributions",
     )
     add(
         "--blocks",
@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--minutes", type=float, default=15, help="do no more laps than take so long (15)")
     add("--quick", action="store_true", help="fewer sizes and laps")
     add("--full", action="store_true", help="robust: the whole grid, in hours")
-    add("--only", metavar="A,B", help="some operations of robust, cases of adaptive, apps")
+    add("--only", metavar="A,B", help="some operations, distributions, cases or apps of a study")
     add("-o", dest="output", type=Path, metavar="NAME", help="write NAME.csv and NAME.html")
 
 

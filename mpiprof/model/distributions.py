@@ -6,7 +6,6 @@ With a base of c bytes and p processes, m in all: c in `broadcast` and `spike`, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 Counts = tuple[int, ...]
@@ -43,11 +42,21 @@ def decreasing(base: int, size: int) -> Counts:
 
 
 def geometric(base: int, size: int) -> Counts:
-    """For i = 1, 2, 4, ...: c p / (i lg p) on each of the i processes from i-1 on."""
+    """For i = 1, 2, 4, ...: c p / (i lg p) on each of the i processes from i-1 on.
+
+    For p = 2^k the levels leave the last process with nothing; for others the last level is not
+    complete, and the shares are those whose sum is p c.
+    """
     if size == 1:
         return (base,)
-    largest = base * size / math.log2(size)
-    return tuple(int(largest / (1 << ((rank + 1).bit_length() - 1))) for rank in range(size))
+    levels = [(rank + 1).bit_length() - 1 for rank in range(size)]
+    shares = [1 << levels[-1] - level for level in levels]  # in units of the least
+    if size & (size - 1) == 0:
+        shares[-1] = 0
+    whole = sum(shares)
+    made = [base * size * share // whole for share in shares]
+    left = base * size - sum(made)
+    return tuple(bytes_ + (rank < left) for rank, bytes_ in enumerate(made))
 
 
 DISTRIBUTIONS: dict[str, Callable[[int, int], Counts]] = {

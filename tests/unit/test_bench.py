@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,9 +40,29 @@ def result(case: Case, *ms: float) -> Result:
 
 
 def test_contributions_add_up() -> None:
-    for name in ("regular", "broadcast", "spike", "half_full", "decreasing"):
-        assert sum(allgatherv.contributions(name, 16, 1 << 20)) == pytest.approx(1 << 20, rel=0.001)
-    assert all(m % 8 == 0 for m in allgatherv.contributions("geometric", 16, 1 << 20, 8))
+    c = 1 << 16
+    for name in allgatherv.names():
+        total = c if name in ("broadcast", "spike") else 16 * c
+        assert sum(allgatherv.contributions(name, 16, c)) == pytest.approx(total, rel=0.001)
+    assert all(m % 8 == 0 for m in allgatherv.contributions("geometric", 16, c, 8))
+
+
+def test_sizes_are_the_papers_c_at_any_number_of_processes() -> None:
+    """Figure 7: the time over the processes at constant c, for the distributions asked for."""
+    asked = Options(sizes=(1 << 12,), processes=(4, 8), only=("geometric", "spike"))
+    cases = allgatherv.cases(Setup(16, asked, MACHINE, "mpich"))
+    found = {(c.labels["distribution"], c.labels["processes"], c.labels["bytes"]) for c in cases}
+    assert found == {
+        ("geometric", 4, 4 << 12), ("geometric", 8, 8 << 12),
+        ("spike", 4, 1 << 12), ("spike", 8, 1 << 12),
+    }  # fmt: skip
+    assert {c.labels["c"] for c in cases} == {1 << 12}
+
+
+@pytest.mark.parametrize(("study", "name"), [(reduction, "reduce"), (impact, "bcast")])
+def test_only_some_operations(study: Any, name: str) -> None:
+    cases = study.cases(Setup(8, Options(only=(name,)), MACHINE, "mpich"))
+    assert cases and {c.operation for c in cases} == {name}
 
 
 @pytest.mark.parametrize("number", intergroup.SETTINGS)

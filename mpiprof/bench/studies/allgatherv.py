@@ -1,5 +1,8 @@
 """Irregular allgathers (Träff et al. 2009, Section 3): six distributions, rings and the library.
 
+Sizes are the paper's c: the data of all is c in `broadcast` and `spike`, p c in the others. So a
+sweep over the processes (`--processes 2-32 --sizes 64K`) is at constant c, as Figure 7's.
+
 The pipelined ring runs at given block sizes and at the paper's own: formula (2) from the measured
 alpha and beta; there also with empty processes spread (Figure 3), and where nodes have several
 ranks in the order of nodes (Figure 1). Times are those of the last process, the least over the laps
@@ -28,10 +31,11 @@ from mpiprof.units import round_size
 
 TITLE = "Irregular allgather"
 LAPS = 7
-SIZES = (64 << 10, 256 << 10, 1 << 20)
+SIZES = (16 << 10, 64 << 10, 256 << 10)  # the paper's c
 BLOCKS = (8 << 10, 32 << 10)
 COLUMNS = (
     "distribution",
+    "c",
     "bytes",
     "processes",
     "communicator",
@@ -45,22 +49,21 @@ COLUMNS = (
 )
 
 
-def contributions(distribution: str, size: int, total: int, unit: int = 1) -> tuple[int, ...]:
-    """Return m_i of a distribution whose sum is about `total`, multiples of a unit."""
-    alone = distribution in ("broadcast", "spike")
-    given = DISTRIBUTIONS[distribution](total if alone else total // size, size)
-    return tuple(m // unit * unit for m in given)
+def contributions(distribution: str, size: int, base: int, unit: int = 1) -> tuple[int, ...]:
+    """Return m_i of a distribution of the paper's c bytes, multiples of a unit."""
+    return tuple(m // unit * unit for m in DISTRIBUTIONS[distribution](base, size))
 
 
 def case_of(
-    distribution: str, total: int, size: int, choice: str, members: str, gaps: bool = False
+    distribution: str, base: int, size: int, choice: str, members: str, gaps: bool = False
 ) -> Case:
     """Return one case; the label of a choice names how it came by its block size."""
-    sizes = contributions(distribution, size, total, GAP_BYTES if gaps else 1)
+    sizes = contributions(distribution, size, base, GAP_BYTES if gaps else 1)
     choice, _, label = choice.partition("@")
     labels = {
         "distribution": distribution,
-        "bytes": total,
+        "c": base,
+        "bytes": sum(sizes),
         "processes": size,
         "communicator": members + (", with gaps" if gaps else ""),
         "algorithm": label or choice,
@@ -82,19 +85,25 @@ def choices(setup: Setup, sizes: Sequence[int], blocks: Sequence[int]) -> list[s
     return setup.choices("allgatherv", wanted)
 
 
+def names() -> tuple[str, ...]:
+    """Return what `--only` can name."""
+    return tuple(DISTRIBUTIONS)
+
+
 def cases(setup: Setup) -> list[Case]:
     """Return all distributions, sizes and numbers of processes."""
     options = setup.options
-    totals = options.sizes or (SIZES[-1:] if options.quick else SIZES)
+    bases = options.sizes or (SIZES[-1:] if options.quick else SIZES)
+    wanted = options.only or names()
     blocks = options.blocks or (BLOCKS[:1] if options.quick else BLOCKS)
     made = []
     for size in options.processes or (setup.ranks,):
         members = "world" if size == setup.ranks else str(size)
-        for distribution in DISTRIBUTIONS:
-            for total in totals:
-                sizes = contributions(distribution, size, total)
+        for distribution in wanted:
+            for base in bases:
+                sizes = contributions(distribution, size, base)
                 made += [
-                    case_of(distribution, total, size, choice, members)
+                    case_of(distribution, base, size, choice, members)
                     for choice in choices(setup, sizes, blocks)
                 ]
     if not setup.simulated and not options.processes and setup.ranks > 2:
@@ -102,10 +111,10 @@ def cases(setup: Setup) -> list[Case]:
             ("permuted", setup.ranks, False),
             ("partial", setup.ranks - 1, True),
         ):
-            for distribution in ("broadcast", "geometric"):
-                sizes = contributions(distribution, size, totals[-1], GAP_BYTES)
+            for distribution in [d for d in ("broadcast", "geometric") if d in wanted]:
+                sizes = contributions(distribution, size, bases[-1], GAP_BYTES)
                 made += [
-                    case_of(distribution, totals[-1], size, choice, members, gaps)
+                    case_of(distribution, bases[-1], size, choice, members, gaps)
                     for choice in choices(setup, sizes, ())
                 ]
     return made
@@ -113,7 +122,7 @@ def cases(setup: Setup) -> list[Case]:
 
 def _group(result: Result) -> tuple[object, ...]:
     labels = result.case.labels
-    return tuple(labels[c] for c in ("distribution", "bytes", "processes", "communicator"))
+    return tuple(labels[c] for c in ("distribution", "c", "processes", "communicator"))
 
 
 def report(results: Sequence[Result], setup: Setup) -> Report:
@@ -135,7 +144,7 @@ def report(results: Sequence[Result], setup: Setup) -> Report:
 
 def _plots(results: Sequence[Result]) -> list[str]:
     plots = []
-    over = "processes" if len({r.case.labels["processes"] for r in results}) > 2 else "bytes"
+    over = "processes" if len({r.case.labels["processes"] for r in results}) > 2 else "c"
     plain = [r for r in results if r.case.labels["communicator"] not in ("permuted", "partial")]
     for distribution in DISTRIBUTIONS:
         lines: dict[str, list[tuple[float, float]]] = {}
@@ -149,6 +158,6 @@ def _plots(results: Sequence[Result]) -> list[str]:
             for name, points in lines.items()
         ]
         if series:
-            across = plot.Axis(over, round_size if over == "bytes" else "{:.0f}".format)
+            across = plot.Axis(over, round_size if over == "c" else "{:.0f}".format)
             plots.append(plot.lines(distribution, series, across, plot.Axis("ms", "{:g}".format)))
     return plots

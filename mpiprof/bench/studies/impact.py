@@ -35,12 +35,17 @@ CHOICES = {
 COLUMNS = ("operation", "bytes", "MAX_IF", "algorithm", "mean ms", "± ms", "fastest")
 
 
+def names() -> tuple[str, ...]:
+    """Return what `--only` can name."""
+    return tuple(CHOICES)
+
+
 def cases(setup: Setup) -> list[Case]:
     """Return all operations, sizes, factors and algorithms."""
     options = setup.options
     made = []
-    for operation, wanted in CHOICES.items():
-        chosen = setup.choices(operation, wanted)
+    for operation in options.only or names():
+        chosen = setup.choices(operation, CHOICES[operation])
         if setup.ranks & (setup.ranks - 1):
             chosen = [c for c in chosen if c != "pair"]
         for n in options.sizes or SIZES:
@@ -87,7 +92,7 @@ def report(results: Sequence[Result], setup: Setup) -> Report:
         ("alltoall", 0): "Figures 7 and 8",
         ("bcast", 0): "Figures 9 and 10",
     }
-    for operation in CHOICES:
+    for operation in dict.fromkeys(row["operation"] for row in rows):
         for n in sorted({row["bytes"] for row in rows}):
             lines = [
                 plot.Series(

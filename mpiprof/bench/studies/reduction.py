@@ -58,13 +58,18 @@ def case_of(operation: str, operand: str, size: int, total: int, choice: str, wo
     return Case(labels, operation, choice, problem, members, maxloc=operand == "maxloc")
 
 
+def names() -> tuple[str, ...]:
+    """Return what `--only` can name."""
+    return OPERATIONS
+
+
 def cases(setup: Setup) -> list[Case]:
     """Return all operations, operands, sizes and numbers of processes."""
     options = setup.options
     totals = options.sizes or (SIZES[1::2] if options.quick else SIZES)
     sizes = options.processes or ((setup.ranks,) if setup.simulated else numbers(setup.ranks))
     made = []
-    for operation in OPERATIONS[:1] if options.quick else OPERATIONS:
+    for operation in options.only or (OPERATIONS[:1] if options.quick else OPERATIONS):
         wanted = ["native"] + [
             a.name for a in catalogue() if a.operation == operation and not a.intercommunicator
         ]
