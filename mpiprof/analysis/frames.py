@@ -225,9 +225,9 @@ def instances(trace: Trace) -> pd.DataFrame:
     parameters), callsite (as in `callsites`), sites (text), size, complete, bytes (mean over
     ranks), bytes_min, bytes_max, message_bytes; first_arrival_ns, last_arrival_ns, first_rank,
     last_rank; average_imbalance_ns, worst_imbalance_ns, message_time_ns, average_factor,
-    worst_factor; mean_elapsed_ns; wait_ns (summed over ranks), wait_<state>_ns,
-    completion_skew_ns, last_exit_ns, choice (as in `events`). NA or NaN where a value is not
-    defined: an instance with an absent or open member is not complete.
+    worst_factor; exit_imbalance_ns, exit_factor; mean_elapsed_ns; wait_ns (summed over ranks),
+    wait_<state>_ns, completion_skew_ns, last_exit_ns, choice (as in `events`). NA or NaN where a
+    value is not defined: an instance with an absent or open member is not complete.
     """
     pieces = list(instance_pieces(trace))
     frame: pd.DataFrame = pd.concat(
@@ -306,6 +306,8 @@ def _instance_frame(measure: Measure, labels: list[str], held: list[_Matched]) -
         "message_time_ns": of("message_time"),
         "average_factor": of("average_factor"),
         "worst_factor": of("worst_factor"),
+        "exit_imbalance_ns": of("exit_imbalance"),
+        "exit_factor": of("exit_factor"),
         "mean_elapsed_ns": of("mean_elapsed"),
         "wait_ns": of("wait"),
         **{

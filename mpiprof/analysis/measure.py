@@ -110,9 +110,18 @@ class Measure:
             rows.message_time[index],
             size if everyone else 0,
         )
+        self._exits(rows, batch, index, complete)
         rows.mean_elapsed[index] = np.where(complete, rows.elapsed[index] / size, np.nan)
         if everyone:
             self._waits(rows, batch, signature, index, complete)
+
+    def _exits(self, rows: Rows, batch: Batch, index: slice | Int, complete: Bool) -> None:
+        if not complete.any():
+            return
+        finish = batch.finish if isinstance(index, slice) else batch.finish[:, index]
+        apart = np.where(complete, rows.last_exit[index] - finish.min(0), np.nan)
+        rows.exit_imbalance[index] = apart
+        rows.exit_factor[index] = factors(apart, apart, rows.message_time[index], len(finish))[1]
 
     def _waits(
         self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int, complete: Bool

@@ -61,6 +61,8 @@ class Rows:
     message_time: Float
     average_factor: Float
     worst_factor: Float
+    exit_imbalance: Float  # last less first exit of a complete instance
+    exit_factor: Float
     elapsed: Float  # sum over ranks of what is closed
     mean_elapsed: Float
     waits: dict[str, Float]  # by wait state, of complete instances; absent: 0 everywhere
@@ -90,6 +92,8 @@ def empty_rows(n: int) -> Rows:
         whole(),
         whole(),
         whole(),
+        real(),
+        real(),
         real(),
         real(),
         real(),

@@ -192,6 +192,8 @@ def _arrivals(trace: Trace, parts: list[Part], observed: int) -> dict[str, Any]:
         "average_factor": factor("average_imbalance_ns"),
         "worst_factor": factor("worst_imbalance_ns"),
         "worst_factor_max": max(worst, default=NAN),
+        "exit_imbalance_ns": NAN,
+        "exit_factor": NAN,
         "balanced_share": mean("balanced") if judged else NAN,
         "wait_ns": mean("wait_ns") if known else NAN,
         "latest_rank": pd.NA if latest[0] is None else latest[0],

@@ -61,6 +61,8 @@ INSTANCES = {
     "message_time_ns": "T, the time of one such message on this machine",
     "average_factor": "average_imbalance_ns / message_time_ns",
     "worst_factor": "worst_imbalance_ns / message_time_ns",
+    "exit_imbalance_ns": "last less first exit (Faraj et al. 2008, Section 5)",
+    "exit_factor": "exit_imbalance_ns / message_time_ns",
     "mean_elapsed_ns": "time in the call, mean over ranks",
     "wait_ns": "time that ranks waited only because another had not come, summed over ranks",
     **{f"wait_{state}_ns": f"of it waiting {WAITS[state]}" for state in STATES},

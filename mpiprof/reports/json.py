@@ -38,6 +38,8 @@ NUMBERS = (
     "average_factor",
     "worst_factor",
     "worst_factor_max",
+    "exit_imbalance_ns",
+    "exit_factor",
     "balanced_share",
     "completion_skew_ns",
     "wait_ns",

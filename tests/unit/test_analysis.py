@@ -49,11 +49,14 @@ def test_metrics_equal_a_plain_computation(tmp_path: Path) -> None:
     mean = arrivals.mean(1, keepdims=True)
     np.testing.assert_allclose(table["average_imbalance_ns"], np.abs(arrivals - mean).mean(1))
     np.testing.assert_array_equal(table["worst_imbalance_ns"], np.ptp(arrivals, axis=1))
+    np.testing.assert_array_equal(table["exit_imbalance_ns"], np.ptp(exits, axis=1))
+    np.testing.assert_allclose(table["exit_factor"], np.ptp(exits, axis=1) / 10_100)
     np.testing.assert_array_equal(table["first_rank"], arrivals.argmin(1))
     np.testing.assert_array_equal(table["last_rank"].astype(int), arrivals.argmax(1))
     np.testing.assert_allclose(table["mean_elapsed_ns"], (exits - arrivals).mean(1))
     row = opened.callsites.iloc[0]
-    for name in ("average_imbalance_ns", "worst_factor", "mean_elapsed_ns", "wait_ns"):
+    means = ("average_imbalance_ns", "worst_factor", "exit_imbalance_ns", "exit_factor")
+    for name in (*means, "mean_elapsed_ns", "wait_ns"):
         assert row[name] == pytest.approx(table[name].mean())
     assert row["total_elapsed_ns"] == (exits - arrivals).sum()
     assert row["total_wait_ns"] == table["wait_ns"].sum()
