@@ -169,6 +169,26 @@ def test_address_space_that_is_short(more: str, number: int, mpi: Mpi, tmp_path:
     assert wrapped.stdout.count(": 0 wrong") == 2
 
 
+@pytest.mark.parametrize("number", range(5), ids=["random", "auto", "forced", "summary", "record"])
+def test_limit_of_the_shell(
+    number: int, mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path
+) -> None:
+    """On 2 ranks under `ulimit -v`, from 4 MB above what the bare program takes: it ends as bare.
+
+    Where less than 32 MB are left when MPI has begun the recorder leaves itself out, and says so.
+    """
+    words: list[str | Path] = [calls(mpi), "4", "20000"]
+    free = run_mpi(mpi, 2, words, check=True)
+    had = max(int(kb) for kb in re.findall(r"had (\d+) KB", free.stdout))
+    for more in (4_000, 20_000, 150_000):
+        limit = ["bash", "-c", f'ulimit -v {had + more}; exec "$@"', "limited"]
+        folder = tmp_path / str(more)
+        folder.mkdir()
+        ended = run_mpi(mpi, 2, [*recorder(mpi, folder, SWITCHES[number]), *limit, *words])
+        assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-3000:]
+        assert ("runs unrecorded" in ended.stderr) == (more < 40_000), ended.stderr
+
+
 @pytest.mark.everything
 @pytest.mark.parametrize("number", range(5), ids=["random", "auto", "forced", "summary", "record"])
 def test_every_plan(

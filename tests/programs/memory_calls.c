@@ -228,7 +228,8 @@ int main(int argc, char **argv)
         calls(MPI_COMM_WORLD, n, gaps);
         calls(i % 2 ? twin : half, n, gaps);
     }
-    printf("rank %d kept %ld KB\n", rank, status_kb("VmRSS:") - before);
+    printf("rank %d kept %ld KB, had %ld KB of addresses\n", rank, status_kb("VmRSS:") - before,
+           status_kb("VmPeak:"));
     MPI_Comm_free(&twin);
     MPI_Comm_free(&half);
     MPI_Type_free(&gaps);

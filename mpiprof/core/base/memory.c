@@ -26,7 +26,8 @@
 
 #include "base/memory.h"
 
-enum { RESERVE = 1 << 23, LEFT = 1 << 25, RESERVE_EACH = 1 << 12, UNIT = 16, SHARES = 8 };
+enum { RESERVE = 1 << 23, RESERVE_EACH = 1 << 12, UNIT = 16, SHARES = 8 };
+enum { LEFT = MEMORY_LEFT_MB << 20 };
 
 struct block {
     size_t bytes; /* with this head */

@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { MEMORY_LEFT_MB = 32 }; /* to the MPI library, of address space */
+
 void memory_start(int processes);
 bool memory_had(void);
 void *memory_get(size_t bytes); /* zeroed, as by calloc */

@@ -39,6 +39,8 @@ enum answer { LEAVES, STAYS };
 #define WAIT_NS INT64_C(10000000000)
 
 enum { RECORDING = 1, BEGUN = 2 };
+#define HELLO_BEGUN INT64_C(1)
+#define HELLO_LACKS INT64_C(2)
 struct verdict {
     int64_t together; /* all have answered: they may communicate */
     int64_t state;    /* RECORDING: there is a folder; BEGUN: some have begun before */
@@ -113,6 +115,15 @@ static void make_folder(struct verdict *v)
     }
 }
 
+static void leave_unrecorded(struct verdict *v, int lacking, int size)
+{
+    if (v->state & RECORDING)
+        recorder_say("%d of %d ranks have less than %d MB of address space left (ulimit -v): the "
+                     "program runs unrecorded",
+                     lacking, size, MEMORY_LEFT_MB);
+    v->state &= ~RECORDING;
+}
+
 static void say_silent(const struct meeting *m, int size)
 {
     char list[200] = "";
@@ -160,13 +171,21 @@ static bool all_stay(struct meeting *m, MPI_Comm comm, int size, bool *to)
     return together != 0;
 }
 
-/* What a process says of itself: the last bit, whether it has begun before. One that records
- * nothing is like no other. */
-static int64_t hello_of(bool begun)
+/* What a process says of itself: the last bit, whether it has begun before; the one before that,
+ * whether it lacks memory. One that records nothing is like no other. */
+static int64_t hello_of(bool begun, bool lacks)
 {
     const int64_t own = !begun || atomic_load(&recorder.active) ? fingerprint() : 0;
 
-    return (own & ~INT64_C(1)) | begun;
+    return (own & ~(HELLO_BEGUN | HELLO_LACKS)) | (begun ? HELLO_BEGUN : 0) |
+           (lacks ? HELLO_LACKS : 0);
+}
+
+/* Whether the process has so little address space left (`ulimit -v`) that what recording takes of it
+ * would soon end the program: libraries end it where they get none. */
+static bool lacks_memory(void)
+{
+    return !memory_had() || !memory_is_left(0);
 }
 
 /* Rank 0: hear all that may record, then tell all that were heard. */
@@ -175,7 +194,7 @@ static bool lead(struct meeting *m, MPI_Comm comm, int size, bool several, struc
     const int64_t deadline = now_ns() + WAIT_NS;
     const size_t used = offsetof(struct verdict, folder) + strlen(v->folder) + 1;
     bool *const here = memory_get((size_t)size * sizeof *here);
-    int heard = 1, known = 1;
+    int heard = 1, known = 1, lacking = (m->hello & HELLO_LACKS) != 0;
 
     m->words = memory_get(2 * (size_t)size * sizeof *m->words);
     m->left = memory_get(2 * (size_t)size * sizeof *m->left);
@@ -197,9 +216,12 @@ static bool lead(struct meeting *m, MPI_Comm comm, int size, bool several, struc
         known += here[i];
         here[i] = here[i] && wait_until(&m->left[2 * i], deadline);
         heard += here[i];
-        v->agreed &= !here[i] || (m->words[2 * i] ^ m->hello) >> 1 == 0;
-        v->state |= here[i] && (m->words[2 * i] & 1) ? BEGUN : 0;
+        v->agreed &= !here[i] || (m->words[2 * i] ^ m->hello) >> 2 == 0;
+        v->state |= here[i] && (m->words[2 * i] & HELLO_BEGUN) ? BEGUN : 0;
+        lacking += here[i] && (m->words[2 * i] & HELLO_LACKS);
     }
+    if (lacking > 0)
+        leave_unrecorded(v, lacking, size);
     v->together = heard == size;
     tell(m, comm, size, v, used, here);
     if (v->together)
@@ -285,7 +307,7 @@ static bool meet(MPI_Comm comm, int rank, int size, bool several, bool begun, st
 
     if (m == NULL)
         return false;
-    m->hello = hello_of(begun);
+    m->hello = hello_of(begun, !begun && lacks_memory());
     v->state |= begun ? BEGUN : 0;
     v->agreed = begun ? atomic_load(&recorder.active) : 1;
     choose_tag(comm);
@@ -329,6 +351,8 @@ bool join_start(MPI_Comm comm, int rank, int size, bool with_world)
         v.state = 0;
     else if (v.folder[0] == '\0')
         make_folder(&v);
+    if (v.together == 0 && lacks_memory()) /* each for itself */
+        leave_unrecorded(&v, 1, 1);
     by_itself = several && v.together == 0;
     o->partial = v.together == 0;
     recorder.agreed = v.agreed != 0;
