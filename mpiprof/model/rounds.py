@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 UNMEASURED = 32768  # the block size where neither it nor alpha and beta are given
 
+MOST_TRIED = 64_000  # block sizes times processes
+
 Counts = Sequence[int] | NDArray[np.int64]
 
 
@@ -93,6 +95,33 @@ def ring_block_size(counts: Counts, alpha: float, beta: float) -> int:
         return pipeline_block_size(total, size - 2, alpha, beta, largest)
     more = (size + empty) / 2 - 1 + empty // (size - empty)
     return pipeline_block_size(total, more, alpha, beta, largest)
+
+
+def best_ring_block(counts: Counts, alpha: float, beta: float) -> int:
+    """Return the B that minimises the exact rounds times (alpha + B beta); counts in ring order.
+
+    Formula (2) takes half of the last blocks as full, whatever the counts. Here B goes down through
+    the sizes that are the least for their numbers of blocks, until the bytes' start-ups alone take
+    longer than the best. Where that is too many, it is the best so far, that of (2) included.
+    """
+    sizes = np.asarray(counts, np.int64)
+    filled, total = np.unique(sizes[sizes > 0]), int(sizes.sum())
+    best = ring_block_size(sizes, alpha, beta)
+    if not total or alpha <= 0 or beta <= 0:
+        return best
+    least = skipping_ring_rounds(sizes, best) * (alpha + best * beta)
+    block = int(filled[-1])
+    for _ in range(max(1, MOST_TRIED // len(sizes))):
+        block = int((-(-filled // blocks_of(filled, block))).max())
+        if block < 1 or (total - int(filled[-1])) / block * alpha > least:
+            break
+        taken = skipping_ring_rounds(sizes, block) * (alpha + block * beta)
+        if taken < least:
+            best, least = block, taken
+        block -= 1
+        if block < 1:
+            break
+    return best
 
 
 # ---- the order of the processes in the ring

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from mpiprof.errors import MpiprofError
 from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
 from mpiprof.model.machine import Machine
-from mpiprof.model.rounds import pipeline_block_size, ring_block_size
+from mpiprof.model.rounds import best_ring_block, pipeline_block_size
 from mpiprof.model.schedule import Problem, Schedule
 from mpiprof.model.variant import Variant
 from mpiprof.tune.work import Work
 
-AROUND = (0.5, 1.0, 2.0)  # block sizes, by that of formula (2)
+AROUND = (0.5, 1.0, 2.0)  # block sizes, by the best one
 KILO = 1024
 
 
@@ -76,11 +76,11 @@ def _parameters(
 
 
 def _block_sizes(algorithm: Algorithm, problem: Problem, machine: Machine) -> list[int]:
-    """Return sizes around that of formula (2), or of the pipeline that a broadcast is."""
+    """Return sizes around the best one of a ring, or of the pipeline that a broadcast is."""
     alpha, beta = machine.alpha, machine.beta
     if problem.counts:
         largest = max(problem.counts)
-        best = ring_block_size(problem.counts, alpha, beta)
+        best = best_ring_block(problem.counts, alpha, beta)
     else:
         largest = problem.bytes
         more = (
@@ -92,6 +92,7 @@ def _block_sizes(algorithm: Algorithm, problem: Problem, machine: Machine) -> li
     found = []
     for part in AROUND:
         size = int(best * part)
-        size = size // KILO * KILO if size > 4 * KILO else size
+        exact = part == 1.0 and problem.counts  # a byte less may be a block more
+        size = size // KILO * KILO if size > 4 * KILO and not exact else size
         found.append(max(1, min(size, largest)))
     return sorted(set(found))

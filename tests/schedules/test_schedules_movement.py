@@ -15,6 +15,7 @@ from support.cost import cost
 from support.rounds import broadcast_rounds, is_power_of_two, ring_rounds, spread_ring_rounds
 
 from mpiprof.model import rounds
+from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.schedule import (
     ORDERS,
     RECEIVE,
@@ -349,3 +350,32 @@ def test_orders_agree_on_all_ranks() -> None:
             with Schedule(RING, problem, rank) as schedule:
                 rows = schedule.steps(0, schedule.rounds)
             assert set(rows[rows[:, 1] == SEND, 2]) <= {ring[(place + 1) % 17]}
+
+
+@pytest.mark.parametrize("counts", [(900, 0, 35, 700), (64, 64, 64, 63), (0, 0, 1000), (1, 2, 997)])
+@pytest.mark.parametrize("alpha", [3.0, 40.0, 900.0])
+def test_best_block_of_a_ring_is_the_best_of_all(counts: tuple[int, ...], alpha: float) -> None:
+    """Every block size there is, by the exact number of rounds."""
+
+    def taken(block: int) -> float:
+        return rounds.skipping_ring_rounds(counts, block) * (alpha + block * 1.0)
+
+    best = rounds.best_ring_block(counts, alpha, 1.0)
+    assert taken(best) == min(taken(block) for block in range(1, max(counts) + 1))
+
+
+def test_formula_2_is_behind_the_best_block() -> None:
+    """Of 24 cases of the paper's distributions some by more than a tenth, none before it."""
+    behind = []
+    for spread in DISTRIBUTIONS.values():
+        for base in (1 << 12, 1 << 16, 1 << 20, 1 << 22):
+            counts = spread(base, 8)
+            of_two, best = (
+                rounds.skipping_ring_rounds(counts, block) * (5e4 + 80.0 * block)
+                for block in (
+                    rounds.ring_block_size(counts, 5e4, 80.0),
+                    rounds.best_ring_block(counts, 5e4, 80.0),
+                )
+            )
+            behind.append(of_two / best)
+    assert min(behind) >= 1 and sum(ratio > 1.1 for ratio in behind) >= 4

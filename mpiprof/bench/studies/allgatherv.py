@@ -3,13 +3,13 @@
 Sizes are the paper's c: the data of all is c in `broadcast` and `spike`, p c in the others. So a
 sweep over the processes (`--processes 2-32 --sizes 64K`) is at constant c, as Figure 7's.
 
-The pipelined ring runs at given block sizes and at the paper's own: formula (2) from the measured
-alpha and beta; there also with empty processes spread (Figure 3), and where nodes have several
-ranks in the order of nodes (Figure 1). Times are those of the last process, the least over the laps
-as in the paper, and their median. `communication` is what a process's port is busy with the bytes
-that it must move, on average; `idle` the rest of its time in the call (Figure 7). A ring must not
-mind a permuted communicator, nor one of all processes but the last with a type that is not
-contiguous (Section 3.5).
+The pipelined ring runs at given block sizes, at the paper's own, formula (2) from the measured
+alpha and beta, and at the best one by the exact number of rounds; there also with empty processes
+spread (Figure 3), and where nodes have several ranks in the order of nodes (Figure 1). Times are
+those of the last process, the least over the laps as in the paper, and their median.
+`communication` is what a process's port is busy with the bytes that it must move, on average;
+`idle` the rest of its time in the call (Figure 7). A ring must not mind a permuted communicator,
+nor one of all processes but the last with a type that is not contiguous (Section 3.5).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mpiprof.bench.harness.calls import GAP_BYTES
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.study import Report, Result, Setup, busy_ms, ratio
 from mpiprof.model.distributions import DISTRIBUTIONS
-from mpiprof.model.rounds import ring_block_size
+from mpiprof.model.rounds import best_ring_block, ring_block_size
 from mpiprof.model.schedule import Problem
 from mpiprof.units import round_size
 
@@ -78,6 +78,9 @@ def choices(setup: Setup, sizes: Sequence[int], blocks: Sequence[int]) -> list[s
     wanted += [f"pipelined_ring:block_size={b}" for b in blocks if b < max(sizes)]
     best, label = f"pipelined_ring:block_size={own}", f"pipelined_ring (2): {own}"
     wanted.append(f"{best}@{label}")
+    exact = best_ring_block(sizes, setup.machine.alpha, setup.machine.beta)
+    if exact != own:
+        wanted.append(f"pipelined_ring:block_size={exact}@pipelined_ring best: {exact}")
     if setup.shared_nodes:
         wanted.append(f"{best}:order=both@{label}, by node")
     elif 0 < sizes.count(0) < len(sizes) - 1:
