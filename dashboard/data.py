@@ -35,11 +35,11 @@ Result = TypeVar("Result")
 class Data:
     """One trace as it was when it was opened."""
 
-    def __init__(self, name: str, path: Path) -> None:
+    def __init__(self, name: str, path: Path, trace: Trace | None = None) -> None:
         self.name = name
         self.path = path
         self.files = version_of(path)
-        self.trace: Trace = derived.open_trace(path)
+        self.trace: Trace = trace or derived.open_trace(path)
         self.growth = cache.growth(self.trace)
         self.version = f"{self.files}-{self.growth:x}"
         self._lock = threading.Lock()

@@ -12,16 +12,14 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.analysis.ranks import Instance, lateness, one_instance
-from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.errors import UsageError
 from mpiprof.reports import text, wording
 from mpiprof.reports.places import place
 from mpiprof.units import count, duration, factor, share, size
 
-from . import components, explain, sources, tables
+from . import components, explain, pictures, sources, tables
 from . import state as states
 from .data import Context, Data
-from .figures import axes
 from .figures import callsite as figures
 
 MOST_PLACES = 4
@@ -60,8 +58,8 @@ def layout(context: Context, state: states.State, callsite: int) -> Component:
                 source(context, row),
                 components.card("One instance", components.later("callsite-instance")),
             ),
-            _over_instances(data, state, callsite, instances),
-            components.columns(*_over_ranks(data, state, callsite, instances)),
+            _over_instances(data, state, callsite),
+            components.columns(*_over_ranks(data, state, callsite)),
             components.columns(
                 components.later("callsite-causes"),
                 components.later("callsite-algorithms"),
@@ -105,49 +103,45 @@ def source(context: Context, row: dict[str, Any]) -> Component:
     return components.card("Source", *parts or [html.P("The place is not known.")])
 
 
-def _over_instances(
-    data: Data, state: states.State, callsite: int, instances: pd.DataFrame
-) -> Component:
-    ranks = np.intersect1d(tables.members(data, callsite), data.ranks(state))
-    late = data.once(
-        ("late", callsite, state.shared().query()),
-        lambda: lateness(
-            data.trace, instances, {callsite: ranks}, axes.MOST_ROWS, axes.MOST_COLUMNS
-        )[callsite],
-    )
-    try:
-        phases = data.derive("phases", callsite)
-    except MpiprofError:
-        phases = pd.DataFrame()
-    lines = figures.factors(instances, phases, tables.switches(instances))
-    heat = figures.heat_map(late, ranks, instances["number"].to_numpy(np.int64))
+def _over_instances(data: Data, state: states.State, callsite: int) -> Component:
+    lines = pictures.factors(data, state, callsite)
+    heat = pictures.arrivals(data, state, callsite)
     return components.card(
         "Over its instances",
         components.graph(lines, state, id="callsite-factors"),
         html.H3("How late each rank comes, after the first of the instance"),
+        _orders(state),
         components.graph(heat, state, id="callsite-heat"),
+        html.P(figures.heat_note(*pictures.lateness_of(data, state, callsite)), className="note"),
         note="Click an instance in either picture to see it in full.",
     )
 
 
-def _over_ranks(
-    data: Data, state: states.State, callsite: int, instances: pd.DataFrame
-) -> list[Component]:
-    totals = tables.totals(data, state)
-    here = totals[totals["callsite"] == callsite]
-    by_rank = here.groupby("rank")[["last", "lateness_ns"]].sum().reset_index()
-    by_rank["where"] = [data.where(rank) for rank in by_rank["rank"].tolist()]
-    complete = int(instances["complete"].sum())
+def _orders(state: states.State) -> Component:
+    """Return the orders of the heat map's ranks, and the way back to all of them."""
+    late = pictures.by_lateness(state)
+    links: list[Component] = [
+        html.Span(name, className="off") if chosen else dcc.Link(name, href="/callsites" + query)
+        for name, chosen, query in (
+            ("by rank", not late, state.with_own(order=None).query()),
+            ("latest first", late, state.with_own(order="late").query()),
+        )
+    ]
+    if state.ranks:
+        every = states.changed(state, {"ranks": ""})
+        links.append(dcc.Link("all ranks", href="/callsites" + every.query()))
+    return html.Nav(links, className="steps")
+
+
+def _over_ranks(data: Data, state: states.State, callsite: int) -> list[Component]:
     return [
         components.card(
             "Which rank is late, how often",
-            components.graph(figures.late_ranks(by_rank, complete), state),
+            components.graph(pictures.late_ranks(data, state, callsite), state),
         ),
         components.card(
             "Imbalance against the balanced limit",
-            components.graph(
-                figures.distribution(instances["worst_factor"].to_numpy(np.float64)), state
-            ),
+            components.graph(pictures.distribution(data, state, callsite), state),
             note="Left of the line all come within the time of one message (Faraj, Figure 2).",
         ),
     ]
@@ -158,33 +152,11 @@ def instance(data: Data, state: states.State, callsite: int) -> list[Component]:
     table = tables.instances_of(data, callsite, state)
     if not len(table):
         return [html.P("No instance passes the filters.")]
-    worst = table["worst_imbalance_ns"].fillna(-1).to_numpy().argmax()
     wanted = state.number("instance", -1)
-    at = int(np.searchsorted(table["number"], wanted)) if wanted >= 0 else int(worst)
+    at = int(np.searchsorted(table["number"], wanted)) if wanted >= 0 else pictures.worst(table)
     at = min(at, len(table) - 1)
     row = tables.records(table.iloc[[at]])[0]
-
-    def read() -> Instance:
-        return one_instance(
-            data.trace,
-            str(row["communicator"]),
-            int(row["sequence"]),
-            int(row["start"]),
-            int(row["first_arrival_ns"]),
-        )
-
-    found = data.once(("instance", callsite, int(row["number"])), read)
-    chosen = np.isin(found.ranks, data.ranks(state))
-    members = pd.DataFrame(
-        {
-            "rank": found.ranks[chosen],
-            "where": [data.where(rank) for rank in found.ranks[chosen].tolist()],
-            "arrival_ns": found.arrival[chosen],
-            "exit_ns": found.finish[chosen],
-            "wait_ns": found.wait[chosen],
-        }
-    )
-    figure = figures.instance(members, message_ns=float(row["message_time_ns"]))
+    figure = pictures.instance(data, state, callsite, row)
     return [
         html.P(_told(row), className="note"),
         _steps(table, at, state, data, row),
@@ -203,7 +175,6 @@ def _steps(
     table: pd.DataFrame, at: int, state: states.State, data: Data, row: dict[str, Any]
 ) -> Component:
     numbers = table["number"].to_numpy()
-    worst = int(table["worst_imbalance_ns"].fillna(-1).to_numpy().argmax())
 
     def to(name: str, index: int) -> Component:
         if not 0 <= index < len(numbers):
@@ -222,7 +193,7 @@ def _steps(
         [
             to("‹ previous", at - 1),
             to("next ›", at + 1),
-            to("the worst", worst),
+            to("the worst", pictures.worst(table)),
             dcc.Link("in the timeline", href="/timeline" + there.query()),
         ],
         className="steps",
@@ -255,10 +226,13 @@ def register(app: dash.Dash, context: Context) -> None:
         prevent_initial_call=True,
     )
     def choose_instance(one: Any, other: Any, search: str) -> str:
-        """Write the instance that was clicked into the address."""
+        """Write the instance that was clicked into the address, and the ranks of a row of many."""
         clicked = one if dash.ctx.triggered_id == "callsite-factors" else other
         try:
-            number = round(float(clicked["points"][0]["x"]))
+            point = clicked["points"][0]
+            number = round(float(point["x"]))
+            band = str(point["y"]) if clicked is other else ""
         except (TypeError, KeyError, IndexError, ValueError):
             raise PreventUpdate from None
-        return states.parse(search).with_own(instance=number).query()
+        state = states.parse(search).with_own(instance=number)
+        return (states.changed(state, {"ranks": band}) if "-" in band else state).query()

@@ -15,9 +15,14 @@ __all__ = ["Trace", "__version__", "open"]
 def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (the name users expect)
     """Open a trace folder and give a Trace; TraceError when there is nothing readable in it."""
     from mpiprof.analysis import DERIVED
+    from mpiprof.notebook import Plots
     from mpiprof.trace import Trace
 
-    return Trace(path, DERIVED)
+    return Trace(path, {**DERIVED, "plot": Plots})
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -124,20 +124,25 @@ def _probes(figure: go.Figure, instances: pd.DataFrame, column: str) -> None:
     )
 
 
-def heat_map(late: Float, ranks: Int, numbers: Int) -> go.Figure:
+CLIPPED = 0.995  # of the cells have a colour of their own: few outliers must not hide all else
+
+
+def heat_map(late: Float, ranks: Int, numbers: Int, *, latest_first: bool = False) -> go.Figure:
     """Draw how late each rank comes in each instance: ranks (down) x instances, ns, NaN absent.
 
     `ranks` and `numbers` name what the rows and columns were made of, in order; there may be more
-    of them than rows and columns, which then are runs.
+    of them than rows and columns, which then are runs. latest_first: rows by their mean.
     """
     if not late.size or np.isnan(late).all():
         return axes.blank("nobody has come yet")
     rows = axes.run_labels(ranks, late.shape[0])
+    if latest_first:
+        order = np.argsort(-_row_means(late), kind="stable")
+        late, rows = late[order], [rows[i] for i in order.tolist()]
     starts = numbers[axes.edges(len(numbers), late.shape[1])]
     largest = float(np.nanmax(late))
     unit, scale = axes.unit_of(largest)
-    # Few outliers must not make all else look alike.
-    high = float(np.nanquantile(late, 0.995)) or largest
+    high = float(np.nanquantile(late, CLIPPED)) or largest
     figure = go.Figure(
         go.Heatmap(
             z=(late / scale).astype(np.float32),
@@ -163,6 +168,25 @@ def heat_map(late: Float, ranks: Int, numbers: Int) -> go.Figure:
         },
     )  # fmt: skip
     return figure
+
+
+def _row_means(late: Float) -> Float:
+    known = ~np.isnan(late)
+    return np.where(known, late, 0.0).sum(1) / np.maximum(known.sum(1), 1)
+
+
+def heat_note(late: Float, ranks: Int, numbers: Int) -> str:
+    """Return how the heat map puts ranks and instances together, and where its colours end."""
+    if not late.size or np.isnan(late).all():
+        return ""
+    apiece = [-(-len(ranks) // late.shape[0]), -(-len(numbers) // late.shape[1])]
+    of = [f"{n} {what}" for n, what in zip(apiece, ("ranks", "instances"), strict=True) if n > 1]
+    told = f"A cell is the greatest lateness of up to {' by '.join(of)}. " if of else ""
+    high, largest = float(np.nanquantile(late, CLIPPED)), float(np.nanmax(late))
+    if 0 < high < largest:
+        told += f"Colours end at {duration(high)}; the latest came {duration(largest)} late. "
+    opened = " and opens the ranks of the row" if apiece[0] > 1 else ""
+    return f"{told}A click shows the instance{opened}."
 
 
 def instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> go.Figure:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from mpiprof.analysis.whom import Whom
 from mpiprof.reports import colours
 from mpiprof.units import duration, share
 
@@ -99,4 +100,35 @@ def ranks(table: pd.DataFrame) -> go.Figure:
         yaxis={"title": f"time ({unit})", "tickformat": "~s" if scale == 1 else None},
         bargap=0.1 if len(names) < 100 else 0,
     )
+    return figure
+
+
+def whom(found: Whom) -> go.Figure:
+    """Draw who waits (down) for whom (across)."""
+    if not found.total_wait_ns.any():
+        return axes.blank("nobody waits")
+    names = [str(a) if a == b else f"{a}-{b}" for a, b in found.ranks]
+    largest = float(found.total_wait_ns.max())
+    unit, scale = axes.unit_of(largest)
+    shown = np.where(found.total_wait_ns > 0, found.total_wait_ns, np.nan)
+    told = np.vectorize(duration)(found.total_wait_ns)
+    figure = go.Figure(
+        go.Heatmap(
+            z=(shown / scale).astype(np.float32),
+            x=names,
+            y=names,
+            text=told,
+            colorscale=theme.SEQUENTIAL,
+            zmin=0,
+            zmax=largest / scale,
+            colorbar={"title": {"text": unit}, "thickness": 12},
+            hovertemplate="rank %{y} waits %{text} for rank %{x}<extra></extra>",
+        )
+    )
+    figure.update_layout(
+        height=int(min(max(160 + 14 * len(names), 260), 520)),
+        xaxis={"title": "is waited for: rank", "type": "category", "nticks": 20, "showgrid": False},
+        yaxis={"title": "waits: rank", "type": "category", "autorange": "reversed", "nticks": 20,
+               "showgrid": False},
+    )  # fmt: skip
     return figure

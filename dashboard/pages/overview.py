@@ -7,11 +7,12 @@ from typing import Any
 import dash
 from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
 
 from mpiprof.reports import colours, text, wording
 from mpiprof.units import count, duration, share
 
-from .. import components, explain, live, tables
+from .. import components, explain, live, pictures, tables
 from .. import state as states
 from ..data import Context, Data
 from ..figures import overview as figures
@@ -40,6 +41,7 @@ def layout(context: Context, state: states.State) -> Component:
             ),
             components.later("overview-time"),
             components.later("overview-waiting"),
+            components.later("overview-whom"),
         ],
         className="stack",
     )
@@ -77,10 +79,23 @@ def waiting(data: Data, state: states.State, _: int) -> Component | None:
     )
     ranks = components.card(
         "Waiting by rank",
-        components.graph(figures.ranks(tables.by_rank(data, state)), state, id="ranks"),
+        components.graph(pictures.ranks(data, state), state, id="ranks"),
         note="Up: its own waiting. Down: how long others waited for it.",
     )
     return components.columns(sites, *[ranks] * (not summary))
+
+
+def whom(data: Data, state: states.State, _: int) -> Component | None:
+    """Return who waits for whom; None of a summary, which doesn't tell."""
+    if data.trace.record == "summary" or not len(tables.by_callsite(data, state)):
+        return None
+    return components.card(
+        "Who waits for whom",
+        components.graph(pictures.whom(data, state), state, id="whom"),
+        note="Over the whole run"
+        + (", of the operations chosen above" if state.operations else "")
+        + ". The sum of a row is its waiting. A click shows both on the timeline.",
+    )
 
 
 def run_facts(data: Data) -> list[tuple[str, Any]]:
@@ -134,10 +149,28 @@ def register(app: dash.Dash, context: Context) -> None:
     for name, make in (
         ("overview-time", time),
         ("overview-waiting", waiting),
+        ("overview-whom", whom),
         ("findings", explain.findings),
         ("gains", explain.gains),
     ):
         _fill(app, context, name, make)
+
+    @app.callback(
+        Output("url", "pathname", allow_duplicate=True),
+        Output("url", "search", allow_duplicate=True),
+        Input("whom", "clickData"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def show_both(clicked: Any, search: str) -> tuple[str, str]:
+        """Go to the timeline of those who wait and those they wait for."""
+        try:
+            point = clicked["points"][0]
+            pair = [str(point["y"]), str(point["x"])]
+        except (TypeError, KeyError, IndexError):
+            raise PreventUpdate from None
+        state, named = states.parse(search).shared(), ", ".join(dict.fromkeys(pair))
+        return "/timeline", states.changed(state, {"ranks": named}).query()
 
 
 def _fill(app: dash.Dash, context: Context, name: str, make: Any) -> None:

@@ -16,6 +16,7 @@ from mpiprof.analysis.selection import selection
 from mpiprof.analysis.series import series
 from mpiprof.analysis.statistics import statistics
 from mpiprof.analysis.summary import summary, summed_up
+from mpiprof.analysis.whom import waiting_for
 
 # What a Trace derives on demand. Trace knows these by name only: imports go one way.
 DERIVED: dict[str, Callable[..., Any]] = {
@@ -40,4 +41,5 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "statistics": statistics,
     "summary": summary,
     "summed_up": summed_up,
+    "waiting_for": waiting_for,
 }

@@ -20,10 +20,10 @@ import sys
 import threading
 import webbrowser
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.extras import missing, part
 from mpiprof.invocation import command
 
 NEEDED = (
@@ -81,26 +81,6 @@ def require(modules: tuple[str, ...]) -> None:
     for name in modules:
         if importlib.util.find_spec(name) is None:
             raise missing(name)
-
-
-def missing(name: str) -> MpiprofError:
-    """Return the error for a module that is not installed."""
-    return MpiprofError(f"view needs {name}: python -m pip install 'mpiprof[dashboard]'")
-
-
-def part(name: str) -> ModuleType:
-    """Return a module of the dashboard; raises MpiprofError where what it needs is missing."""
-    import mpiprof
-
-    # Python started in a checkout finds the package there, and the dashboard beside it.
-    if importlib.util.find_spec("mpiprof.dashboard") is None:
-        mpiprof.__path__.append(str(Path(mpiprof.__file__).parents[1]))
-    try:
-        return importlib.import_module(f"mpiprof.dashboard.{name}")
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("mpiprof"):
-            raise
-        raise missing(str(error.name)) from None
 
 
 def read(context: Any, name: str) -> None:

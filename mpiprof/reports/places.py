@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.chain import START
-from mpiprof.trace.sites import describe_sites
+from mpiprof.trace.sites import Site, describe_sites, matches, place
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
-Site = Mapping[str, Any]
-
-
-def place(site: Site) -> str:
-    """Return one site as "file:line function", or with what is known of it."""
-    file = site.get("file")
-    name = PurePath(str(file)).name if file else ""
-    line = site.get("line")
-    where = f"{name}:{line}" if line else name
-    function = site.get("function")
-    return " ".join(str(part) for part in (where, function) if part) or "unknown place"
+__all__ = ["matches", "place"]
 
 
 def places(sites: Sequence[Site]) -> str:
@@ -38,15 +27,6 @@ def pattern_of(sites: Sequence[Site]) -> str:
     if not sites:
         return ""
     return place({**sites[0], "function": None} if sites[0].get("file") else sites[0])
-
-
-def matches(operation: str, sites: Sequence[Site], pattern: str) -> bool:
-    """Return whether a pattern occurs in "operation path:line function" of any of the sites."""
-    texts = [
-        f"{operation} {site.get('file') or ''}:{site.get('line') or ''} {place(site)}"
-        for site in sites
-    ] or [operation]
-    return any(pattern in text for text in texts)
 
 
 def where(trace: Trace, callsite: int) -> str:

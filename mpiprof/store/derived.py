@@ -29,6 +29,7 @@ KEPT = frozenset(
         "rank_totals",
         "series",
         "summary",
+        "waiting_for",
     )
 )
 LONGEST = 100  # characters of an entry's name

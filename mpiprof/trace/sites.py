@@ -5,13 +5,16 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 Place = tuple[str, int, str]
 UNKNOWN: dict[str, Any] = {"file": None, "line": None, "function": None}
+
+
+Site = Mapping[str, Any]
 
 
 def describe_sites(
@@ -24,6 +27,25 @@ def describe_sites(
     wanted = sorted({i for group in groups for i in group if i >= 0})
     known = dict(zip(wanted, _described([sites[i] for i in wanted]), strict=True))
     return [[known.get(i, UNKNOWN) for i in group] for group in groups]
+
+
+def place(site: Site) -> str:
+    """Return one site as "file:line function", or with what is known of it."""
+    file = site.get("file")
+    name = Path(str(file)).name if file else ""
+    line = site.get("line")
+    where = f"{name}:{line}" if line else name
+    function = site.get("function")
+    return " ".join(str(part) for part in (where, function) if part) or "unknown place"
+
+
+def matches(operation: str, sites: Sequence[Site], pattern: str) -> bool:
+    """Return whether a pattern occurs in "operation path:line function" of any of the sites."""
+    texts = [
+        f"{operation} {site.get('file') or ''}:{site.get('line') or ''} {place(site)}"
+        for site in sites
+    ] or [operation]
+    return any(pattern in text for text in texts)
 
 
 def site_label(site: dict[str, Any]) -> str:

@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mpiprof.errors import TraceError
+from mpiprof.errors import TraceError, UsageError
 from mpiprof.trace.records import Records
+from mpiprof.trace.sites import matches, place
 from mpiprof.trace.types import Float, Int
 
 if TYPE_CHECKING:
@@ -120,30 +121,49 @@ class Trace(Records):
         found: list[int] = self.derive("hot")
         return found
 
-    def causes(self, callsite: int) -> Any:
-        """Why the processes arrive at a call site at different times: an analysis.causes.Causes."""
-        return self.derive("causes", callsite)
+    def callsite(self, named: int | str) -> int:
+        """Return the number of a call site that is named as on the command line, or by its number.
 
-    def conclusions(self, callsite: int) -> list[Any]:
+        Of several that a name fits, the one that costs most waiting; UsageError where none.
+        """
+        if not isinstance(named, str):
+            return int(named)
+        table = self.callsites.sort_values("total_wait_ns", ascending=False, kind="stable")
+        for row in table.to_dict("records"):
+            if matches(row["operation"], row["sites"], named):
+                return int(row["callsite"])
+        some = ", ".join(place(sites[0]) for sites in table["sites"].head(3) if len(sites))
+        raise UsageError(f"{named}: no such call site; there are {some or 'none'}")
+
+    def causes(self, callsite: int | str) -> Any:
+        """Why the processes arrive at a call site at different times: an analysis.causes.Causes."""
+        return self.derive("causes", self.callsite(callsite))
+
+    def conclusions(self, callsite: int | str) -> list[Any]:
         """What is wrong at a call site, the costliest first: analysis.findings.Finding."""
-        found: list[Any] = self.derive("conclusions", callsite)
+        found: list[Any] = self.derive("conclusions", self.callsite(callsite))
         return found
 
-    def phases(self, callsite: int) -> Table:
+    def phases(self, callsite: int | str) -> Table:
         """One row a phase of a call site, between changes of its imbalance; see analysis."""
-        return self._table("phases", callsite)
+        return self._table("phases", self.callsite(callsite))
 
     def findings(self, gains: Sequence[Any] = ()) -> list[Any]:
         """What is worth doing, the costliest first: a list of analysis.findings.Finding."""
         found: list[Any] = self.derive("findings", tuple(gains))
         return found
 
-    def matrix(self, callsite: int) -> tuple[Int, Int]:
+    @property
+    def plot(self) -> Any:
+        """Pictures, a line each, such as `trace.plot.arrivals("md.py:93")`; see notebook.Plots."""
+        return self.derive("plot")
+
+    def matrix(self, callsite: int | str) -> tuple[Int, Int]:
         """Arrivals and exits of a call site: int64 ns, instances x ranks of the communicator.
 
         An absent rank has arrival -1; an open or absent one exit 0.
         """
-        found: tuple[Int, Int] = self.derive("matrix", callsite)
+        found: tuple[Int, Int] = self.derive("matrix", self.callsite(callsite))
         return found
 
     @property
@@ -183,7 +203,11 @@ class Trace(Records):
         found: dict[int, Table] = self.derive("series", callsites)
         return found
 
-    def matrix_ranks(self, callsite: int) -> Int:
+    def waiting_for(self, callsites: tuple[int, ...] = ()) -> Any:
+        """Who waits for whom at some call sites, at all without: an analysis.whom.Whom."""
+        return self.derive("waiting_for", callsites)
+
+    def matrix_ranks(self, callsite: int | str) -> Int:
         """World ranks of the columns of `matrix`: int64, ascending."""
-        found: Int = self.derive("matrix_ranks", callsite)
+        found: Int = self.derive("matrix_ranks", self.callsite(callsite))
         return found

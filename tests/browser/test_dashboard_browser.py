@@ -152,8 +152,8 @@ def test_filters_hold_from_page_to_page(browser: Browser) -> None:
         browser.until(f"location.pathname === '{path}'")
         browser.settled()
         assert page.evaluate("location.search") == "?operation=bcast"
-        text = page.inner_text("#page")
-        assert "io.py:7" in text and "solver.py:12" not in text
+        browser.until("document.querySelector('#page').innerText.includes('io.py:7')")
+        assert "solver.py:12" not in page.inner_text("#page")
 
 
 def test_all_can_be_reached_by_keyboard(browser: Browser) -> None:
@@ -298,7 +298,7 @@ def test_a_growing_trace_is_followed(started: Any, tmp_path: Path) -> None:
         browser.shot("live")
         browser.open("/callsites?callsite=0")
         count = "document.querySelector('.facts dd')?.innerText"
-        assert browser.page.evaluate(count) == "6"
+        browser.until(f"{count} === '6'")
         later = tmp_path / "later"
         growing(11, late=False).write(later, finished=True)
         for file in later.iterdir():

@@ -209,3 +209,29 @@ def test_colours_can_be_told_apart_without_seeing_hue() -> None:
 @pytest.mark.parametrize("name", ["iallreduce", "allreduce_init", "allreduce"])
 def test_an_operation_has_one_colour_in_all_its_forms(name: str) -> None:
     assert colours.operation_colour(name) == colours.operation_colour("allreduce")
+
+
+@pytest.mark.parametrize("ranks", [16, 256, 4096, 65536])
+def test_a_late_rank_is_found_within_two_clicks(ranks: int) -> None:
+    """The row that stands first, then the row that stands first of the ranks of that one."""
+    random, culprit = np.random.default_rng(ranks), ranks * 5 // 7
+    members, numbers = np.arange(ranks), np.arange(12)
+    for _ in range(2):
+        late = random.random((len(members), 12)) * 1e5 + 2e6 * (members == culprit)[:, None]
+        shown = axes.reduced(late, axes.MOST_ROWS)
+        drawn = callsite.heat_map(shown, members, numbers, latest_first=True).data[0]
+        first, _, last = str(drawn.y[0]).partition("-")
+        if not last:
+            break
+        members = np.arange(int(first), int(last) + 1)
+    assert int(first) == culprit and not last
+
+
+def test_the_heat_map_says_what_a_cell_is_and_where_colours_end() -> None:
+    late = np.full((2, 400), 1000.0)
+    assert callsite.heat_note(late, np.arange(2), np.arange(400)) == "A click shows the instance."
+    late[0, 0] = 5_000_000.0
+    told = callsite.heat_note(late, np.arange(8), np.arange(800))
+    assert "greatest lateness of up to 4 ranks by 2 instances." in told
+    assert "Colours end at 1.00 µs; the latest came 5.00 ms late." in told
+    assert told.endswith("shows the instance and opens the ranks of the row.")

@@ -27,6 +27,7 @@ EVERYBODY = {
     "units",
     "svg",
     "symbols",
+    "extras",
 }
 ALLOWED = {
     "errors": set(),
@@ -38,6 +39,8 @@ ALLOWED = {
     "units": set(),
     "svg": set(),
     "symbols": set(),
+    "extras": set(),
+    "notebook": {"trace"},
     "launch": set(),
     "core": set(),
     "model": {"core", "launch"},
@@ -63,7 +66,7 @@ ALLOWED = {
         "launch",
     },
     "__main__": {"commands"},
-    "__init__": {"analysis", "trace"},
+    "__init__": {"analysis", "trace", "notebook"},
 }
 
 

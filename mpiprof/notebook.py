@@ -1,0 +1,85 @@
+"""Pictures of a trace in a notebook, a line each: `trace.plot.arrivals("md.py:93")`.
+
+They are those of `view`, as Plotly figures, and need mpiprof[dashboard]. A call site is named as on
+the command line, by file and line, function or operation, or by its number; without one the
+pictures of a call site show the one that costs most waiting.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.errors import UsageError
+from mpiprof.extras import part
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from mpiprof.trace import Trace
+
+Site = int | str | None
+
+
+class Plots:
+    """The pictures of one trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def __repr__(self) -> str:
+        names = ", ".join(name for name in vars(Plots) if not name.startswith("_"))
+        return f"<pictures of {str(self._trace.path)!r}: {names}>"
+
+    def time(self) -> go.Figure:
+        """Where the time of all ranks went."""
+        return self._drawn("time")
+
+    def ranks(self) -> go.Figure:
+        """Who waits, and who is waited for."""
+        return self._drawn("ranks")
+
+    def whom(self, site: Site = None) -> go.Figure:
+        """Who waits for whom; at all call sites, or at one."""
+        return self._drawn("whom", *([] if site is None else [(self._number(site),)]))
+
+    def arrivals(self, site: Site = None) -> go.Figure:
+        """How late each rank comes in each instance of a call site."""
+        return self._drawn("arrivals", self._number(site))
+
+    def factors(self, site: Site = None) -> go.Figure:
+        """The imbalance factors of a call site over its instances, with its phases."""
+        return self._drawn("factors", self._number(site))
+
+    def late_ranks(self, site: Site = None) -> go.Figure:
+        """Which rank is late at a call site, how often and by how much."""
+        return self._drawn("late_ranks", self._number(site))
+
+    def distribution(self, site: Site = None) -> go.Figure:
+        """How many instances of a call site are balanced."""
+        return self._drawn("distribution", self._number(site))
+
+    def instance(self, site: Site = None, number: int | None = None) -> go.Figure:
+        """Who comes when in one instance of a call site, and waits; without number the worst."""
+        callsite = self._number(site)
+        state = part("state").State()
+        rows = part("tables").instances_of(self._data, callsite, state)
+        at = part("pictures").worst(rows) if number is None else number
+        if not 0 <= at < len(rows):
+            raise UsageError(f"instance {at}: there are {len(rows)}, from 0")
+        return self._drawn("instance", callsite, rows.iloc[at].to_dict())
+
+    @cached_property
+    def _data(self) -> Any:
+        return part("data").Data(self._trace.path.name, self._trace.path, self._trace)
+
+    def _number(self, site: Site) -> int:
+        if site is not None:
+            return self._trace.callsite(site)
+        hot = self._trace.hot
+        return hot[0] if hot else self._trace.callsite(0)
+
+    def _drawn(self, name: str, *arguments: Any) -> go.Figure:
+        figure = getattr(part("pictures"), name)(self._data, part("state").State(), *arguments)
+        figure.update_layout(template=part("theme").template(dark=False))
+        return figure

@@ -1,0 +1,47 @@
+"""The heat map of a call site: a late rank among many, found by one click."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from support.dashboard_server import Browser, chromium, view
+
+from mpiprof.testing.synthetic import Synthetic
+
+MS, RANKS, LATE = 1_000_000, 600, 437
+
+
+def test_a_click_on_the_first_row_opens_its_ranks(tmp_path: Path) -> None:
+    made, random = Synthetic(RANKS), np.random.default_rng(1)
+    late = random.integers(0, MS // 10, (8, RANKS)) + 2 * MS * (np.arange(RANKS) == LATE)
+    arrivals = np.arange(1, 9)[:, None] * 10 * MS + late
+    exits = arrivals.max(1, keepdims=True) + 9_000 + 0 * arrivals
+    made.collective("allreduce", arrivals, exits, site="md.py:93:force")
+    with view([made.write(tmp_path / "late")]) as running, chromium() as started:
+        page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        browser = Browser(page, running)
+        browser.open("/callsites?callsite=0")
+        page.wait_for_selector("#callsite-heat .js-plotly-plot")
+        assert "greatest lateness of up to 3 ranks" in browser.text()
+        page.click("nav.steps a:text-is('latest first')")
+        rows = "document.querySelector('#callsite-heat .js-plotly-plot')?.data?.[0]?.y"
+        browser.until(f"({rows}?.[0] ?? '0-1') !== '0-1'")
+        first = page.evaluate(f"{rows}[0]")
+        low, high = map(int, first.split("-"))
+        assert low <= LATE <= high
+        plot = page.locator("#callsite-heat .nsewdrag")
+        plot.scroll_into_view_if_needed()
+        box = plot.bounding_box()
+        place = {"x": box["width"] / 2, "y": box["height"] * 0.5 / 256}
+        plot.hover(position=place)
+        page.wait_for_timeout(300)
+        plot.click(position=place)
+        browser.until(f"{rows}?.length === {high - low + 1}")
+        assert page.evaluate(f"{rows}[0]") == str(LATE)
+        assert f"rank={first}" in page.url and "order=late" in page.url
+        browser.settled()
+        browser.shot("heat-map")
+        page.click("nav.steps a:text-is('all ranks')")
+        browser.until(f"{rows}?.length === 256")
+        assert not browser.complaints

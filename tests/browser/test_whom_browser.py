@@ -1,0 +1,41 @@
+"""The picture of who waits for whom, and its way to the timeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from support.dashboard_server import Browser, chromium, view
+
+from mpiprof.testing.synthetic import Synthetic
+
+MS = 1_000_000
+
+
+def test_a_late_rank_is_found_and_shown_on_the_timeline(tmp_path: Path) -> None:
+    made, random = Synthetic(16), np.random.default_rng(1)
+    late = random.integers(0, MS // 10, (40, 16)) + 2 * MS * (np.arange(16) == 5)
+    arrivals = np.arange(1, 41)[:, None] * 10 * MS + late
+    exits = arrivals.max(1, keepdims=True) + 9_000 + 0 * arrivals
+    made.collective("allreduce", arrivals, exits, site="md.py:93:force")
+    made.started_ns, made.ended_ns = 0, 420 * MS
+    with view([made.write(tmp_path / "late")]) as running, chromium() as started:
+        page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        browser = Browser(page, running)
+        page.wait_for_selector("#whom .js-plotly-plot")
+        columns = "document.querySelector('#whom .js-plotly-plot').data[0]"
+        assert page.evaluate(f"{columns}.x.length") == 16
+        browser.shot("whom")
+        plot = page.locator("#whom .nsewdrag")
+        plot.scroll_into_view_if_needed()
+        box = plot.bounding_box()
+        place = {"x": box["width"] * 5.5 / 16, "y": box["height"] * 9.5 / 16}
+        plot.hover(position=place)
+        page.wait_for_timeout(300)
+        plot.click(position=place)
+        browser.until("location.pathname === '/timeline'")
+        assert page.url.endswith("/timeline?rank=9%2C+5")
+        browser.settled()
+        browser.until("document.querySelector('#timeline')?.dataset.shown?.startsWith('events')")
+        assert "2 ranks" in page.inner_text("#tl-status")
+        assert not browser.complaints

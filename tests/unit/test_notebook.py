@@ -1,0 +1,75 @@
+"""Pictures in a line, call sites by name, and an interface that can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mpiprof
+from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.testing.synthetic import Synthetic
+
+go = pytest.importorskip("plotly.graph_objects")
+MS = 1_000_000
+SITED = ("arrivals", "factors", "late_ranks", "distribution", "instance", "whom")
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> mpiprof.Trace:
+    made = Synthetic(4)
+    for number, (operation, site, late) in enumerate(
+        [("allreduce", "md.py:93:force", 3 * MS), ("bcast", "md.py:12:start", MS)]
+    ):
+        begins = (np.arange(1, 31)[:, None] + 40 * number) * 10 * MS
+        arrivals = begins + np.array([0, late if number else 0, 0, 0 if number else late])
+        exits = arrivals.max(1, keepdims=True) + 9_000 + 0 * arrivals
+        made.collective(operation, arrivals, exits, site=site, root=1 if number else None)
+    return mpiprof.open(made.write(tmp_path / "trace"))
+
+
+def test_the_interface_alone_is_listed() -> None:
+    assert dir(mpiprof) == sorted(["Trace", "__version__", "open"])
+
+
+@pytest.mark.parametrize("site", ["md.py:93", "allreduce", "force"])
+def test_call_sites_by_name(trace: mpiprof.Trace, site: str) -> None:
+    number = int(trace.callsites.query("operation == 'allreduce'")["callsite"].iloc[0])
+    assert trace.callsite(site) == trace.callsite(number) == number
+    assert np.array_equal(trace.matrix(site)[0], trace.matrix(number)[0])
+    assert trace.matrix_ranks(site).tolist() == [0, 1, 2, 3]
+    assert trace.conclusions(site)[0].ranks == (3,)
+    assert len(trace.phases(site)) == 1 and trace.causes(site).instances == 30
+
+
+def test_an_unknown_name_says_what_there_is(trace: mpiprof.Trace) -> None:
+    with pytest.raises(UsageError, match=r"nowhere\.py: no such call site; there are md\.py:93"):
+        trace.plot.arrivals("nowhere.py")
+    with pytest.raises(MpiprofError, match="instance 30: there are 30, from 0"):
+        trace.plot.instance("md.py:93", 30)
+
+
+def test_every_picture_in_a_line(trace: mpiprof.Trace) -> None:
+    names = [name for name in dir(trace.plot) if not name.startswith("_")]
+    assert set(names) == {*SITED, "time", "ranks"}
+    assert all(name in repr(trace.plot) for name in names)
+    for name in names:
+        assert isinstance(getattr(trace.plot, name)(), go.Figure)
+    for name in SITED:
+        assert isinstance(getattr(trace.plot, name)("bcast"), go.Figure)
+
+
+def test_pictures_show_what_was_planted(trace: mpiprof.Trace) -> None:
+    heat = trace.plot.arrivals("md.py:93").data[0]
+    unit = {"µs": 1e3, "ms": 1e6}[heat.colorbar.title.text]
+    assert np.allclose(np.array(heat.z)[3] * unit, 3 * MS)
+    assert np.allclose(np.array(heat.z)[:3], 0)
+    whom = trace.plot.whom("md.py:93").data[0]
+    assert np.flatnonzero(~np.isnan(np.array(whom.z)).all(0)).tolist() == [3]
+    late = trace.plot.late_ranks("bcast").data[0]
+    assert list(late.y) == [0, 100, 0, 0]
+
+
+def test_a_trace_says_what_it_is(trace: mpiprof.Trace) -> None:
+    assert "4 ranks on 1 node" in repr(trace)
