@@ -122,10 +122,11 @@ def conclude(
         if _keeps(one, positions)
         and (ended or (processes.now_ns and _is_long(one, positions, processes.now_ns)))
     ]  # fmt: skip
+    silent = ended and not signals  # as by SIGKILL: who is lacked may have died, or hung
     return (
         _finished(positions, pending, ended)
         or _order(trace, positions, pending, {one.key for one in long}, ended)
-        or _lacking(positions, pending, long, processes, ended)
+        or _lacking(positions, pending, long, processes, ended, silent)
         or _messages(positions, processes, ended)
         or _unclear(long, ended)
         or WELL
@@ -292,12 +293,15 @@ def _lacking(
     long: Sequence[Pending],
     processes: Processes,
     ended: bool,
+    silent: bool,
 ) -> Verdict | None:
     """What has long lacked a rank: the ranks that others wait for and that wait for none."""
     for one in long:
         absent = _ends_of_waiting(one, positions, pending)
         if not absent:
             continue
+        if silent:
+            return Verdict("undecided", (), _sites(positions, absent, one), pending=one, ended=True)
         busy = [rank for rank in absent if rank in processes.busy]
         talking = [
             r for r in absent if positions[r].between in WAITS_FOR_MESSAGES and r not in busy

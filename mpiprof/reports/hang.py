@@ -87,6 +87,13 @@ def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None
     if one.pending is None:
         return "Nothing that is known tells what is wrong."
     waits = _waits(trace, found, one, now)
+    if one.kind == "undecided" and one.ended:
+        who, many = _ranks(one.pending.missing), len(one.pending.missing) > 1
+        return (
+            f"{waits} {who} had not arrived, last seen"
+            f"{_after(trace, found, one.pending.missing) or ' before any collective'}: nothing "
+            f"tells whether {'they' if many else 'it'} died, or all were ended."
+        )
     if one.kind == "undecided":
         return (
             f"{waits[:-1]}, all its ranks have arrived, and nothing that is known of their "

@@ -46,12 +46,15 @@ def _fault(name: str, link: Any) -> str:
         return f"{duration(empty)} for an empty message {NAMES[name]}"
     if not 0 <= beta <= most_beta:
         return f"{_megabytes(beta)} MB/s {NAMES[name]}"
+    unsteady = _unsteady(name, link)
+    if unsteady:  # first, as times that cannot be follow from it
+        return unsteady
     for one, both in zip(ones, boths, strict=False):
         if not one > 0 < both or one > MOST_ONE * both:
             return f"one way takes {_times(one, both)} times as long as both ways {NAMES[name]}"
         if both > MOST_BOTH * one:
             return f"both ways take {_times(both, one)} times as long as one way {NAMES[name]}"
-    return _unsteady(name, link)
+    return ""
 
 
 def _unsteady(name: str, link: Mapping[str, Any]) -> str:
@@ -64,7 +67,8 @@ def _unsteady(name: str, link: Mapping[str, Any]) -> str:
         return f"the table {NAMES[name]} is damaged"
     # Between nodes a message takes long enough for a core to be taken and given back.
     if name == "within" and rounds and min(rounds) < FEWEST_ROUNDS:
-        return f"only {min(rounds)} rounds {NAMES[name]} had a core to themselves"
+        most = f"all but {min(rounds)}" if min(rounds) else "all"
+        return f"other processes took the cores in {most} of the rounds {NAMES[name]}"
     for size, spread in zip(sizes, spreads, strict=False):
         if not spread <= MOST_SPREAD:
             return f"rounds of {size} B differ by a factor of {spread:.1f} {NAMES[name]}"

@@ -89,12 +89,14 @@ def look(trace: Records, ranks: Iterable[int]) -> Processes:
             seen[rank].append((state, used, _calls(trace, rank)))
     busy = frozenset(rank for rank, looks in seen.items() if _is_busy(looks))
     still = frozenset(watched) - busy
-    gone = [r for r, lives in living.items() if not lives and r not in trace.tables.ends]
+    gone = [rank for rank, lives in living.items() if not lives]
     if not gone:
         return Processes(time_ns, living, busy, still)
-    ends = read_tables(trace.path, trace.ranks, Problems()).ends
-    signals = {rank: _signal(trace, rank) for rank in gone}
-    return Processes(time_ns, living, busy, still, frozenset(gone) & ends.keys(), signals)
+    # A rank writes its end twice: before it waits for the others in MPI_Finalize, and after.
+    before, ends = trace.tables.ends, read_tables(trace.path, trace.ranks, Problems()).ends
+    ended = frozenset(r for r in gone if r in ends and ends[r] != before.get(r))
+    signals = {rank: _signal(trace, rank) for rank in gone if rank not in before}
+    return Processes(time_ns, living, busy, still, ended, signals)
 
 
 def _signal(trace: Records, rank: int) -> int:

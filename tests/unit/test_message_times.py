@@ -56,7 +56,7 @@ def rounds(undisturbed: list[Any], spread: list[float], where: str = "within") -
         (rounds([12, 4, 12], [1.1, 1.2, 1.4]), ""),
         (
             rounds([0, 4, 12], [1.0, 1.0, 1.0]),
-            "only 0 rounds within a node had a core",
+            "took the cores in all of the rounds within a node",
         ),
         (
             rounds([12, 12, 12], [1.1, 7.2, 1.0]),
