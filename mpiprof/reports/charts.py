@@ -6,6 +6,7 @@ of Okabe and Ito, and cividis, which are safe for colour blindness. Every text i
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +21,8 @@ from mpiprof.svg import BLUE, box, drawing, label, path, picture, ticks
 CIVIDIS = ((0, 34, 78), (53, 69, 108), (102, 105, 112), (148, 142, 119), (200, 184, 102))
 CIVIDIS_END = (254, 232, 56)
 LEVELS = 63
-OPACITIES = (60, 105, 150, 200, 255)
+STEPS = 6  # into which a cell of the timeline is filled
+SPOTS = (20, 60)  # of the timeline, that the pointer tells apart: of ranks, of times
 
 GRID = 'class="grid"'
 
@@ -145,25 +147,20 @@ def _cividis() -> list[png.Colour]:
 
 
 def timeline(shares: Any, operations: Sequence[str], ranks: int, span: float, text: Text) -> str:
-    """Return ranks x time: in each cell the operation with the most time, the paler the less.
+    """Return ranks x time: each cell filled from below by its operations, in proportion.
 
-    shares: rows x columns x operations, of the cell's time; where no operation has a tenth of it
-    nothing is drawn: the ranks are outside collectives. `span` is the whole time in ns.
+    shares: rows x columns x operations, of the cell's time; what is left empty is outside
+    collectives. `span` is the whole time in ns. The pointer shows the shares of SPOTS places.
     """
     left, width, height = 56, 1000, max(40.0, min(420.0, 18.0 * len(shares)))
     colours = [operation_colour(name) for name in operations]
     palette: list[png.Colour] = [(0, 0, 0, 0)]
-    for colour in colours:
-        red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-        palette += [(red, green, blue, opacity) for opacity in OPACITIES]
-    pixels = np.zeros(shares.shape[:2], np.uint8)
-    if len(operations):
-        best, inside = shares.argmax(2), np.minimum(shares.sum(2), 1.0)
-        level = np.minimum((inside * len(OPACITIES)).astype(int), len(OPACITIES) - 1)
-        pixels = np.where(inside >= 0.1, 1 + best * len(OPACITIES) + level, 0).astype(np.uint8)
+    palette += [(*(int(c[i : i + 2], 16) for i in (1, 3, 5)), 255) for c in colours]  # type: ignore[misc]
+    pixels = filled(shares)
     made = [*rank_axis(ranks, 4, height, left)]
     made.append(box(left, 4, width, height, more='class="ground"'))
     made.append(picture(left, 4, width, height, png.address(png.encode(pixels, palette))))
+    made += _spots(shares, operations, ranks, span, text, (left, 4, width, height))
     for tick in ticks(0, span, 10):
         x = left + width * tick / max(span, 1)
         made.append(path(f"M{x:.1f} {height + 4}v5", GRID))
@@ -174,3 +171,48 @@ def timeline(shares: Any, operations: Sequence[str], ranks: int, span: float, te
         made.append(label(x + 18, y + 10, f"{name} ({shares[:, :, i].mean():.1%})"))
     below = 18 * -(-len(operations) // 5)
     return drawing(left + width + 40, height + 48 + below, "timeline of all ranks", made)
+
+
+def filled(shares: Any) -> Any:
+    """Return STEPS pixels a cell, below each other: 0 empty, else 1 + the operation there.
+
+    The operations stand on each other in their order.
+    """
+    rows, columns, operations = shares.shape
+    if not operations:
+        return np.zeros((rows * STEPS, columns), np.uint8)
+    heights = np.cumsum(shares, axis=2)
+    levels = (np.arange(STEPS)[::-1] + 0.5) / STEPS
+    at = (heights[:, None] <= levels[None, :, None, None]).sum(3)
+    return np.where(at < operations, at + 1, 0).astype(np.uint8).reshape(rows * STEPS, columns)
+
+
+def _spots(
+    shares: Any,
+    operations: Sequence[str],
+    ranks: int,
+    span: float,
+    text: Text,
+    place: tuple[float, float, float, float],
+) -> list[str]:
+    """Return what the pointer shows, as boxes that can't be seen."""
+    left, top, width, height = place
+    cuts = [
+        np.linspace(0, count, min(count, most) + 1).astype(int)
+        for count, most in zip(shares.shape, SPOTS, strict=False)
+    ]
+    made = []
+    for a, b in itertools.pairwise(cuts[0].tolist()):
+        first, last = a * ranks // len(shares), b * ranks // len(shares) - 1
+        who = f"rank {first}" if first == last else f"ranks {first}-{last}"
+        for c, d in itertools.pairwise(cuts[1].tolist()):
+            mean = shares[a:b, c:d].mean((0, 1))
+            parts = [f"{operations[i]} {mean[i]:.0%}" for i in np.argsort(-mean) if mean[i] > 0.005]
+            if not parts:
+                continue
+            begin, end = (span * edge / shares.shape[1] for edge in (c, d))
+            note = f"{who}, {text(begin)} to {text(end)}: {', '.join(parts)}"
+            x, wide = left + width * c / shares.shape[1], width * (d - c) / shares.shape[1]
+            y, high = top + height * a / len(shares), height * (b - a) / len(shares)
+            made.append(box(x, y, wide, high, note=note, more='fill-opacity="0"'))
+    return made

@@ -146,8 +146,9 @@ def _timeline(trace: Trace, shares: Shares) -> list[str]:
         shares.cells, shares.operations, trace.ranks, trace.duration_ns, duration
     )
     note = (
-        "Ranks from top to bottom, time from left to right. The colour is the operation in which "
-        "most of a cell's time was spent, the paler the less of it; no colour: outside collectives."
+        "Ranks from top to bottom, time from left to right. Each rank's row is filled by the share "
+        "of time in each operation; what is empty was outside collectives. Point at a place for "
+        "its shares."
     )
     return [head, f"<figure>{drawn}<figcaption>{note}</figcaption></figure>"]
 
@@ -201,6 +202,7 @@ def _site(trace: Trace, row: dict[str, Any], sites: dict[int, Site]) -> list[str
     if len(row["sites"]) > 1:
         others = ", ".join(place(one) for one in row["sites"][:8])
         parts.append(f'<p class="faint">Ranks call it from {_cut(others)}.</p>')
+    parts.append(f'<p class="faint">Ran on: {_cut(row["algorithms"])}.</p>')
     if row["total_wait_ns"] > 0:
         said = wording.sentence(row, text.total_time(trace))
         parts.append(f"<p>{_cut(said, LONGEST_TEXT)}</p>")
