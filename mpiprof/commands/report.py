@@ -205,7 +205,7 @@ def by_callsite(
         table = text.callsite_table(callsites.head(top))
         parts.append(f"Call sites by {key}{left}\n{table}\n{paragraph(text.legend(table))}")
         if trace.record == "events" or callsites["average_factor"].notna().any():
-            parts.append(f"Imbalance factors, means over instances\n{text.factor_table(callsites)}")
+            parts.append(f"{text.factor_head(callsites)}\n{text.factor_table(callsites)}")
         figure = text.distribution_table(trace) if trace.record == "events" else ""
         if figure:
             parts.append(f"Worst-case factors ω/T: share of instances\n{figure}")

@@ -220,6 +220,12 @@ def legend(table: str) -> str:
     return " ".join(had)
 
 
+def factor_head(callsites: Any) -> str:
+    """Return what `factor_table` shows: without message times there are no factors."""
+    known = callsites["worst_factor"].notna().any()
+    return "Imbalance factors, means over instances" if known else "Time by routine"
+
+
 def factor_table(callsites: Any) -> str:
     """Return the averages of both factors: over all routines, and over the major ones.
 
