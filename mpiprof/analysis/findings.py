@@ -20,6 +20,7 @@ from mpiprof.analysis.grid import Grid, median_of
 from mpiprof.analysis.operations import STATES
 from mpiprof.analysis.patterns import Pattern, patterns
 from mpiprof.analysis.sample import sample_of
+from mpiprof.analysis.where import place_of
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int
 
@@ -157,7 +158,7 @@ def _of_pattern(
     """Return a pattern as a finding, with where the lateness began."""
     number = grid.number[one.instances]
     walks = sample_of(trace, causes.callsite).walks
-    ranks, began = _origins([] if one.cause == "early" else walks, one.ranks)
+    ranks, began = _origins(trace, [] if one.cause == "early" else walks, one.ranks)
     cause, callsites = one.cause, (causes.callsite,)
     if began.get("origin_how") == "inside" and began["origin_share"] >= MOSTLY:
         cause = "inside"
@@ -222,7 +223,7 @@ def _host(trace: Trace, node: str | None) -> str | None:
 
 
 def _origins(
-    walks: Sequence[Walk], ranks: tuple[int, ...]
+    trace: Trace, walks: Sequence[Walk], ranks: tuple[int, ...]
 ) -> tuple[tuple[int, ...], dict[str, Any]]:
     """Return whose lateness makes some ranks late, and where it began most often.
 
@@ -237,15 +238,16 @@ def _origins(
         if led and led.most_common(1)[0][1] >= MOSTLY * led.total():
             rank = led.most_common(1)[0][0]
         blamed.append(rank)
-    return tuple(dict.fromkeys(blamed)), _began(mine)
+    return tuple(dict.fromkeys(blamed)), _began(trace, mine)
 
 
-def _began(walks: Sequence[Walk]) -> dict[str, Any]:
+def _began(trace: Trace, walks: Sequence[Walk]) -> dict[str, Any]:
     """Return where lateness began most often, and in which share of the walks; {} without any."""
     if not walks:
         return {}
     origin, times = Counter(walk.origin for walk in walks).most_common(1)[0]
     return {
+        "doing": place_of(trace, origin.rank, origin.after, origin.callsite),
         "origin_rank": origin.rank,
         "origin_callsite": origin.callsite,
         "origin_after": origin.after,
@@ -267,7 +269,7 @@ def _rest(
 ) -> Finding:
     """Return what no pattern explains: noise, or what a collective made of nobody's lateness."""
     sample = sample_of(trace, causes.callsite)
-    began = _began(sample.walks)
+    began = _began(trace, sample.walks)
     if began:
         began["origin_share"] *= len(sample.walks) / max(sample.walked, 1)
     told = {

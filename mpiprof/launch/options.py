@@ -84,6 +84,12 @@ class Recording:
         metavar="N",
         help="record N frames a call site",
     )
+    where: bool = option(
+        False,
+        "--where",
+        variable="WHERE",
+        help="sample what each rank does before its calls, so that findings can name it",
+    )
     skip_packages: tuple[str, ...] = option(
         (),
         "--skip-package",

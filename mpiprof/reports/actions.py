@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from mpiprof.analysis.chain import START
 from mpiprof.invocation import quoted, switched
 from mpiprof.reports.places import pattern_of, where
-from mpiprof.units import named
+from mpiprof.trace.sites import site_label
+from mpiprof.units import named, share
 
 if TYPE_CHECKING:
     from mpiprof.analysis.findings import Finding
@@ -23,7 +24,19 @@ def action(trace: Trace, found: Finding) -> str:
 
 
 def _look(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:
-    """Return where to look for what makes ranks late."""
+    """Return where to look for what makes ranks late, and what was seen there."""
+    looked = _between(trace, known, members)
+    doing = known.get("doing")
+    if doing is None or known["origin_rank"] not in members:
+        return looked
+    it = "it" if len(members) == 1 else f"rank {known['origin_rank']}"
+    return (
+        f"{looked} {share(doing['share'])} of that time {it} is in {site_label(doing)} (sampled)."
+    )
+
+
+def _between(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:
+    """Return between which calls to look."""
     if known.get("origin_how", "unknown") == "unknown":
         return f"Look at what {named(members)} does before this call."
     origin, after = where(trace, known["origin_callsite"]), known["origin_after"]

@@ -57,7 +57,10 @@ class Shape:
 
 @dataclass
 class Tables:
-    """Everything the tables say, with ids that hold for all ranks."""
+    """Everything the tables say, with ids that hold for all ranks.
+
+    where: samples and their ns by rank, site left (-1: the start), site entered, and place.
+    """
 
     processes: dict[int, dict[str, Any]] = field(default_factory=dict)
     ends: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -71,6 +74,7 @@ class Tables:
     destinations: dict[tuple[int, int], Int] = field(default_factory=dict)
     shapes: list[Shape] = field(default_factory=list)
     shape_ids: dict[int, Int] = field(default_factory=dict)
+    where: dict[tuple[int, int, int, int], tuple[int, int]] = field(default_factory=dict)
     limits: dict[int, int] = field(default_factory=dict)  # of a rank's log that has reached it
     cut: bool = False
 

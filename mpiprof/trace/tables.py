@@ -62,6 +62,7 @@ class _Reader:
             "shape": {},
         }
         self.naming: list[tuple[int, int, str]] = []
+        self.where: list[tuple[int, dict[str, Any]]] = []
         self.checked = False  # whether some line carries a sum: then all do
 
     def read(self, name: str, content: bytes) -> None:
@@ -97,6 +98,8 @@ class _Reader:
             tables.clocks.append({"rank": rank, **_clock(row["clock"], self.limit)})
         elif "limit" in row:
             tables.limits[rank] = integer(row["limit"]["bytes"], 0)
+        elif "where" in row:
+            self.where.append((rank, {name: integer(n, 0) for name, n in row["where"].items()}))
         elif "note" in row:
             tables.notes.append((rank, text(row["note"])))
         elif "shape" in row:
@@ -114,6 +117,7 @@ class _Reader:
         sites = self._each("site", _Sites(self.tables))
         lines = same_lines(self.tables.sites)
         sites = {key: lines[index] for key, index in sites.items()}
+        self._resolve_where(sites)
         rows = self.raw["communicator"]
         lists = {(row.get("identity"), rank): row.get("members") for (rank, _), row in rows.items()}
         communicators = self._each("communicator", _Communicators(self.tables, self.limit, lists))
@@ -128,6 +132,17 @@ class _Reader:
             self.tables.shape_ids[rank] = np.full(most + 1, -1, np.int64)
         for (rank, local), index in shapes.items():
             self.tables.shape_ids[rank][local] = index
+
+    def _resolve_where(self, sites: dict[tuple[int, int], int]) -> None:
+        found = self.tables.where
+        for rank, row in self.where:
+            left, entered, place = (
+                sites.get((rank, row.get(name, 0)), -1) for name in ("after", "before", "site")
+            )
+            if min(entered, place) >= 0:
+                key = (rank, left, entered, place)
+                samples, ns = found.get(key, (0, 0))
+                found[key] = (samples + row.get("samples", 0), ns + row.get("ns", 0))
 
     def _each(self, kind: str, convert: Any) -> dict[tuple[int, int], int]:
         """Convert all rows of a kind into the joint index that `convert` gives them."""

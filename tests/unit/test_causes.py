@@ -233,6 +233,29 @@ def test_what_a_barrier_costs_is_the_second_waiting(tmp_path: Path) -> None:
     assert found.cost_ns == 6 * (arrivals.max(1) - without).sum()
 
 
+def test_what_a_late_rank_does_is_named(tmp_path: Path) -> None:
+    """Samples between the calls, by function: 6 of 8 in solve(), most of them in line 9."""
+    made, random = Synthetic(4), np.random.default_rng(9)
+    came = np.arange(40)[:, None] * 10 * MS + random.integers(0, MS // 10, (40, 4)) + 10 * MS
+    came[:, 2] += 3 * MS
+    left = np.repeat(came.max(1, keepdims=True) + 50_000, 4, 1)
+    made.collective("allreduce", came, left, site="md.py:93:step")
+    entered = made.site(2, "md.py:93:step")
+    for line, function, samples in ((8, "solve", 2), (9, "solve", 4), (20, "load", 2)):
+        where = {
+            "site": made.site(2, f"work.py:{line}:{function}"),
+            "after": entered,
+            "before": entered,
+            "samples": samples,
+            "ns": samples * 10 * MS,
+        }
+        made.lines[2].append({"rank": 2, "where": where})
+    made.ended_ns = 500 * MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    text = sentences.finding(trace, trace.findings()[0])
+    assert text.endswith("75 % of that time it is in work.py:9 solve (sampled).")
+
+
 def test_a_barrier_is_judged_by_all_that_follows_it(tmp_path: Path) -> None:
     """Also where what follows is the program's first call: 20 times a broadcast, then the end."""
     made, random = Synthetic(4), np.random.default_rng(8)

@@ -13,8 +13,11 @@ OLD(dlsym)
 OLD(dlopen)
 OLD(dlclose)
 OLD(dladdr)
+OLD(pthread_create)
+OLD(pthread_join)
 OLD(pthread_key_create)
 OLD(pthread_once)
 OLD(pthread_setspecific)
+OLD(pthread_sigmask)
 #undef OLD
 #endif

@@ -18,6 +18,7 @@ struct options {
     int alike;            /* communicators that have rows of their own, of those that are alike */
     int runs;             /* of members that each of them writes */
     bool summary, partial, quiet;
+    bool where;             /* sample what the program does before its calls */
     bool several, together; /* parts of the launch: there are, and all of them record */
     bool unrecorded;        /* no trace can be made here: this process only takes part */
     enum { PYTHON_AUTO, PYTHON_ALWAYS, PYTHON_NEVER } python;

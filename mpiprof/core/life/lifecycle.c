@@ -32,6 +32,7 @@
 #include "record/outside.h"
 #include "record/python.h"
 #include "record/record.h"
+#include "record/where.h"
 #include "run/private.h"
 #include "switch/select.h"
 #include "trace/file.h"
@@ -170,6 +171,7 @@ static bool start(MPI_Comm comm, bool sessions_only)
     pthread_atfork(NULL, NULL, leave_child);
     if (!recorder.passive)
         dying_watch();
+    where_start();
     atomic_store(&recorder.active, true);
     return true;
 }
@@ -282,6 +284,7 @@ static void end_recording(void)
     if (!atomic_exchange(&recorder.active, false))
         return;
     dying_forget();
+    where_end();
     select_end(recorder.sessions ? MPI_COMM_NULL : recorder.private);
     if (recorder.private != MPI_COMM_NULL && !recorder.sessions) {
         clock_synchronise("finalize");

@@ -55,7 +55,8 @@
     X(TOGETHER, NULL, false)                                                                       \
     X(TRACE, "", false)                                                                            \
     X(UNRECORDED, NULL, false)                                                                     \
-    X(VERSION, "", true)
+    X(VERSION, "", true)                                                                           \
+    X(WHERE, NULL, false)
 
 #define X(name, otherwise, compared) name,
 enum variable { VARIABLES(X) };
@@ -108,6 +109,7 @@ void options_read(void)
                           .several = text[PARTS] != NULL,
                           .together = text[TOGETHER] != NULL,
                           .unrecorded = text[UNRECORDED] != NULL,
+                          .where = text[WHERE] != NULL,
                           .python = strcmp(text[PYTHON_SITES], "always") == 0  ? PYTHON_ALWAYS
                                     : strcmp(text[PYTHON_SITES], "never") == 0 ? PYTHON_NEVER
                                                                                : PYTHON_AUTO,

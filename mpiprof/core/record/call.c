@@ -18,6 +18,7 @@
 #include "record/site.h"
 #include "record/stack.h"
 #include "record/thread.h"
+#include "record/where.h"
 #include "trace/event.h"
 
 enum { OVERHEAD_EVERY = 64 };
@@ -111,6 +112,8 @@ static inline void call_note(struct call *c, struct recent *r, bool known)
         }
     }
     find_place(c, r, known);
+    if (where_asked)
+        where_entered(c->site);
     c->enter_ns = now_ns();
     if (c->record != NULL) {
         c->record->enter_ns = c->enter_ns;
@@ -250,6 +253,8 @@ void call_leave(struct call *c)
         hooks.ended(c);
     }
     t->call = NULL;
+    if (where_asked)
+        where_left();
     if (c->begin_ns != 0 && c->exit_ns != 0)
         t->recorder_ns += OVERHEAD_EVERY * (c->enter_ns - c->begin_ns + now_ns() - c->exit_ns);
 }

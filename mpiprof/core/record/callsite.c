@@ -5,6 +5,7 @@
  * does not show; file and line are found later, off the node (trace/sites.py).
  */
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 #include "record/site.h"
 #include "record/stack.h"
 
-enum { MOST_FRAMES = 32, OWN_FRAMES = 8 };
+enum { MOST_FRAMES = 32, OWN_FRAMES = 8, MOST_SAMPLED = 8192 };
 
 static struct map native_sites;
 static char executable[PATH_BYTES];
@@ -81,6 +82,18 @@ static int stack_walk(const void *address, const void **frames, int wanted)
     return count;
 }
 
+static struct site *site_of(uint64_t key, const void **frames, int count)
+{
+    struct text t = {0};
+
+    for (int i = 0; i < count; i++)
+        frame_add(&t, frames[i]);
+    struct site *const s = site_new(&native_sites, key, &t);
+
+    text_free(&t);
+    return s;
+}
+
 struct site *callsite_find(const void *address)
 {
     const int wanted = recorder.options.stack < MOST_FRAMES ? recorder.options.stack : MOST_FRAMES;
@@ -95,16 +108,20 @@ struct site *callsite_find(const void *address)
     }
     struct site *const known = map_get(&native_sites, key);
 
+    return known != NULL ? known : site_of(key, frames, count);
+}
+
+/* Where a sample was taken. */
+struct site *callsite_at(const void *instruction)
+{
+    static atomic_int made;
+    const void *behind = (const char *)instruction + 1;
+    const uint64_t key = (uint64_t)(uintptr_t)behind;
+    struct site *const known = map_get(&native_sites, key);
+
     if (known != NULL)
         return known;
-    struct text t = {0};
-
-    for (int i = 0; i < count; i++)
-        frame_add(&t, frames[i]);
-    struct site *const s = site_new(&native_sites, key, &t);
-
-    text_free(&t);
-    return s;
+    return atomic_fetch_add(&made, 1) < MOST_SAMPLED ? site_of(key, &behind, 1) : NULL;
 }
 
 /* Whether a native frame, as text, is in the program and not in one of its libraries. */

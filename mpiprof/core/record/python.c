@@ -29,8 +29,7 @@ static struct map python_sites, file_kinds;
 static char folder_at_start[PATH_BYTES];
 static struct site skipped = {.skip = true}, kept;
 
-/* Python may be asked for what needs no lock. */
-static bool is_up(void)
+bool python_is_up(void)
 {
     return loaded && recorder.options.python != PYTHON_NEVER && py.Py_IsInitialized() &&
            (py.finalising == NULL || !py.finalising());
@@ -228,7 +227,7 @@ static bool api_next(object **frame, struct frame_place *p)
 
 struct site *python_site(void)
 {
-    if (!is_up())
+    if (!python_is_up())
         return NULL;
     object *const thread = py.PyGILState_GetThisThreadState();
 
@@ -246,12 +245,23 @@ struct site *python_site(void)
     return s;
 }
 
+/* Where another thread is. */
+struct site *python_site_of(object *thread)
+{
+    object *const frame = py.PyThreadState_GetFrame(thread);
+    struct site *const s = frame != NULL ? site_of_frames(api_next, frame) : NULL;
+
+    if (frame != NULL)
+        py.Py_DecRef(frame);
+    return s;
+}
+
 /* Python copied the environment when it started: take the library out of os.environ too. */
 void python_forget_preload(const char *value)
 {
     struct text t = {0};
 
-    if (!is_up() || !may_lock())
+    if (!python_is_up() || !may_lock())
         return;
     if (value == NULL) {
         text_add(&t, "__import__('os').environ.pop('LD_PRELOAD', None)");
@@ -267,12 +277,54 @@ void python_forget_preload(const char *value)
     text_free(&t);
 }
 
+/* Called when Python begins to end, on its thread. */
+static void (*at_exit)(void);
+
+static object *call_at_exit(object *module, object *arguments)
+{
+    (void)module;
+    (void)arguments;
+    at_exit();
+    return py.Py_BuildValue("");
+}
+
+/* False: Python can't be told. */
+bool python_at_exit(void (*stop)(void))
+{
+    enum { NO_ARGUMENTS = 4 };
+    static struct { /* PyMethodDef */
+        const char *name;
+        object *(*function)(object *, object *);
+        int flags;
+        const char *doc;
+    } method = {"stop", call_at_exit, NO_ARGUMENTS, NULL};
+
+    if (!python_is_up() || !may_lock() || py.PyImport_ImportModule == NULL ||
+        py.PyObject_CallMethod == NULL || py.PyCFunction_NewEx == NULL || py.Py_BuildValue == NULL)
+        return false;
+    at_exit = stop;
+    const int lock = py.PyGILState_Ensure();
+    object *const module = py.PyErr_Occurred() == NULL ? py.PyImport_ImportModule("atexit") : NULL;
+    object *const function = module != NULL ? py.PyCFunction_NewEx(&method, NULL, NULL) : NULL;
+    object *const done =
+        function != NULL ? py.PyObject_CallMethod(module, "register", "O", function) : NULL;
+    object *const all[] = {module, function, done};
+
+    if (done == NULL && module != NULL)
+        py.PyErr_Clear();
+    for (int i = 0; i < 3; i++)
+        if (all[i] != NULL)
+            py.Py_DecRef(all[i]);
+    py.PyGILState_Release(lock);
+    return done != NULL;
+}
+
 void python_start(void)
 {
     loaded = python_api_find();
     if (getcwd(folder_at_start, sizeof folder_at_start) == NULL)
         folder_at_start[0] = '\0';
-    object *const thread = is_up() ? py.PyGILState_GetThisThreadState() : NULL;
+    object *const thread = python_is_up() ? py.PyGILState_GetThisThreadState() : NULL;
 
     if (thread != NULL) /* MPI_Init is often called under the lock: the check may ask for more */
         python_frame_readable(thread);

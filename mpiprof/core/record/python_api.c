@@ -15,6 +15,9 @@ bool python_api_find(void)
     found &= py.name != NULL;
     PYTHON_API(FIND)
 #undef FIND
+#define FIND(type, name, parameters) *(void **)&py.name = dlsym(RTLD_DEFAULT, #name);
+    PYTHON_MORE(FIND)
+#undef FIND
     py.code_type = dlsym(RTLD_DEFAULT, "PyCode_Type");
     py.text_type = dlsym(RTLD_DEFAULT, "PyUnicode_Type");
     py.bytes_type = dlsym(RTLD_DEFAULT, "PyBytes_Type");

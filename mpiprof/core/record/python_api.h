@@ -30,9 +30,21 @@ typedef void object;
     X(int, PyRun_SimpleString, (const char *))                                                     \
     X(void, Py_DecRef, (object *))
 
+/* For --where alone: NULL where a Python lacks them. */
+#define PYTHON_MORE(X)                                                                             \
+    X(object *, PyThreadState_GetFrame, (object *))                                                \
+    X(int, PyGILState_Check, (void))                                                               \
+    X(object *, PyEval_SaveThread, (void))                                                         \
+    X(void, PyEval_RestoreThread, (object *))                                                      \
+    X(object *, PyImport_ImportModule, (const char *))                                             \
+    X(object *, PyCFunction_NewEx, (void *, object *, object *))                                   \
+    X(object *, PyObject_CallMethod, (object *, const char *, const char *, ...))                  \
+    X(object *, Py_BuildValue, (const char *, ...))
+
 #define MEMBER(type, name, parameters) type(*name) parameters;
 struct python {
     PYTHON_API(MEMBER)
+    PYTHON_MORE(MEMBER)
     object *code_type, *text_type, *bytes_type;
     object *(*current)(void); /* PyThreadState_GetUnchecked since 3.13; NULL: there is none */
     int (*finalising)(void);  /* Py_IsFinalizing since 3.13, _Py_IsFinalizing before */

@@ -1,0 +1,47 @@
+"""What a rank does between two call sites: places of samples (`run --where`)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from mpiprof.analysis.chain import START
+from mpiprof.trace.sites import describe_sites
+from mpiprof.trace.trace import Trace
+
+FEWEST = 5  # samples that say anything
+
+
+def place_of(trace: Trace, rank: int, after: int, callsite: int) -> dict[str, Any] | None:
+    """Return what a rank mostly does from one call site (START: from MPI_Init) to another.
+
+    file, line and function: the function with most of the time, and the line with most of it there,
+    each None where not known; share: of all samples' time. None where the program was not sampled
+    there, or too seldom.
+    """
+    sites = {number: key.sites for key, number in trace.aggregate[1].items()}
+    here, before = sites.get(callsite, frozenset()), sites.get(after, frozenset())
+    times: Counter[int] = Counter()
+    samples = 0
+    for (of, left, entered, place), (count, ns) in trace.tables.where.items():
+        if of == rank and entered in here and (left in before or after == left == START):
+            times[place] += ns
+            samples += count
+    if samples < FEWEST or not times.total():
+        return None
+    found = describe_sites(trace.tables.sites, [list(times)])[0]
+    return _most(list(zip(found, times.values(), strict=True)), times.total())
+
+
+def _most(places: list[tuple[dict[str, Any], int]], whole: int) -> dict[str, Any]:
+    functions: Counter[tuple[str | None, str | None]] = Counter()
+    lines: defaultdict[Any, Counter[int | None]] = defaultdict(Counter)
+    for place, ns in places:
+        function = place["function"]
+        # What has no line tells its offset within the function.
+        name = function.partition("+0x")[0] if function and place["line"] is None else function
+        functions[place["file"], name] += ns
+        lines[place["file"], name][place["line"]] += ns
+    (file, name), ns = functions.most_common(1)[0]
+    line = lines[file, name].most_common(1)[0][0]
+    return {"file": file, "line": line, "function": name, "share": ns / whole}
