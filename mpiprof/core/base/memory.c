@@ -53,6 +53,9 @@ void memory_start(int processes)
     if (had)
         return;
     const size_t bytes = RESERVE + RESERVE_EACH * (size_t)(processes > 0 ? processes : 1);
+
+    if (!memory_is_left(bytes)) /* a program that is left unrecorded (join.c) keeps all it has */
+        return;
     void *const made =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
