@@ -17,6 +17,7 @@ from mpiprof.trace.sites import same_lines
 from mpiprof.trace.types import Int, Problems
 
 LIMIT = 1 << 62  # times and byte counts beyond it cannot be
+SAMPLED = ("after", "before", "site", "samples", "ns")  # of a line of --where
 IDS = 1 << 24  # ids of shapes are dense; one beyond it is damage
 
 
@@ -62,7 +63,7 @@ class _Reader:
             "shape": {},
         }
         self.naming: list[tuple[int, int, str]] = []
-        self.where: list[tuple[int, dict[str, Any]]] = []
+        self.where: list[tuple[int, ...]] = []
         self.checked = False  # whether some line carries a sum: then all do
 
     def read(self, name: str, content: bytes) -> None:
@@ -99,7 +100,7 @@ class _Reader:
         elif "limit" in row:
             tables.limits[rank] = integer(row["limit"]["bytes"], 0)
         elif "where" in row:
-            self.where.append((rank, {name: integer(n, 0) for name, n in row["where"].items()}))
+            self.where.append((rank, *(integer(row["where"][name], 0) for name in SAMPLED)))
         elif "note" in row:
             tables.notes.append((rank, text(row["note"])))
         elif "shape" in row:
@@ -135,14 +136,11 @@ class _Reader:
 
     def _resolve_where(self, sites: dict[tuple[int, int], int]) -> None:
         found = self.tables.where
-        for rank, row in self.where:
-            left, entered, place = (
-                sites.get((rank, row.get(name, 0)), -1) for name in ("after", "before", "site")
-            )
+        for rank, after, before, site, samples, ns in self.where:
+            left, entered, place = (sites.get((rank, of), -1) for of in (after, before, site))
             if min(entered, place) >= 0:
-                key = (rank, left, entered, place)
-                samples, ns = found.get(key, (0, 0))
-                found[key] = (samples + row.get("samples", 0), ns + row.get("ns", 0))
+                count, whole = found.get((rank, left, entered, place), (0, 0))
+                found[rank, left, entered, place] = (count + samples, whole + ns)
 
     def _each(self, kind: str, convert: Any) -> dict[tuple[int, int], int]:
         """Convert all rows of a kind into the joint index that `convert` gives them."""
