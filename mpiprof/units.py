@@ -14,7 +14,7 @@ def duration(ns: float) -> str:
         return UNKNOWN
     size = abs(ns)
     if size < 1000:
-        return f"{ns:.0f} ns"
+        return f"{round(ns)} ns"
     for unit, scale in (("µs", 1e3), ("ms", 1e6)):
         if size < 999.5 * scale:
             return f"{_three(ns / scale)} {unit}"

@@ -10,7 +10,7 @@ window.dashAgGridFunctions = window.dashAgGridFunctions || {};
   Object.assign(window.dashAgGridFunctions, {
     duration: known((ns) => {
       const size = Math.abs(ns);
-      if (size < 1000) return `${ns.toFixed(0)} ns`;
+      if (size < 1000) return `${Math.round(ns)} ns`; // never "-0"
       if (size < 999.5e3) return `${three(ns / 1e3)} µs`;
       if (size < 999.5e6) return `${three(ns / 1e6)} ms`;
       if (size < 600e9) return `${three(ns / 1e9)} s`;

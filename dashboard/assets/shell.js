@@ -28,6 +28,14 @@ window.dash_clientside.mpiprof = Object.assign({}, window.dash_clientside.mpipro
   },
 });
 
+// The timeline's modules are loaded when its page is opened first.
+const besides = document.currentScript.src;
+window.dash_clientside.mpiprofTimeline = {
+  async mount(id, version) {
+    return (await import(new URL("timeline.mjs", besides))).mount(id, version);
+  },
+};
+
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input, textarea, select, [contenteditable]");
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return;

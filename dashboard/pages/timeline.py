@@ -1,4 +1,4 @@
-"""Timeline: ranks × time, drawn by assets/timeline.js from what timeline_data answers."""
+"""Timeline: ranks × time, drawn by assets/timeline.mjs from what timeline_data answers."""
 
 from __future__ import annotations
 

@@ -210,7 +210,9 @@ def _noise(trace: Trace, found: Finding) -> str:
     if known["instances"] == 1:
         return f"The ranks come {duration(spread)} apart to the only instance of {here}"
     if known["besides"]:
-        return f"The rest of the waiting at {here} has no pattern, with other ranks late each time"
+        whole: Any = trace.callsites.loc[found.callsites[0], "total_wait_ns"]
+        part = "Most" if found.cost_ns > whole / 2 else "Some"
+        return f"{part} of the waiting at {here} has no pattern, with other ranks late each time"
     return f"Arrivals at {here} scatter by {duration(spread)}, and no rank stands out"
 
 

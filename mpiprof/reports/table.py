@@ -20,7 +20,7 @@ class Column:
     """A heading, its cells as text, and how it behaves where space is short.
 
     `shrink` columns are cut, but for the name of a file, their first word. Before that, columns are
-    left out: those with the highest `drop` above 0 first, then the others from the right, but for
+    left out: those with the highest `drop` first, of the same the last one, but for
     the first one and those that shrink.
     """
 

@@ -23,11 +23,11 @@ def works(rows: Rows, top: int) -> str:
             Column("count", [count(r["instances"]) for r in shown], drop=2),
             Column("ranks", [str(r["size"]) for r in shown], drop=3),
             Column("bytes", [_bytes(r["bytes"]) for r in shown], drop=1),
-            Column("now", [duration(r["base_ns"]) for r in shown]),
-            Column("best", [r["best"] or "–" for r in shown], left=True),
+            Column("now", [duration(r["base_ns"]) for r in shown], drop=-1),
+            Column("best", [r["best"] or "–" for r in shown], left=True, drop=-3),
             Column("then", [duration(r["best_ns"]) for r in shown]),
-            Column("saves", [_range(r) for r in shown], left=True),
-            Column("", [MARKS.get(r["worth"], "leave it") for r in shown], left=True),
+            Column("saves", [_range(r) for r in shown], left=True, drop=-2),
+            Column("", [MARKS.get(r["worth"], "leave it") for r in shown], left=True, drop=-4),
         ]
     )
     left = f", the first {top} of {len(rows)}" if len(rows) > top else ""

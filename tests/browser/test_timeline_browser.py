@@ -16,7 +16,7 @@ from support.dashboard_traces import MS, hostile, of_size, plain
 from support.synthetic import Synthetic
 
 expect = pytest.importorskip("playwright.sync_api").expect
-GUTTER, AXIS = 96, 24  # as assets/timeline-paint.js has them
+GUTTER, AXIS = 96, 24  # as assets/timeline-paint.mjs has them
 LENGTH = 609_999_001  # ns of `plain`, from its start to its end
 
 

@@ -274,6 +274,7 @@ def test_several_nodes_show_the_clock_bound(
 @pytest.mark.parametrize(
     ("ns", "text"),
     [
+        (-0.3, "0 ns"),
         (0, "0 ns"), (999, "999 ns"), (1000, "1.00 µs"), (12_345, "12.3 µs"), (999_499, "999 µs"),
         (999_600, "1.00 ms"), (3.5e9, "3.50 s"), (599e9, "599 s"), (3600e9, "1h00m"),
         (725e9, "12m05s"), (float("nan"), "–"),

@@ -1,0 +1,232 @@
+// Wheel, drag and keys of the timeline, its search box and its help.
+import { element as E } from "./timeline-text.mjs";
+import * as Paint from "./timeline-paint.mjs";
+import * as Format from "./timeline-text.mjs";
+
+const CLICK = 4; // pixels; what moves further is a drag
+
+export const gestures = (t) => {
+  const on = (element, name, what, options = {}) => element.addEventListener(name, what, { signal: t.stop.signal, ...options });
+  const at = (event, element) => { const box = element.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
+
+  on(t.canvas, "wheel", (event) => {
+    if (!t.overview) return;
+    event.preventDefault();
+    const unit = event.deltaMode === 1 ? 16 : 1;
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) t.pan((event.deltaX || event.deltaY) * unit / t.view.width);
+    else t.zoom(2 ** (Math.max(Math.min(event.deltaY * unit, 400), -400) / 250), t.timeAt(at(event, t.canvas)[0]));
+  }, { passive: false });
+  on(t.strip, "wheel", (event) => {
+    if (!t.overview) return;
+    event.preventDefault();
+    t.zoom(2 ** (event.deltaY / 250));
+  }, { passive: false });
+
+  let drag = null;
+  on(t.canvas, "pointerdown", (event) => {
+    if (event.button !== 0 || !t.overview) return;
+    const [x, y] = at(event, t.canvas);
+    drag = { x, y, from: t.from, to: t.to, choosing: event.shiftKey, moved: false };
+    t.canvas.setPointerCapture(event.pointerId);
+    t.stage.focus({ preventScroll: true });
+  });
+  on(t.canvas, "pointermove", (event) => {
+    const [x, y] = at(event, t.canvas);
+    if (!drag) { hover(t, x, y); return; }
+    if (!drag.moved && Math.abs(x - drag.x) < CLICK) return;
+    drag.moved = true;
+    t.hide();
+    if (drag.choosing) { t.mark = [drag.x, x]; t.draw(); return; }
+    const by = (drag.x - x) / t.view.width * (drag.to - drag.from);
+    t.show(drag.from + by, drag.to + by);
+  });
+  on(t.canvas, "pointerup", (event) => {
+    if (!drag) return;
+    const [x, y] = at(event, t.canvas), was = drag;
+    drag = null;
+    t.mark = null;
+    if (was.moved && was.choosing) {
+      const [a, b] = [t.timeAt(was.x), t.timeAt(x)].sort((p, q) => p - q);
+      t.show(a, b);
+    } else if (!was.moved) press(t, x, y);
+  });
+  on(t.canvas, "pointercancel", () => { drag = null; t.mark = null; t.draw(); });
+  on(t.canvas, "pointerleave", () => t.hide());
+  on(t.canvas, "dblclick", (event) => t.zoom(0.25, t.timeAt(at(event, t.canvas)[0])));
+
+  // The strip: the window is dragged by its inside, a press elsewhere brings it there.
+  let hold = null;
+  const time = (x) => (x - Paint.GUTTER) / Math.max(t.width - Paint.GUTTER, 1) * t.length;
+  on(t.strip, "pointerdown", (event) => {
+    if (!t.overview) return;
+    const [x] = at(event, t.strip), span = t.to - t.from, here = time(x);
+    if (here < t.from || here > t.to) t.show(here - span / 2, here + span / 2);
+    hold = { x, from: t.from, to: t.to, choosing: event.shiftKey };
+    t.strip.setPointerCapture(event.pointerId);
+  });
+  on(t.strip, "pointermove", (event) => {
+    if (!hold) return;
+    const [x] = at(event, t.strip), by = time(x) - time(hold.x);
+    if (hold.choosing) t.show(...[time(hold.x), time(x)].sort((p, q) => p - q));
+    else t.show(hold.from + by, hold.to + by);
+  });
+  on(t.strip, "pointerup", () => { hold = null; });
+  on(t.strip, "pointercancel", () => { hold = null; });
+};
+
+const eventAt = (t, x, y) => {
+  const row = t.rowAt(y);
+  if (row < 0 || !t.data || t.data.kind !== "events") return null;
+  let best = null, least = 4; // pixels beside it
+  for (const e of t.data.events) {
+    if (e.row !== row) continue;
+    const a = t.view.x(e.enter), b = Math.max(t.view.x(e.exit), a + 1);
+    const far = Math.max(a - x, x - b, 0);
+    if (far < least || (far === least && best && e.enter > best.enter)) { best = e; least = far; }
+  }
+  return best;
+};
+
+const hover = (t, x, y) => {
+  const row = t.rowAt(y);
+  if (row < 0 || x < Paint.GUTTER || !t.data) { t.canvas.style.cursor = x < Paint.GUTTER && row >= 0 ? "pointer" : ""; t.hide(); if (row >= 0 && x < Paint.GUTTER) rowTip(t, row, x, y); return; }
+  t.canvas.style.cursor = "crosshair";
+  if (t.data.kind === "events") {
+    const event = eventAt(t, x, y);
+    if (!event) { t.hide(); return; }
+    const shape = t.data.shapes[event.shape];
+    tip(t, x, y, shape.operation, Format.eventFacts(event, shape, label(t, row)));
+    return;
+  }
+  const { data } = t, column = Math.floor(t.timeAt(x) / 2 ** data.level) - data.first;
+  if (column < 0 || column >= data.columns) { t.hide(); return; }
+  const at = row * data.columns + column, { state, share, wait } = data.arrays;
+  const from = (data.first + column) * 2 ** data.level;
+  tip(t, x, y, state[at] === 255 ? "outside MPI collectives" : `mostly ${data.states[state[at]].name}`, [
+    ["rank", label(t, row)], ["from", Format.moment(from, 2 ** data.level / 10)], ["for", Format.time(2 ** data.level)],
+    ["in collectives", Format.percent(share[at] / 255)], ["of it waiting", t.colour === "waiting" || !share[at] ? null : Format.percent(wait[at] / 255)],
+  ]);
+};
+
+const label = (t, row) => t.overview.labels[row] + (t.overview.hosts[row] ? ` on ${t.overview.hosts[row]}` : "");
+
+const rowTip = (t, row, x, y) => tip(t, x, y, `rank ${t.overview.labels[row]}`, [
+  ["host", t.overview.hosts[row]], ["on average", `${Format.time(Math.abs(t.overview.late[row]))} ${t.overview.late[row] > 0 ? "after" : "before"} the mean arrival`],
+  ["click", t.overview.rows[row].length > 1 ? "shows these ranks alone" : null],
+]);
+
+const tip = (t, x, y, title, facts) => {
+  t.tip.replaceChildren(E("b", {}, Format.short(title)), Format.facts(facts));
+  t.tip.hidden = false;
+  const box = t.canvas.getBoundingClientRect(), wide = t.tip.offsetWidth, high = t.tip.offsetHeight;
+  const left = box.left + x + 16, top = box.top + y + 14;
+  t.tip.style.left = `${Math.max(left + wide > window.innerWidth ? left - wide - 28 : left, 4)}px`;
+  t.tip.style.top = `${Math.max(top + high > window.innerHeight ? top - high - 22 : top, 4)}px`;
+};
+
+const press = (t, x, y) => {
+  const row = t.rowAt(y);
+  if (row < 0) return;
+  if (x < Paint.GUTTER) {
+    if (t.overview.rows[row].length > 1) window.mpiprof.address({ rank: ranges(t.overview.rows[row]) });
+    return;
+  }
+  const event = eventAt(t, x, y);
+  if (event && event.instance >= 0) t.choose({ number: event.instance });
+  else if (t.data && t.data.kind === "cells") t.choose({ number: -1, at: Math.round(t.timeAt(x)), step: 1 }, false, "next");
+  else if (!event) t.release();
+};
+
+const ranges = (ranks) => {
+  const sorted = [...ranks].sort((a, b) => a - b), found = [];
+  for (const rank of sorted) {
+    const last = found[found.length - 1];
+    if (last && rank === last[1] + 1) last[1] = rank;
+    else found.push([rank, rank]);
+  }
+  return found.map(([a, b]) => (a === b ? `${a}` : `${a}-${b}`)).join(", ");
+};
+
+const KEYS = [
+  ["W", "zoom in", (t) => t.zoom(0.6)], ["S", "zoom out", (t) => t.zoom(1 / 0.6)],
+  ["A", "to the left", (t) => t.pan(-0.2)], ["D", "to the right", (t) => t.pan(0.2)],
+  [".", "next instance", (t) => t.step(1)], [",", "previous instance", (t) => t.step(-1)],
+  ["F", "fit the whole run", (t) => t.fit()], ["/", "search call sites, operations, ranks", (t) => t.search.input.focus()],
+  ["?", "these keys", (t) => t.help.showModal()], ["Escape", "let go of the instance, end the search", (t) => (t.one ? t.release() : t.seek(""))],
+];
+const SAME = { ArrowLeft: "A", ArrowRight: "D", ArrowUp: "W", ArrowDown: "S", "+": "W", "-": "S", Home: "F" };
+
+export const keys = (t) => {
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest && event.target.closest("input, textarea, select, [contenteditable], dialog");
+    if (typing || event.ctrlKey || event.metaKey || event.altKey || !t.root.isConnected || !t.overview) return;
+    const arrow = event.key in SAME && !t.stage.contains(event.target) && event.target !== document.body;
+    if (arrow) return;
+    const name = SAME[event.key] || (event.key.length === 1 ? event.key.toUpperCase() : event.key);
+    const key = KEYS.find(([k]) => k === name);
+    if (!key || (event.shiftKey && /[WASDF]/.test(name))) return;
+    event.preventDefault();
+    key[2](t);
+  }, { signal: t.stop.signal });
+};
+
+export const help = () => {
+  const close = E("button", { type: "button", className: "tl-act", onclick: (event) => event.target.closest("dialog").close() }, "Close");
+  const more = [["Wheel", "zoom at the pointer; with shift: to the left and right"], ["Drag", "move; with shift: zoom into what is marked"],
+                ["Click", "everything about an instance; on a group of ranks: these alone"], ["Strip", "drag the window, or press elsewhere"]];
+  const rows = [...KEYS.map(([key, what]) => [key, what]), ...more];
+  return E("dialog", { className: "tl-help", "aria-label": "Keys" }, E("h2", {}, "Keys"),
+    E("table", {}, E("tbody", {}, ...rows.map(([key, what]) => E("tr", {}, E("th", { scope: "row" }, E("kbd", {}, key)), E("td", {}, what))))), close);
+};
+
+export const searchBox = (t) => {
+  const input = E("input", { type: "search", placeholder: "Search  /", autocomplete: "off", maxLength: 300, "aria-label": "Search call sites, operations, algorithms, communicators, ranks", role: "combobox", "aria-expanded": "false", "aria-controls": "tl-found" });
+  const list = E("ul", { id: "tl-found", className: "tl-found", role: "listbox", hidden: true });
+  const chosen = E("button", { type: "button", className: "tl-chosen", hidden: true, title: "End the search", onclick: () => t.seek("") });
+  let timer = 0, mark = -1, found = [];
+  const close = () => { list.hidden = true; input.setAttribute("aria-expanded", "false"); };
+  const light = (i) => {
+    mark = Math.max(Math.min(i, found.length - 1), 0);
+    [...list.children].forEach((item, j) => item.setAttribute("aria-selected", String(j === mark)));
+    list.children[mark]?.scrollIntoView({ block: "nearest" });
+  };
+  const take = (one) => {
+    close();
+    input.value = "";
+    t.stage.focus({ preventScroll: true });
+    if (one.kind === "rank") { window.mpiprof.address({ rank: one.find.slice(5) }); return; }
+    box.dataset.label = one.label;
+    t.one = null;
+    t.seek(one.find);
+    t.step(1);
+  };
+  const look = async () => {
+    const answer = await t.quietly(t.ask("search", { text: input.value }));
+    if (!answer || !answer.found) return;
+    found = answer.found;
+    list.replaceChildren(...(found.length ? found.map((one, i) => E("li", { role: "option", "aria-selected": "false", onpointerdown: (e) => { e.preventDefault(); take(found[i]); } },
+      E("span", { className: "tl-kind" }, one.kind.replace("callsite", "call site")), E("b", { title: one.label }, Format.short(one.label)), E("span", {}, Format.short(one.note)))) : [E("li", { className: "none" }, "nothing found")]));
+    list.hidden = false;
+    input.setAttribute("aria-expanded", "true");
+    if (found.length) light(0);
+  };
+  input.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(look, 120); });
+  input.addEventListener("focus", look);
+  input.addEventListener("blur", close);
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown") light(mark + 1);
+    else if (event.key === "ArrowUp") light(mark - 1);
+    else if (event.key === "Enter" && found[mark] && !list.hidden) take(found[mark]);
+    else if (event.key === "Escape") { input.value = ""; t.stage.focus({ preventScroll: true }); }
+    else return;
+    event.preventDefault();
+  });
+  const box = E("div", { className: "tl-search" }, chosen, input, list);
+  const show = (label) => {
+    if (label) box.dataset.label = label;
+    chosen.hidden = !t.find;
+    chosen.textContent = t.find ? `${t.find.split(":")[0].replace("callsite", "call site")}: ${Format.short(box.dataset.label || t.find.split(":").slice(1).join(":"))} ×` : "";
+    if (!t.find) delete box.dataset.label;
+  };
+  return { box, input, show };
+};

@@ -1,0 +1,106 @@
+// Texts, elements and answers of the timeline. What comes from a trace is only ever text.
+
+const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+
+// Numbers as the grid and the terminal write them: one format for all pages.
+const shared = window.dashAgGridFunctions;
+export const time = (ns) => shared.duration(ns);
+export const bytes = (n) => shared.size(n < 0 ? null : n);
+export const percent = (share) => shared.share(share);
+
+// A time on the axis: as many digits as tell it from its neighbours, `step` ns away.
+export const moment = (ns, step) => {
+  const [scale, unit] = UNITS.find(([least]) => Math.abs(ns) >= least) || UNITS[3];
+  const digits = Math.max(0, Math.ceil(Math.log10(scale / Math.max(step, 1)) - 1e-9));
+  return `${(ns / scale).toFixed(Math.min(digits, 9))} ${unit}`;
+};
+
+export const count = (n) => {
+  for (const [scale, unit] of [[1e9, "G"], [1e6, "M"], [1e4, "K"]]) {
+    if (n >= scale) return (n / (unit === "K" ? 1e3 : scale)).toPrecision(3).replace(/\.0+$/, "") + unit;
+  }
+  return String(Math.round(n));
+};
+
+export const many = (n, thing) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
+
+// An element with properties, attributes (aria-, data-) and children, which are elements or text.
+export const element = (tag, properties = {}, ...children) => {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.includes("-") || name === "role" || name === "for") made.setAttribute(name, value);
+    else made[name] = value;
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+};
+
+// Facts as a list of names and values; those without a value are left out.
+export const facts = (pairs) => {
+  const list = element("dl", { className: "tl-facts" });
+  for (const [name, value] of pairs) {
+    if (value === null || value === undefined || value === "") continue;
+    list.append(element("dt", {}, name), element("dd", {}, String(value)));
+  }
+  return list;
+};
+
+export const short = (name) => (name.length > 90 ? name.slice(0, 88) + "…" : name);
+
+// What stands under the pointer for one event.
+export const eventFacts = (event, shape, label, base) => [
+  ["rank", label],
+  ["call site", short(shape.site)],
+  ["communicator", short(shape.communicator)],
+  ["entered", moment(event.enter, 1)],
+  ["inside", time(event.exit - event.enter) + (event.flags & 1 ? " and not back yet" : "")],
+  ["waiting", event.wait > 0 ? `${time(event.wait)} (${percent(event.wait / Math.max(event.exit - event.enter, 1))})` : "none"],
+  ["sent", shape.sent >= 0 ? bytes(shape.sent) : null],
+  ["received", shape.received >= 0 ? bytes(shape.received) : null],
+  ["root", shape.root >= 0 ? `rank ${shape.root}` : null],
+  ["algorithm", shape.algorithm],
+  ["remarks", [...shape.flags, ...(event.flags & 2 ? ["the Wait that completed it"] : [])].join(", ")],
+];
+
+export const instanceFacts = (one) => [
+  ["call site", one.sites.slice(0, 3).map(short).join(" | ") + (one.sites.length > 3 ? ` and ${one.sites.length - 3} more` : "")],
+  ["communicator", `${short(one.communicator)}, ${one.size} ranks`],
+  ["instance", `${one.instance} of its call site`],
+  ["sequence", `${one.sequence} on its communicator${one.start ? `, start ${one.start}` : ""}`],
+  ["algorithm", one.algorithms.join(", ")],
+  ["selector", one.choice],
+  ["bytes", one.bytes === null ? null : bytes(one.bytes) + " a rank"],
+  ["root", one.root >= 0 ? `rank ${one.root}` : null],
+  ["first arrival", `${moment(one.first, 1)}, rank ${one.firstRank}`],
+  ["last arrival", one.last === null ? `${one.absent} of ${one.size} have not come` : `rank ${one.lastRank}, ${time(one.last - one.first)} later`],
+  ["last exit", one.end === null ? "not all are back" : `${time(one.end - one.first)} after the first arrival`],
+  ["spread", one.spread === null ? null : `${time(one.spread)} mean deviation`],
+  ["worst factor", one.factor === null ? null : `${Number(one.factor.toPrecision(3))} message times`],
+  ["waiting", one.wait === null ? null : `${time(one.wait)} over all ranks`],
+  ["remarks", one.flags.join(", ")],
+];
+
+export const decode = (buffer) => {
+  const length = new DataView(buffer).getUint32(0, true);
+  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+  const arrays = {};
+  for (const [name, { at, length: size }] of Object.entries(head.arrays)) {
+    arrays[name] = new Uint8Array(buffer, 4 + length + at, size);
+  }
+  return { ...head, arrays };
+};
+
+const SIZE = 32; // bytes of an event, as timeline.py packs it
+export const events = (bytes) => {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const found = new Array(bytes.byteLength / SIZE);
+  for (let i = 0, at = 0; i < found.length; i++, at += SIZE) {
+    found[i] = {
+      enter: view.getFloat64(at, true), exit: view.getFloat64(at + 8, true),
+      wait: view.getFloat32(at + 16, true), instance: view.getInt32(at + 20, true),
+      shape: view.getInt32(at + 24, true), row: view.getUint16(at + 28, true),
+      state: view.getUint8(at + 30), flags: view.getUint8(at + 31),
+    };
+  }
+  return found;
+};

@@ -1,0 +1,400 @@
+// The timeline: what is shown is in the address, what is drawn comes from /timeline-data.
+import { element as E } from "./timeline-text.mjs";
+import * as Input from "./timeline-input.mjs";
+import * as Models from "./timeline-models.mjs";
+import * as Paint from "./timeline-paint.mjs";
+import * as Format from "./timeline-text.mjs";
+import * as Words from "./timeline-words.mjs";
+
+const OWN = ["from", "to", "colour", "off", "sort", "find", "callsite", "instance"];
+const SHARED = ["trace", "communicator", "operation", "node", "rank"];
+const COLOURS = [["operation", "Operation"], ["algorithm", "Algorithm"], ["waiting", "Waiting"]];
+const SORTS = [["rank", "by rank"], ["late", "latest first"], ["node", "by node"]];
+const OVERVIEW = 46, LEAST_NS = 20, LIVE_MS = 2000;
+
+class Timeline {
+  constructor(root) {
+    this.root = root;
+    this.data = this.overview = this.image = this.one = this.hovered = null;
+    this.models = new Map();
+    this.stop = new AbortController();
+    this.asked = this.asks = 0; // overviews so far, and requests under way
+    this.read();
+    this.build();
+    Input.gestures(this);
+    Input.keys(this);
+    this.sized = new ResizeObserver(() => this.resize());
+    this.sized.observe(this.stage);
+    this.resize();
+    this.load();
+  }
+
+  end() {
+    this.stop.abort();
+    this.sized.disconnect();
+    clearTimeout(this.later);
+    clearTimeout(this.live);
+    clearTimeout(this.written);
+  }
+
+  // The address
+
+  read() {
+    const query = new URLSearchParams(window.location.search);
+    const number = (key) => (/^-?\d{1,18}$/.test(query.get(key) || "") ? Number(query.get(key)) : null);
+    const among = (key, known) => (known.some(([k]) => k === query.get(key)) ? query.get(key) : known[0][0]);
+    this.from = number("from");
+    this.to = number("to");
+    this.colour = among("colour", COLOURS);
+    this.sort = among("sort", SORTS);
+    this.off = new Set((query.get("off") || "").split("|").filter(Boolean));
+    this.find = query.get("find") || (number("callsite") !== null ? `callsite:${query.get("callsite")}` : "");
+    this.wanted = query.get("instance");
+    this.told = this.own();
+    this.shared = SHARED.flatMap((key) => query.getAll(key).map((value) => [key, value]));
+  }
+
+  own() {
+    const query = new URLSearchParams(window.location.search);
+    return OWN.map((key) => query.get(key) || "").join(" ");
+  }
+
+  write() {
+    clearTimeout(this.written);
+    this.written = setTimeout(() => {
+      this.written = 0;
+      this.settle();
+      this.told = null; // what changes now is our own doing
+      const whole = this.from <= 0 && this.to >= this.length;
+      window.mpiprof.address({
+        from: whole ? null : String(this.from),
+        to: whole ? null : String(this.to),
+        colour: this.colour === COLOURS[0][0] ? null : this.colour,
+        sort: this.sort === SORTS[0][0] ? null : this.sort,
+        off: [...this.off].join("|") || null,
+        callsite: this.find.startsWith("callsite:") ? this.find.slice(9) : null,
+        find: this.find && !this.find.startsWith("callsite:") ? this.find : null,
+        instance: this.one ? this.one.name : this.wanted,
+      });
+      this.told = this.own();
+    }, 250);
+  }
+
+  // The parts of the page
+
+  build() {
+    const choice = (label, name, values) => {
+      const box = E("div", { className: "tl-choice", role: "group", "aria-label": label });
+      for (const [value, shown] of values) {
+        const button = E("button", { type: "button", onclick: () => this.set(name, value) }, shown);
+        button.dataset.value = value;
+        box.append(button);
+      }
+      return box;
+    };
+    const act = (label, shown, what) => E("button", { type: "button", className: "tl-act", title: label, "aria-label": label, onclick: what }, shown);
+    this.colours = choice("Colour by", "colour", COLOURS);
+    this.sorts = choice("Order of the ranks", "sort", SORTS);
+    this.search = Input.searchBox(this);
+    this.bar = E("div", { className: "tl-bar" }, this.colours, this.sorts,
+      E("div", { className: "tl-acts" },
+        act("Previous instance ( , )", "‹", () => this.step(-1)), act("Next instance ( . )", "›", () => this.step(1)),
+        act("Zoom out ( S )", "−", () => this.zoom(2)), act("Zoom in ( W )", "+", () => this.zoom(0.5)),
+        act("Show the whole run ( F )", "Fit", () => this.fit()),
+        act("Keys ( ? )", "?", () => this.help.showModal())),
+      this.search.box);
+    this.strip = E("canvas", { className: "tl-strip", "aria-label": "Whole run, with the visible window" });
+    this.canvas = E("canvas", { className: "tl-canvas" });
+    this.tip = E("div", { className: "tl-tip", hidden: true, role: "tooltip" });
+    this.cover = E("div", { className: "tl-cover", hidden: true });
+    this.stage = E("div", { className: "tl-stage", tabIndex: 0, role: "application",
+      "aria-label": "Timeline of ranks and time. Press ? for the keys.", "aria-describedby": "tl-status" },
+      this.strip, this.canvas, this.cover);
+    this.status = E("div", { className: "tl-status", id: "tl-status", "aria-live": "polite" });
+    this.legend = E("div", { className: "tl-legend", role: "group", "aria-label": "States: click to switch off and on" });
+    this.detail = E("aside", { className: "tl-detail", "aria-label": "The chosen instance", hidden: true });
+    this.help = Input.help();
+    this.root.replaceChildren(this.bar, E("div", { className: "tl-main" },
+      E("div", { className: "tl-left" }, this.stage, this.status, this.legend), this.detail), this.tip, this.help);
+  }
+
+  set(name, value) {
+    if (this[name] === value) return;
+    this[name] = value;
+    if (name === "colour") this.off.clear();
+    this.write();
+    this.load();
+  }
+
+  // What is on the screen
+
+  get view() {
+    const width = Math.max(this.width - Paint.GUTTER, 50), span = Math.max(this.to - this.from, 1);
+    return { from: this.from, to: this.to, width, height: this.height, rows: this.overview ? this.overview.rows.length : 0,
+             colour: this.colour, x: (t) => Paint.GUTTER + (t - this.from) / span * width };
+  }
+
+  timeAt(x) {
+    const { width } = this.view;
+    return this.from + (x - Paint.GUTTER) / width * (this.to - this.from);
+  }
+
+  rowAt(y) {
+    const row = Math.floor((y - Paint.AXIS) / this.height);
+    return this.overview && row >= 0 && row < this.overview.rows.length ? row : -1;
+  }
+
+  resize() {
+    const width = this.stage.clientWidth;
+    if (!width || width === this.width) return;
+    this.width = width;
+    if (this.overview) this.load();
+  }
+
+  place() {
+    const rows = this.overview.rows.length;
+    const room = Math.max(window.innerHeight - 330, 300);
+    this.height = Math.min(Math.max(Math.floor(room / Math.max(rows, 1)), 4), 40);
+    this.rowOf = new Map();
+    this.overview.rows.forEach((ranks, row) => ranks.forEach((rank) => this.rowOf.set(rank, row)));
+  }
+
+  draw() {
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => this.paint());
+  }
+
+  paint() {
+    const { overview, data, view } = this;
+    if (!overview || !this.width) return;
+    const theme = Paint.theme(this.root), high = Paint.AXIS + view.rows * view.height + 4;
+    const strip = Paint.fit(this.strip, this.width, OVERVIEW);
+    Paint.overview(strip, view.width, OVERVIEW, overview, Paint.palette(overview.states, theme), view, theme, this.off);
+    const c = Paint.fit(this.canvas, this.width, high);
+    Paint.axis(c, view, theme);
+    if (data) {
+      const palette = Paint.palette(data.states, theme);
+      c.save();
+      c.beginPath(); c.rect(Paint.GUTTER, Paint.AXIS, view.width, view.rows * view.height); c.clip();
+      if (data.kind === "cells") {
+        const look = `${view.height} ${theme.card}`;
+        if (!this.image || this.look !== look) this.image = Paint.cellImage(data, palette, view.rows, view.height);
+        this.look = look;
+        Paint.cells(c, view, data, this.image);
+      } else {
+        Paint.eventList(c, view, data, palette, theme, this.one ? this.one.number : -1, Boolean(this.find), this.off);
+      }
+      if (this.one) Paint.instance(c, view, this.one, this.rowOf, theme);
+      c.restore();
+      Paint.messages(c, view, Models.visibleModels(this), this.rowOf, theme);
+    }
+    Paint.gutter(c, view, overview, theme, this.sort);
+    if (this.mark) {
+      c.fillStyle = theme.accent;
+      c.globalAlpha = 0.18;
+      c.fillRect(Math.min(...this.mark), Paint.AXIS, Math.abs(this.mark[1] - this.mark[0]), view.rows * view.height);
+      c.globalAlpha = 1;
+    }
+  }
+
+  // Asking the server
+
+  async ask(what, more = {}) {
+    const pairs = [...this.shared, ["what", what], ["colour", this.colour], ["sort", this.sort],
+                   ["off", [...this.off].join("|")], ["find", this.find], ...Object.entries(more)];
+    const query = new URLSearchParams(pairs.filter(([, value]) => value !== "" && value !== null));
+    const answer = await fetch(`/timeline-data?${query}`, { signal: this.stop.signal, credentials: "same-origin" });
+    if ((answer.headers.get("Content-Type") || "").startsWith("application/json")) {
+      return { ...(await answer.json()), busy: answer.status === 202 };
+    }
+    if (!answer.ok) return { error: `the server answered ${answer.status}: ${(await answer.text()).slice(0, 200)}` };
+    return Format.decode(await answer.arrayBuffer());
+  }
+
+  // Everything anew: rows, states and the strip, then the window.
+  async load() {
+    const mine = ++this.asked;
+    const found = await this.quietly(this.ask("overview", { px: Math.round(Math.max(this.width - Paint.GUTTER, 50)) }));
+    if (!found || mine !== this.asked) return;
+    if (found.busy) {
+      this.say(`${found.what} …`, found.progress);
+      this.later = setTimeout(() => this.load(), 250);
+      return;
+    }
+    if (found.error || found.empty) return this.say(found.error || found.empty);
+    this.cover.hidden = true;
+    const grown = this.length && found.length > this.length && this.to >= this.length;
+    this.length = found.length;
+    const other = this.overview && found.segments !== this.overview.segments;
+    if (other) this.models.clear(); // instances have other numbers now
+    const { shares } = found.arrays;
+    found.shares = new Float32Array(shares.buffer.slice(shares.byteOffset, shares.byteOffset + shares.byteLength));
+    this.overview = found;
+    this.place();
+    if (this.from === null || this.to === null || this.to <= this.from) { this.from ??= 0; this.to = this.length; }
+    if (grown) this.to = this.length;
+    this.clip();
+    for (const [box, value] of [[this.colours, this.colour], [this.sorts, this.sort]]) {
+      for (const button of box.children) button.setAttribute("aria-pressed", String(button.dataset.value === value));
+    }
+    this.search.show(found.searched);
+    this.draw();
+    if (this.wanted && !this.one) await this.choose({ instance: this.wanted }, !new URLSearchParams(window.location.search).has("from"));
+    if (other && this.one) this.choose({ instance: this.one.name });
+    this.refresh();
+    clearTimeout(this.live);
+    if (found.growing) this.live = setTimeout(() => this.load(), LIVE_MS);
+  }
+
+  // The window anew; while an answer is under way only the newest wish is kept.
+  async refresh() {
+    if (this.loading) { this.again = true; return; }
+    this.loading = true;
+    const px = Math.round(this.view.width * Math.min(window.devicePixelRatio || 1, 2));
+    const found = await this.quietly(this.ask("window", { from: this.from, to: this.to, px }));
+    this.loading = false;
+    if (found && found.arrays) {
+      if (found.kind === "events") found.events = Format.events(found.arrays.events);
+      this.data = found;
+      this.image = null;
+      Words.showLegend(this);
+      Words.showStatus(this);
+      this.draw();
+      Models.askModels(this);
+      this.root.dataset.shown = `${found.kind} ${found.from} ${found.to}`;
+    } else if (found && found.busy) {
+      this.later = setTimeout(() => this.load(), 250);
+    } else if (found && (found.error || found.empty)) this.say(found.error || found.empty);
+    if (this.again) { this.again = false; this.refresh(); }
+  }
+
+  async quietly(promise) {
+    this.asks += 1;
+    this.settle();
+    try {
+      return await promise;
+    } catch (error) {
+      if (error.name !== "AbortError") this.say("The server doesn't answer; has `view` ended?");
+      return null;
+    } finally {
+      this.asks -= 1;
+      setTimeout(() => this.settle()); // after what follows from the answer
+    }
+  }
+
+  // Says whether picture and address are what was asked for.
+  settle() {
+    this.root.setAttribute("aria-busy", String(this.asks > 0 || Boolean(this.soon || this.written)));
+  }
+
+  say(message, progress = null) {
+    this.cover.hidden = false;
+    const bar = progress === null ? null : E("progress", { max: 1, value: progress, "aria-label": message });
+    this.cover.replaceChildren(E("p", {}, message), ...(bar ? [bar] : []));
+    this.root.dataset.shown = progress === null ? "message" : "";
+  }
+
+  // Moving
+
+  clip() {
+    let span = Math.min(Math.max(this.to - this.from, Math.min(LEAST_NS, this.length)), this.length);
+    this.from = Math.round(Math.min(Math.max(this.from, 0), this.length - span));
+    this.to = this.from + Math.round(span);
+  }
+
+  show(from, to) {
+    if (!this.overview) return;
+    [this.from, this.to] = [from, to];
+    this.clip();
+    this.hide();
+    this.write();
+    this.draw();
+    clearTimeout(this.soon);
+    this.soon = setTimeout(() => { this.soon = 0; this.refresh(); }, 20);
+    this.settle();
+  }
+
+  // At the pointer; by keys at the chosen instance where that is in sight.
+  zoom(factor, at = null) {
+    const here = this.one ? this.one.last ?? this.one.first : -1;
+    at ??= here > this.from && here < this.to ? here : (this.from + this.to) / 2;
+    this.show(at - (at - this.from) * factor, at + (this.to - at) * factor);
+  }
+
+  pan(share) {
+    const by = share * (this.to - this.from);
+    this.show(this.from + by, this.to + by);
+  }
+
+  fit() { this.show(0, this.length); }
+
+  // Instances
+
+  async step(direction) {
+    const from = this.one ? { number: this.one.number } : { number: -1, at: this.from };
+    await this.choose({ ...from, step: direction }, true, "next");
+  }
+
+  async choose(wish, bring = false, what = "instance") {
+    const found = await this.quietly(this.ask(what, wish));
+    if (!found || found.error || found.busy) return;
+    if (found.none) {
+      this.status.textContent = what === "next" ? "No further instance" + (this.find ? " of what is searched for" : "") : "No such instance";
+      return;
+    }
+    this.one = found;
+    this.wanted = null;
+    if (bring) this.bring(found);
+    Words.showDetail(this);
+    this.write();
+    this.draw();
+    Models.askModels(this);
+  }
+
+  bring(one) {
+    const end = Math.max(...one.members.map((m) => m[3]), one.first + 1);
+    const span = this.to - this.from, whole = end - one.first;
+    const inside = one.first >= this.from && end <= this.to;
+    if (inside && whole > span / 400) return;
+    const wide = Math.min(Math.max(span < whole * 400 ? span : 0, whole * 1.5), Math.max(whole * 20, LEAST_NS));
+    const middle = (one.first + end) / 2;
+    this.show(middle - Math.max(wide, whole * 1.5) / 2, middle + Math.max(wide, whole * 1.5) / 2);
+  }
+
+  release() {
+    this.one = this.wanted = null;
+    this.detail.hidden = true;
+    this.write();
+    this.draw();
+  }
+
+  seek(find) {
+    this.find = find;
+    this.search.show();
+    this.write();
+    this.refresh();
+    if (this.one) Words.showDetail(this);
+  }
+
+  hide() { this.tip.hidden = true; this.hovered = null; }
+}
+
+let shown = null;
+// Dash calls this (shell.js) when the page is there, and when the address or the trace has changed.
+export const mount = (id, version) => {
+  const root = document.getElementById(id);
+  if (!root) return "";
+  if (!shown || shown.root !== root) {
+    if (shown) shown.end();
+    shown = new Timeline(root);
+    shown.version = version;
+  } else if (shown.version !== version) {
+    shown.version = version;
+    shown.load();
+  } else if (shown.told !== null && shown.told !== shown.own()) { // a link, or the browser's way back
+    shown.one = null;
+    shown.read();
+    shown.load();
+  }
+  return "";
+};
