@@ -10,20 +10,23 @@ import numpy as np
 
 from mpiprof.analysis.problem import problem_of
 from mpiprof.analysis.waits import Group
-from mpiprof.errors import MpiprofError
+from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.model.catalogue import catalogue
 from mpiprof.model.dependence import dependence
+from mpiprof.model.machine import of_table
 from mpiprof.model.variant import Variant
 from mpiprof.trace.types import Int
 
 Link = tuple[float, float]  # ns of an empty message, and of a byte
 
 
-def link_of(machine: Mapping[str, Any] | None) -> Link:
+def link_of(table: Mapping[str, Any] | None) -> Link:
     """Return the link that block sizes were worked out with, zeros where none was measured."""
-    links = [machine.get(name) for name in ("between", "within")] if machine else []
-    link: Mapping[str, Any] = next((link for link in links if link), {})
-    return float(link.get("alpha_ns", 0.0)), float(link.get("beta_ns_per_byte", 0.0))
+    try:
+        machine = of_table(table, "the trace's machine table")
+    except UsageError:
+        return 0.0, 0.0
+    return machine.alpha, machine.beta
 
 
 def follow(

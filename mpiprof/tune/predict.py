@@ -77,8 +77,8 @@ def _one(work: Work, machine: Machine, end: float) -> tuple[Result, Compared | N
         recorded = spent(work, pattern.problem, pattern.arrivals, pattern.exits)
         for i in alive:
             timing = simulated(work, found[i], pattern, machine)
-            scores[i, j] = score_of(work, pattern.problem, timing.arrivals, timing.finish)
             modelled = spent(work, pattern.problem, timing.arrivals, timing.finish)
+            scores[i, j] = modelled.mean()
             misfits[i, j] = misfit(recorded, modelled)
         if j + 1 == FIRST and alive:
             least = min(float(scores[i, :FIRST].mean()) for i in alive)
