@@ -44,8 +44,7 @@ def seen(folder: Path) -> tuple[str, str]:
 def test_a_function_in_c_is_named(mpi: Mpi, tmp_path: Path) -> None:
     """2 ranks: nothing ends a sleep early, and most of rank 1's time is in heavy()."""
     done = run_mpi(mpi, 2, [*wrapped(mpi, tmp_path), compiled(mpi, "where.c")])
-    assert done.returncode == 7
-    assert done.stdout.splitlines() == ["0 broken", "0 broken"]
+    assert done.returncode == 7, done
     assert seen(tmp_path) == ("where.c", "heavy")
 
 

@@ -1,6 +1,7 @@
-/* Rank 1 is late, in heavy(); all sleep in between, which nothing may end before its time. */
+/* Rank 1 is late, in heavy(); all sleep in between, which nothing may end before its time.
+ * What the ranks find is their exit code: a launcher drops output once a rank ends with another
+ * code than 0. */
 #include <mpi.h>
-#include <stdio.h>
 #include <time.h>
 
 static double now(clockid_t clock)
@@ -37,7 +38,7 @@ int main(int argc, char **argv)
             heavy(0.1);
         MPI_Allreduce(MPI_IN_PLACE, &x, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     }
+    MPI_Allreduce(MPI_IN_PLACE, &broken, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Finalize();
-    printf("%d broken\n", broken);
-    return 7;
+    return broken == 0 ? 7 : 8;
 }
