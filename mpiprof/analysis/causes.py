@@ -19,10 +19,8 @@ from mpiprof.analysis.chain import Origin, Walk
 from mpiprof.analysis.lateness import Cells
 from mpiprof.analysis.sample import Part, callsite_of_shape, sample_of
 from mpiprof.analysis.variance import Estimate
-from mpiprof.analysis.waits import waits
 from mpiprof.trace.sites import site_label
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Int
 
 CHAIN_COLUMNS = (
     "rank",
@@ -57,8 +55,8 @@ class Causes:
     share (of instances), late_ns, hops, path (call site and rank from origin to here), example
     (communicator and sequence of these); callsite and after: -1 the start, -2 unknown; see chain.
     before: callsite that ranks come from, site, share (of calls).
-    followers: of a barrier, what all its ranks call next: callsite, site, share (of instances),
-    saved_ns (time that all ranks would save over all instances without the barrier).
+    followers: of a barrier, what all its ranks call next: callsite, site, share (of instances).
+    saved_ns: what all ranks together would save over the run without the barrier; else 0.
     """
 
     callsite: int
@@ -80,6 +78,7 @@ class Causes:
     chain: pd.DataFrame
     before: pd.DataFrame
     followers: pd.DataFrame
+    saved_ns: float
 
 
 def causes(trace: Trace, callsite: int) -> Causes:
@@ -110,7 +109,8 @@ def causes(trace: Trace, callsite: int) -> Causes:
         cells.node_table(),
         chain_table(trace, labels, sample.walks, sample.walked),
         before_table(labels, sample.parts),
-        follower_table(labels, sample.followers, sample.followed),
+        follower_table(labels, sample.without.followers if sample.without else {}),
+        sample.without.saved_ns if sample.without else 0.0,
     )
 
 
@@ -131,38 +131,13 @@ class Labels:
         return self.names.get(callsite, "the start" if callsite == -1 else "?")
 
 
-def follower_table(labels: Labels, followers: dict[int, list[Part]], followed: int) -> pd.DataFrame:
-    """What follows a barrier, and what all ranks would save there without the barrier.
-
-    Without it each rank would come as much after its arrival at the barrier as it now comes after
-    its exit from it; the operation then starts for each as early as its kind allows.
-    """
-    whole = max(sum(part.arrival.shape[1] for of in followers.values() for part in of), 1)
-    rows = []
-    for callsite, parts in followers.items():
-        count, saved = 0, 0.0
-        for part in parts:
-            before = part.before
-            joint = (before.sequence == before.sequence[0]).all(0) & (before.exit > 0).all(0)
-            count += int(joint.sum())
-            earlier = before.enter + part.arrival - before.exit
-            gain = _begin(part, part.arrival) - _begin(part, earlier)
-            saved += float(gain.sum(0)[joint].sum())
-        scale = followed / whole
-        rows.append((callsite, labels[callsite], count / whole, max(saved, 0.0) * scale))
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=["callsite", "site", "share", "saved_ns"])
-    ordered: pd.DataFrame = frame.sort_values("saved_ns", ascending=False, ignore_index=True)
+def follower_table(labels: Labels, followers: dict[int, int]) -> pd.DataFrame:
+    """What follows a barrier, the most frequent first."""
+    whole = max(sum(followers.values()), 1)
+    rows = [(callsite, labels[callsite], count / whole) for callsite, count in followers.items()]
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=["callsite", "site", "share"])
+    ordered: pd.DataFrame = frame.sort_values("share", ascending=False, ignore_index=True)
     return ordered
-
-
-def _begin(part: Part, arrival: Int) -> Int:
-    """Return when each rank can begin an operation at the earliest, as its semantics allow."""
-    state = part.signature.state
-    if state is None:
-        return arrival
-    forever = np.full_like(arrival, np.iinfo(np.int64).max)
-    begin: Int = arrival + waits(state, arrival, arrival, forever, part.signature.group)
-    return begin
 
 
 def before_table(labels: Labels, parts: list[Part]) -> pd.DataFrame:

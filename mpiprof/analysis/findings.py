@@ -43,6 +43,7 @@ CAUSES = {
 NOTABLE_SHARE = 0.01  # of all waiting
 REST = 0.2  # of a call site's waiting that is worth a finding where no pattern explains it
 MOSTLY = 0.5  # of the instances in which lateness began at one place
+OFTEN = 0.1  # of what follows a barrier
 MOST_SURE = 0.999
 LEAST_SPANS = 1  # instances by which spans are apart
 
@@ -119,7 +120,7 @@ def conclusions(trace: Trace, callsite: int) -> list[Finding]:
     whole = left + sum(one.gain_ns for one in known)
     scale = waiting / whole if whole > 0 else 0.0
     found = [_of_pattern(trace, one, grid, scale, causes, facts) for one in known] + list(
-        _of_followers(trace, causes, facts)
+        _of_barrier(trace, causes, facts)
     )
     if not known or left >= REST * whole:
         besides = [one.cause for one in known]
@@ -256,12 +257,13 @@ def _began(trace: Trace, walks: Sequence[Walk]) -> dict[str, Any]:
     }
 
 
-def _of_followers(trace: Trace, causes: Causes, facts: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield what a barrier costs before what follows it at once."""
-    for follower in causes.followers.to_dict("records"):
-        if follower["saved_ns"] > 0 and follower["callsite"] != causes.callsite:
-            one = _finding(trace, "barrier", follower["saved_ns"], causes.callsite, facts)
-            yield replace(one, callsites=(causes.callsite, int(follower["callsite"])))
+def _of_barrier(trace: Trace, causes: Causes, facts: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield what a barrier costs before what mostly follows it at once."""
+    after = causes.followers[causes.followers["share"] >= OFTEN]
+    others = after[after["callsite"] != causes.callsite]
+    if causes.saved_ns > 0 and len(others):
+        one = _finding(trace, "barrier", causes.saved_ns, causes.callsite, facts)
+        yield replace(one, callsites=(causes.callsite, *map(int, others["callsite"])))
 
 
 def _rest(

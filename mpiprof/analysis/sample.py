@@ -17,6 +17,7 @@ from mpiprof.analysis.chain import Context, Kept, Walk, walk
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.measured import Rows, Signature
 from mpiprof.analysis.series import MOST, SeriesMaker, measure_again
+from mpiprof.analysis.without import Without
 from mpiprof.errors import TraceError
 from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.trace import Trace
@@ -44,8 +45,7 @@ class Part:
 class Sample:
     """What was kept of a call site.
 
-    walked: how many instances walks were tried from; followers: of a barrier, instances of the call
-    sites (by number) that its ranks called next, and followed: of how many in all.
+    walked: how many instances walks were tried from; without: of a barrier, what it costs.
     """
 
     callsite: int
@@ -53,8 +53,7 @@ class Sample:
     parts: list[Part]
     walks: list[Walk]
     walked: int
-    followers: dict[int, list[Part]]
-    followed: int
+    without: Without | None
 
 
 def hot(trace: Trace) -> list[int]:
@@ -94,8 +93,11 @@ def samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
     measure = measure_again(trace)
     signatures: list[Signature] = []
     context = Context(trace.tables.shapes, signatures)
-    barriers = {c for c in callsites if table["operation"][c] == "barrier"}
-    of_shape = np.array(callsite_of_shape(trace))
+    barriers = [
+        Without(callsite, int(table["complete_instances"][callsite]))
+        for callsite in callsites
+        if table["operation"][callsite] == "barrier"
+    ]
     for batch in trace.batches(before=True):
         kept = Kept.of(batch)
         rows: Rows | None = None
@@ -106,15 +108,16 @@ def samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
             if signature.callsite in makers:
                 rows = measure.rows(batch) if rows is None else rows
                 makers[signature.callsite].add(batch, rows, signature, instances, kept)
-            if barriers and signature.present.all() and signature.comparable:
-                before = of_shape[kept.before.shape[0, instances]]
-                for barrier in barriers & set(np.unique(before).tolist()):
-                    makers[barrier].follow_up(batch, signature, instances[before == barrier])
+        for barrier in barriers:
+            barrier.add(batch, kept, signatures)
         context.add(kept)
         if context.size >= GENERATION:
             _follow(makers.values(), context, trace.clock_error_ns)
     _follow(makers.values(), context, trace.clock_error_ns)
-    return {callsite: maker.done(measure) for callsite, maker in makers.items()}
+    without = {barrier.callsite: barrier for barrier in barriers}
+    return {
+        callsite: maker.done(measure, without.get(callsite)) for callsite, maker in makers.items()
+    }
 
 
 def _follow(makers: Iterable[_Maker], context: Context, least: int) -> None:
@@ -136,8 +139,6 @@ class _Maker:
         self.starts: list[tuple[Kept, int]] = []
         self.walks: list[Walk] = []
         self.walked = 0
-        self.followed = 0
-        self.followers: dict[int, list[Part]] = {}
 
     def add(
         self, batch: Batch, rows: Rows, signature: Signature, instances: Int, kept: Kept
@@ -155,15 +156,6 @@ class _Maker:
         if len(index):
             self.parts.append(part_of(batch, signature, index))
 
-    def follow_up(self, batch: Batch, signature: Signature, instances: Int) -> None:
-        """Add instances that the ranks called after this call site, where they are sampled."""
-        number = self.followed + np.arange(len(instances))
-        self.followed += len(instances)
-        index = instances[chosen(number, self.every)]
-        if len(index):
-            found = self.followers.setdefault(signature.callsite, [])
-            found.append(part_of(batch, signature, index))
-
     def follow(self, context: Context, least: int) -> None:
         """Walk back from what was chosen since the last time."""
         for kept, column in self.starts:
@@ -173,7 +165,7 @@ class _Maker:
                 self.walks.append(found)
         self.starts = []
 
-    def done(self, measure: Measure) -> Sample:
+    def done(self, measure: Measure, without: Without | None) -> Sample:
         """Return all that was collected."""
         return Sample(
             self.callsite,
@@ -181,8 +173,7 @@ class _Maker:
             joined(self.parts),
             self.walks,
             self.walked,
-            {callsite: joined(parts) for callsite, parts in self.followers.items()},
-            self.followed,
+            without,
         )
 
 

@@ -233,6 +233,40 @@ def test_what_a_barrier_costs_is_the_second_waiting(tmp_path: Path) -> None:
     assert found.cost_ns == 6 * (arrivals.max(1) - without).sum()
 
 
+def loop_of_barriers(tmp_path: Path, late: Float) -> Any:
+    """4 ranks, a barrier and at once a broadcast of rank 0, `late` after the last broadcast."""
+    made, now = Synthetic(4), np.full(4, 10 * MS)
+    for row in late:
+        came = now + row.astype(np.int64)
+        made.collective("barrier", came, np.full(4, came.max() + 1000), site="md.py:10:sync")
+        now = np.full(4, came.max() + 2000)
+        made.collective("bcast", now - 500, now, root=0, site="md.py:11:spread")
+    made.ended_ns = int(now.max()) + MS
+    return mpiprof.open(made.write(tmp_path / "t"))
+
+
+def test_no_barrier_is_blamed_where_the_same_rank_is_late_again(tmp_path: Path) -> None:
+    """The others would only wait for it later: at the end, if nowhere sooner."""
+    late = np.full((100, 4), 0.1 * MS)
+    late[:, 2] += 3 * MS
+    trace = loop_of_barriers(tmp_path, late)
+    assert [one.cause for one in trace.findings()] == ["rank"]
+
+
+def test_a_barrier_costs_what_moving_lateness_adds_up_to(tmp_path: Path) -> None:
+    """By hand: with the barrier all wait for whose turn it is; without it each has its own turns.
+
+    Rank 0 is never late, so its broadcasts keep nobody.
+    """
+    late = np.full((100, 4), 0.1 * MS)
+    for i in range(100):
+        late[i, 1 + i % 3] += 3 * MS
+    trace = loop_of_barriers(tmp_path, late)
+    found = trace.causes(0)
+    with_it, without = late.max(1).sum(), late.sum(0).max()
+    assert found.saved_ns == pytest.approx(4 * (with_it - without), rel=0.1)
+
+
 def test_what_a_late_rank_does_is_named(tmp_path: Path) -> None:
     """Samples between the calls, by function: 6 of 8 in solve(), most of them in line 9."""
     made, random = Synthetic(4), np.random.default_rng(9)

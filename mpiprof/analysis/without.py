@@ -1,0 +1,118 @@
+"""How much shorter the run would be without a barrier, replayed on what was recorded.
+
+    with:     work  | barrier |  work   bcast  work  | barrier | ...
+    without:  work  work   bcast  work  ...
+
+Each rank keeps its own work between two calls, and each operation what it took after the moment in
+which it could begin (see waits.py). Waiting that only moves to the next operation brings nothing:
+where the same rank is late each time, the others wait for it later instead. So the gain is what
+the last rank of a window of consecutive instances ends earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mpiprof.analysis.chain import Kept
+from mpiprof.analysis.measured import Signature
+from mpiprof.analysis.waits import earliest
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.types import Bool, Int
+
+SPAN = 64  # barriers in a window
+WINDOWS = 16
+INSTANCES = 4 * SPAN  # in a window
+
+
+@dataclass
+class Without:
+    """Sums over the windows of one barrier; callsite: its number, calls: how many it has."""
+
+    callsite: int
+    calls: int
+    seen: int = 0
+    replayed: int = 0
+    gained_ns: float = 0.0
+    followers: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def saved_ns(self) -> float:
+        """What all ranks together would save over the run; never below 0."""
+        return max(self.gained_ns, 0.0) * self.calls / max(self.replayed, 1)
+
+    def add(self, batch: Batch, kept: Kept, signatures: Sequence[Signature]) -> None:
+        """Replay the windows that begin in a batch."""
+        sites = np.array([signatures[i].callsite for i in kept.signature.tolist()])
+        barriers = np.flatnonzero(sites == self.callsite)
+        if not len(barriers) or len(batch.communicator.ranks) < 2:
+            return
+        self._follow(kept, sites, barriers)
+        window = (self.seen + np.arange(len(barriers))) // SPAN
+        self.seen += len(barriers)
+        every = max(self.calls // (SPAN * WINDOWS), 1)
+        until = 0
+        for first in np.flatnonzero(window % every == 0).tolist():
+            if barriers[first] < until:
+                continue
+            last = int(np.searchsorted(window, window[first], "right"))
+            end = int(barriers[last]) if last < len(barriers) else len(batch)
+            until = self._replay(batch, kept, signatures, int(barriers[first]), end)
+
+    def _follow(self, kept: Kept, sites: Int, barriers: Int) -> None:
+        after = barriers[barriers + 1 < len(sites)] + 1
+        for column in after[_joined(kept, after)].tolist():
+            site = int(sites[column])
+            self.followers[site] = self.followers.get(site, 0) + 1
+
+    def _replay(
+        self, batch: Batch, kept: Kept, signatures: Sequence[Signature], first: int, end: int
+    ) -> int:
+        """Replay the columns from `first` on, at most to `end`; return where it ended."""
+        end = min(end, first + INSTANCES)
+        joined = _joined(kept, np.arange(first, end))
+        free = batch.arrival[:, first]  # when each rank would come
+        barriers, column = 0, first
+        for column in range(first, end):
+            signature = signatures[int(kept.signature[column])]
+            arrival, finish = batch.arrival[:, column], batch.finish[:, column]
+            if not _can_be_replayed(signature, batch, column) or (
+                column > first and not joined[column - first]
+            ):
+                break
+            if column > first:
+                free = free + arrival - batch.finish[:, column - 1]
+            if signature.callsite == self.callsite:
+                barriers += 1
+            else:
+                free = _begin(signature, free) + finish - _begin(signature, arrival)
+            ended = float(finish.max() - free.max())
+        else:
+            column = end
+        if barriers and column > first + 1:
+            self.gained_ns += ended * len(free)
+            self.replayed += barriers
+        return max(column, first + 1)
+
+
+def _joined(kept: Kept, columns: Int) -> Bool:
+    """Whether all ranks came to an instance from the one before it on the communicator."""
+    same: Bool = (kept.before.exit[:, columns] == kept.finish[:, columns - 1]).all(0)
+    return same
+
+
+def _can_be_replayed(signature: Signature, batch: Batch, column: int) -> bool:
+    known = bool(signature.present.all()) and signature.comparable
+    known &= signature.state not in (None, "gathering")  # of which who waited is not known
+    blocking = bool((batch.begin[:, column] == batch.arrival[:, column]).all())
+    return known and blocking and bool((batch.finish[:, column] != 0).all())
+
+
+def _begin(signature: Signature, arrival: Int) -> Int:
+    """When each rank can begin an operation at the earliest."""
+    assert signature.state is not None
+    first = earliest(signature.state, arrival[:, None], signature.group)[..., 0]
+    begin: Int = np.maximum(first, arrival)
+    return begin
