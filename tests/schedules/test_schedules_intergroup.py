@@ -19,7 +19,16 @@ from support.intergroup import (
     unsegmented_bytes,
 )
 
-from mpiprof.model.schedule import SEND, Algorithm, Problem, Schedule, catalogue, find
+from mpiprof.model.schedule import (
+    RECEIVE,
+    REMOTE,
+    SEND,
+    Algorithm,
+    Problem,
+    Schedule,
+    catalogue,
+    find,
+)
 from mpiprof.model.verify import Proof, verify
 
 GROUPS = [(p, q) for p in range(1, 10) for q in range(1, 10)]
@@ -102,6 +111,60 @@ def test_algorithm_1_keeps_theorem_1_where_groups_do_not_divide() -> None:
             assert proof.volume <= algorithm_2_bound([k_a] * p, [k_b] * q) + p + q
             if (p > q) == (k_b >= k_a):
                 assert proof.volume <= algorithm_1_bound(p, q, k_a, k_b) + p + q
+
+
+def test_figure_2() -> None:
+    """Groups of 8 and 3: teams 0-2, 3-5 and 6-7, each of which exchanges with one of B alone."""
+    teams, k_a, k_b = ((0, 1, 2), (3, 4, 5), (6, 7)), 12, 18
+    algorithm = find("allgather", "kang_teams", intercommunicator=True)
+    larger = Problem(8, k_a, remote_size=3, remote_bytes=k_b)
+    smaller = Problem(3, k_b, remote_size=8, remote_bytes=k_a, first_group=False)
+    for j, team in enumerate(teams):
+        part = k_b // len(team)
+        rows = across(algorithm, smaller, j)
+        assert rows[SEND] == [(i, a, i * part, part) for i, a in enumerate(team)]
+        assert rows[RECEIVE] == [(i, a, a * k_a, k_a) for i, a in enumerate(team)]
+        for i, a in enumerate(team):
+            rows = across(algorithm, larger, a)
+            assert rows[SEND] == [(0, j, 0, k_a)]
+            assert rows[RECEIVE] == [(0, j, j * k_b + i * part, part)]
+    proof = allgather("kang_teams", 8, 3, k_a, k_b)
+    # 3 k_A, or k_B, in the exchange; then the rings, of pieces of 3 k_A and of k_B / 2 at most.
+    assert proof.volume == 3 * k_a + max(2 * 3 * k_a, 7 * k_b // 2)
+    assert proof.span == 3 + 7
+
+
+def across(algorithm: Algorithm, problem: Problem, rank: int) -> dict[int, list[tuple[int, ...]]]:
+    """Return (round, peer, offset, length) of messages to and from the other group, by kind."""
+    with Schedule(algorithm, problem, rank) as schedule:
+        rows = schedule.steps(0, schedule.rounds).tolist()
+    wanted = [row for row in rows if row[8] & REMOTE]
+    return {
+        kind: [(r[0], r[2], r[4], r[5]) for r in wanted if r[1] == kind] for kind in (SEND, RECEIVE)
+    }
+
+
+def test_teams_are_algorithm_1_where_groups_divide() -> None:
+    for p, q in ((6, 2), (8, 8), (2, 8), (7, 1)):
+        for first in (True, False):
+            problem = Problem(p, 20, remote_size=q, remote_bytes=13, first_group=first)
+            for rank in range(p):
+                kang, teams = (
+                    Schedule(find("allgather", name, intercommunicator=True), problem, rank)
+                    for name in ("kang", "kang_teams")
+                )
+                with kang, teams:
+                    assert kang.rounds == teams.rounds
+                    assert np.array_equal(kang.steps(0, kang.rounds), teams.steps(0, teams.rounds))
+
+
+def test_teams_of_unequal_size_wait_for_the_largest_piece() -> None:
+    """25 and 7 processes: a piece of 4 messages where 25/7 are the mean."""
+    k = 120
+    proof, shares = (allgather(name, 25, 7, k, k) for name in ("kang_teams", "kang"))
+    assert proof.volume == 4 * k + 6 * 4 * k
+    assert proof.volume == pytest.approx(1.12 * least_bytes([k] * 25, [k] * 7))
+    assert shares.volume < 1.05 * least_bytes([k] * 25, [k] * 7)
 
 
 def test_unsegmented_messages_cost_what_the_paper_says() -> None:

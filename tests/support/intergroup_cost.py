@@ -42,13 +42,17 @@ def _broadcast(size: int, total: int) -> Taken:
 def kang(a: Messages, b: Messages) -> Taken:
     """Algorithm 1 where the groups are multiples of each other, else as Algorithm 2."""
     larger, smaller = _ordered(a, b)
-    if len(larger) % len(smaller):
-        return shares(a, b)
-    members, teams = len(larger) // len(smaller), _teams(larger, len(smaller))
-    segments = [-(-m // members) for m in smaller]
+    return shares(a, b) if len(larger) % len(smaller) else in_teams(a, b)
+
+
+def in_teams(a: Messages, b: Messages) -> Taken:
+    """Algorithm 1, teams of unequal size included."""
+    larger, smaller = _ordered(a, b)
+    teams = _teams(larger, len(smaller))
+    segments = [-(-m // len(team)) for m, team in zip(smaller, teams, strict=True)]
     rings = (len(larger) - 1) * max(segments), (len(smaller) - 1) * max(map(sum, teams))
-    exchange = _exchange(segments, teams, members)
-    return members + len(larger) - 1, exchange + max(rings)
+    exchange = _exchange(segments, teams, len(teams[0]))
+    return len(teams[0]) + len(larger) - 1, exchange + max(rings)
 
 
 def shares(a: Messages, b: Messages) -> Taken:
@@ -132,6 +136,7 @@ def _overlaps(intervals: NDArray[np.int64], others: NDArray[np.int64]) -> int:
 
 FORMULAS: dict[tuple[str, str], Callable[[Messages, Messages], Taken]] = {
     ("allgather", "kang"): kang,
+    ("allgather", "kang_teams"): in_teams,
     ("allgatherv", "kang"): shares,
     **{
         (operation, name): formula

@@ -32,6 +32,7 @@
     X(inter_allgather_root_gathering_sequential)                                                   \
     X(inter_allgather_root_gathering_concurrent)                                                   \
     X(inter_allgather_kang)                                                                        \
+    X(inter_allgather_kang_teams)                                                                  \
     X(inter_allgather_kang_unsegmented)                                                            \
     X(inter_allgather_kang_two_step)                                                               \
     X(inter_allgatherv_root_gathering_sequential)                                                  \

@@ -10,10 +10,13 @@
  *                     and gets their messages. Then A has B's data in rank order, a segment on each
  *                     process, B has A's, and a ring in each group shares them.
  *                     at most (max(P k_A, Q k_B) + k_B) beta: least but for k_B (Theorem 1).
- *                     Where Q does not divide P, the paper makes teams of unequal size; then every
- *                     step of a ring waits for the largest piece (25 and 7 processes: a piece of 4
- *                     messages where 3.6 are the mean, 12 % above the bound). Algorithm 2 makes
- *                     equal shares and keeps near the bound, so its shares are taken there.
+ *                     Where Q does not divide P, it takes the equal shares of Algorithm 2, which
+ *                     keep near that bound.
+ *   kang_teams        Algorithm 1 where Q does not divide P, too, as the paper has it: teams of
+ *                     unequal size, whose pieces are of unequal length (see below).
+ *                     (max(t k_A, k_B) + max((Q-1) t k_A, (P-1) k_B / floor(P/Q))) beta,
+ *                     t = ceil(P/Q): every step of a ring waits for the largest piece. 25 and 7
+ *                     processes: a piece of 4 messages where 25/7 are the mean, 12 % above M.
  *   kang_unsegmented  b_j sends its whole message to each member; the i-th members of all teams
  *                     make a ring of Q.
  *                     (max(k_A, k_B) P/Q + max((P - P/Q) k_A, (Q-1) k_B)) beta
@@ -21,12 +24,16 @@
  *                     ring, which may stay in one node, and the i-th members of all teams share.
  *                     As kang, but for whole messages in the second ring.
  *
- * In these two, teams have P/Q members or one more or less, the larger teams first. The first
- * floor(P/Q) members of each take part in whole; the one more of a larger team only sends its own
- * message, and joins one of the rings across the teams without bringing anything. P = 8, Q = 3:
+ * Of unequal teams the larger ones come first, with one member more. P = 8, Q = 3 (Figure 2):
  *
- *      a0 a1 a2 | a3 a4 a5 | a6 a7      rings a0 a3 a6 a2 and a1 a4 a7 a5
+ *      a0 a1 a2 | a3 a4 a5 | a6 a7
  *         b0    |    b1    |   b2
+ *
+ * In kang_teams b0 and b1 cut their messages into three segments, b2 into two; the ring of A has
+ * pieces of k_B/3 and k_B/2, that of B of 3 k_A and 2 k_A. In the last two algorithms the first
+ * floor(P/Q) members of each team take part in whole; the one more of a larger team only sends its
+ * own message, and joins one of the rings across the teams without bringing anything: a0 a3 a6 a2
+ * and a1 a4 a7 a5.
  *
  * Source: Kang et al. 2019, Section 4. In its Algorithm 1 line 9 the segment of a_x is m_{B,j,i}
  * with x = j P/Q + i, and its text's "j = floor(i/q)" is floor(i/(p/q)): so that line 4 and Figure
@@ -60,7 +67,12 @@ static int team_begin(const struct context *c, int j)
     return (int)part_begin(larger_size(c), 1, smaller_size(c), j);
 }
 
-/* Members of every team that take part in whole. */
+static int team_members(const struct context *c, int j)
+{
+    return team_begin(c, j + 1) - team_begin(c, j);
+}
+
+/* Members that every team has. */
 static int regular_members(const struct context *c)
 {
     return larger_size(c) / smaller_size(c);
@@ -119,23 +131,24 @@ static struct piece team_piece(const struct context *c, int j)
     return (struct piece){begin, remote_begins(c)[team_begin(c, j + 1)] - begin};
 }
 
-/* Larger group, teams of equal size: each brings its segment. */
+/* Larger group: each brings its segment of the message that its team got. */
 static struct piece segment_piece(const struct context *c, int x)
 {
-    const int members = regular_members(c), j = x / members;
+    const int j = (int)part_of(c->size, c->problem->remote_size, x);
 
-    return segment(remote_begins(c)[j], remote_begins(c)[j + 1], members, x % members);
+    return segment(remote_begins(c)[j], remote_begins(c)[j + 1], team_members(c, j),
+                   x - team_begin(c, j));
 }
 
 static int smaller_rounds(const struct context *c)
 {
-    return team_begin(c, c->rank + 1) - team_begin(c, c->rank) + c->size - 1;
+    return team_members(c, c->rank) + c->size - 1;
 }
 
 static void smaller_round(const struct context *c, int64_t r, int parts, bool whole,
                           struct round *out)
 {
-    const int members = team_begin(c, c->rank + 1) - team_begin(c, c->rank);
+    const int members = team_members(c, c->rank);
     const struct circle all = {c->size, c->rank, circle_rank, team_piece};
 
     if (r < members)
@@ -144,7 +157,24 @@ static void smaller_round(const struct context *c, int64_t r, int parts, bool wh
         circle_round(c, &all, r - members, out);
 }
 
-/* ---- kang */
+/* ---- kang_teams and kang */
+
+static int64_t teams_rounds(const struct context *c)
+{
+    return in_larger(c) ? c->size : smaller_rounds(c);
+}
+
+static void teams_round(const struct context *c, int64_t r, struct round *out)
+{
+    const struct circle all = {c->size, c->rank, circle_rank, segment_piece};
+
+    if (!in_larger(c))
+        smaller_round(c, r, team_members(c, c->rank), false, out);
+    else if (r == 0)
+        larger_exchange(c, team_members(c, own_team(c)), false, out);
+    else
+        circle_round(c, &all, r - 1, out);
+}
 
 static bool divides(const struct context *c)
 {
@@ -153,24 +183,15 @@ static bool divides(const struct context *c)
 
 static int64_t kang_rounds(const struct context *c)
 {
-    if (!divides(c))
-        return shares_rounds(c);
-    return in_larger(c) ? c->size : smaller_rounds(c);
+    return divides(c) ? teams_rounds(c) : shares_rounds(c);
 }
 
 static void kang_round(const struct context *c, int64_t r, struct round *out)
 {
-    const struct circle all = {c->size, c->rank, circle_rank, segment_piece};
-    const int members = regular_members(c);
-
-    if (!divides(c))
-        shares_round(c, r, out);
-    else if (!in_larger(c))
-        smaller_round(c, r, members, false, out);
-    else if (r == 0)
-        larger_exchange(c, members, false, out);
+    if (divides(c))
+        teams_round(c, r, out);
     else
-        circle_round(c, &all, r - 1, out);
+        shares_round(c, r, out);
 }
 
 /* ---- rings across the teams: the i-th member of each, then the odd ones of teams i, i + R, ... */
@@ -278,10 +299,22 @@ const struct algorithm algorithm_inter_allgather_kang = {
     .name = "kang",
     .inter = true,
     .cost = "(P/Q + P - 1) alpha + (max(P k_A, Q k_B) + k_B) beta, P >= Q",
-    .source = "Kang et al. 2019, Algorithm 1",
+    .source = "Kang et al. 2019, Algorithm 1; Algorithm 2 where Q does not divide P",
     .prepare = shares_prepare,
     .rounds = kang_rounds,
     .round = kang_round,
+};
+
+const struct algorithm algorithm_inter_allgather_kang_teams = {
+    .operation = "allgather",
+    .name = "kang_teams",
+    .inter = true,
+    .cost = "(t + P - 1) alpha + (max(t k_A, k_B) + max((Q-1) t k_A, (P-1) k_B / floor(P/Q))) "
+            "beta, t = ceil(P/Q), P >= Q; as kang where Q divides P",
+    .source = "Kang et al. 2019, Algorithm 1 and Figure 2",
+    .prepare = teams_prepare,
+    .rounds = teams_rounds,
+    .round = teams_round,
 };
 
 const struct algorithm algorithm_inter_allgather_kang_unsegmented = {
