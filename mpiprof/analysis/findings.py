@@ -261,9 +261,13 @@ def _of_barrier(trace: Trace, causes: Causes, facts: Mapping[str, Any]) -> Itera
     """Yield what a barrier costs before what mostly follows it at once."""
     after = causes.followers[causes.followers["share"] >= OFTEN]
     others = after[after["callsite"] != causes.callsite]
-    if causes.saved_ns > 0 and len(others):
-        one = _finding(trace, "barrier", causes.saved_ns, causes.callsite, facts)
-        yield replace(one, callsites=(causes.callsite, *map(int, others["callsite"])))
+    callsites = (causes.callsite, *map(int, others["callsite"]))
+    waiting = float(trace.callsites.loc[list(callsites), "total_wait_ns"].sum())
+    saved = min(causes.saved_ns, waiting)
+    if saved > 0 and len(others):
+        yield replace(
+            _finding(trace, "barrier", saved, causes.callsite, facts), callsites=callsites
+        )
 
 
 def _rest(

@@ -3,8 +3,8 @@
     with:     work  | barrier |  work   bcast  work  | barrier | ...
     without:  work  work   bcast  work  ...
 
-Each rank keeps its own work between two calls, and each operation what it took after the moment in
-which it could begin (see waits.py). Waiting that only moves to the next operation brings nothing:
+Each rank keeps its own work between two calls, and each operation, the barrier too, what it took
+after the moment in which it could begin (see waits.py): only waiting can go. Waiting that only moves to the next operation brings nothing:
 where the same rank is late each time, the others wait for it later instead. So the gain is what
 the last rank of a window of consecutive instances ends earlier.
 """
@@ -84,10 +84,10 @@ class Without:
                 break
             if column > first:
                 free = free + arrival - batch.finish[:, column - 1]
-            if signature.callsite == self.callsite:
-                barriers += 1
-            else:
-                free = _begin(signature, free) + finish - _begin(signature, arrival)
+            barrier = signature.callsite == self.callsite
+            barriers += barrier
+            begin = free if barrier else _begin(signature, free)
+            free = begin + finish - _begin(signature, arrival)
             ended = float(finish.max() - free.max())
         else:
             column = end

@@ -187,8 +187,9 @@ def launchers() -> Iterator[tuple[bool, Check]]:
         else:
             yield True, Check(True, text + ", preloading works")
         if fault:
-            remedy = "give each rank a core: factors stay empty with such times"
-            yield False, Check(False, f"its message times are not usable: {fault}", remedy)
+            times = f"{path}: message times can't be used, {fault}"
+            remedy = "no imbalance factors until each rank has a core"
+            yield False, Check(False, times, remedy)
     if not seen:
         yield (
             False,

@@ -129,10 +129,10 @@ def machine_of(args: argparse.Namespace, trace: Trace) -> Machine:
         return machine.read(args.machine)
     table = trace.machine
     if table is None:
-        why = f"not usable: {trace.machine_fault}" if trace.machine_fault else "not known"
+        why = f"not usable ({trace.machine_fault})" if trace.machine_fault else "not known"
         raise UsageError(
             f"{trace.path}: message times are {why}; measure the machine with `calibrate -o FILE` "
-            "and give --machine FILE"
+            "and give it with --machine FILE"
         )
     return machine.of_table(table, f"{trace.path}/meta.json")
 

@@ -189,11 +189,11 @@ def _inside(trace: Trace, found: Finding) -> str:
     known, here = found.evidence, where(trace, found.callsites[0])
     late = duration(known.get("late_ns") or known["worst_imbalance_ns"])
     source, kept = where(trace, known["origin_callsite"]), known["origin_rank"]
-    then = "which comes late to" if kept in found.ranks else "and others come late to"
+    then = f"rank {kept} then comes" if kept in found.ranks else "others then come"
     if known["origin_callsite"] == found.callsites[0]:
         here = "its next call"
     kept_longer = f"{capital(source)} keeps rank {kept} {late} longer than the others"
-    return f"{kept_longer}, {then} {here}{when(found)}"
+    return f"{kept_longer}, and {then} late to {here}{when(found)}"
 
 
 def _node(trace: Trace, found: Finding) -> str:
@@ -225,8 +225,8 @@ def _algorithm(trace: Trace, found: Finding) -> str:
 
 
 def _barrier(trace: Trace, found: Finding) -> str:
-    after = " and ".join(where(trace, callsite) for callsite in found.callsites[1:])
-    return f"Ranks wait at {where(trace, found.callsites[0])} and again in {after}, for others"
+    here, *after = [where(trace, callsite) for callsite in found.callsites]
+    return f"Ranks wait at {here} longer than {' or '.join(after)} right after it would make them"
 
 
 def _clock(trace: Trace, found: Finding) -> str:
@@ -258,7 +258,7 @@ def why(trace: Trace, found: Finding) -> str:
     known = found.evidence
     if found.cause == "algorithm":
         return (
-            f"So it is {known['how']} under the recorded arrivals, ± {duration(known['error_ns'])}."
+            f"That is {known['how']} under the recorded arrivals, ± {duration(known['error_ns'])}."
         )
     if found.cause == "barrier":
         earlier = duration(found.cost_ns / known["size"])
@@ -300,12 +300,12 @@ def _of_spread(found: Finding) -> str:
     """Return what is known of waiting without a pattern."""
     known = found.evidence
     if known["besides"]:
-        return "That is left when the findings above are taken out."
+        return "That is what the other findings leave unexplained."
     if known["random"] is None or not 0 <= known["random"] <= 1:
         return f"That is from {count(known['instances'])} instances."
     return (
-        f"Of the spread over {count(known['instances'])} instances, {share(1 - known['random'])} "
-        "is always with the same ranks or nodes."
+        f"The same ranks or nodes make {share(1 - known['random'])} of the spread over its "
+        f"{count(known['instances'])} instances."
     )
 
 

@@ -116,8 +116,8 @@ def message_times(trace: Trace) -> str:
     alpha = link.get("alpha_ns")
     if trace.machine_fault:
         return (
-            f"not usable, so no factors: {trace.machine_fault} ({source}); "
-            "`calibrate` with a core for each rank"
+            f"not usable ({source}), so no factors: {trace.machine_fault}; run `calibrate` with a "
+            "core for each rank"
         )
     if alpha is None:
         return source

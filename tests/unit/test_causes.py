@@ -226,10 +226,12 @@ def test_what_a_barrier_costs_is_the_second_waiting(tmp_path: Path) -> None:
     assert (row["callsite"], row["share"]) == (3, 1)
     found = next(one for one in trace.findings() if one.cause == "barrier")
     assert found.callsites == (2, 3)
-    # By hand: the ranks would come to the alltoall when both stretches of work are done.
+    # By hand: the ranks would come to the alltoall when both stretches of work are done, and what
+    # the barrier takes once all are there.
     barriers, left = trace.matrix(2)
     arrivals, _ = trace.matrix(3)
-    without = (barriers + arrivals - left).max(1)
+    own = left - barriers.max(1, keepdims=True)
+    without = (barriers + own + arrivals - left).max(1)
     assert found.cost_ns == 6 * (arrivals.max(1) - without).sum()
 
 

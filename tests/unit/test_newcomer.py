@@ -146,7 +146,7 @@ def test_a_message_time_that_cannot_be_is_pointed_out(
     (trace / "meta.json").write_text(json.dumps(meta))
     assert main(["report", str(trace)]) == 0
     text = capsys.readouterr().out
-    assert "not usable, so no factors: 3.85 ms for an empty message within a node" in text
+    assert "not usable (sketched at start), so no factors: 3.85 ms for an empty message" in text
     assert "ω/T" not in text.split("Call sites")[1].split("\n")[1]
 
 
