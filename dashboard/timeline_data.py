@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import dash
@@ -22,6 +23,7 @@ from flask import Response, request
 from mpiprof.errors import MpiprofError
 from mpiprof.store import cache, derived
 from mpiprof.timeline import find as timeline_find
+from mpiprof.timeline import selection
 from mpiprof.timeline.build import open_or_build
 from mpiprof.timeline.rows import COLOURS, SORTS
 from mpiprof.timeline.segments import Progress
@@ -182,6 +184,9 @@ def _answer(store: Store, data: Data, state: states.State, what: str) -> Respons
     wanted = request_of(data, state, timeline)
     if not len(wanted.ranks):
         return _json({"empty": "No rank passes the filters above."})
+    if what == "selection":
+        wanted = replace(wanted, colour="operation")
+        return _json(selection.selected(timeline, wanted, store.shown(data, timeline, wanted)))
     if what in ("window", "overview"):
         shown = store.shown(data, timeline, wanted)
         head, arrays = getattr(timeline, what)(wanted, shown)

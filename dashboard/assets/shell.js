@@ -2,8 +2,9 @@
 window.dash_clientside = window.dash_clientside || {};
 
 // Changes keys of the address without making the page anew: {key: value}, null takes one away.
+// step: the browser's way back leads to how it was before.
 window.mpiprof = {
-  address(keys) {
+  address(keys, step = false) {
     const query = new URLSearchParams(window.location.search);
     for (const [key, value] of Object.entries(keys)) {
       if (value === null || value === "") query.delete(key);
@@ -12,7 +13,8 @@ window.mpiprof = {
     const text = query.toString();
     const search = text ? "?" + text : "";
     if (search === window.location.search) return;
-    window.history.replaceState(window.history.state, "", window.location.pathname + search);
+    const change = step ? "pushState" : "replaceState";
+    window.history[change](window.history.state, "", window.location.pathname + search);
     // With the whole address: Dash would else write its old one back.
     window.dash_clientside.set_props("url", { search, href: window.location.href });
   },

@@ -1,9 +1,11 @@
 // Wheel, drag and keys of the timeline, its search box and its help.
 import { element as E } from "./timeline-text.mjs";
 import * as Paint from "./timeline-paint.mjs";
+import * as Panels from "./timeline-panels.mjs";
 import * as Format from "./timeline-text.mjs";
 
 const CLICK = 4; // pixels; what moves further is a drag
+const NEAR = 7; // pixels: what is nearer to where a call begins or ends is meant to be there
 
 export const gestures = (t) => {
   const on = (element, name, what, options = {}) => element.addEventListener(name, what, { signal: t.stop.signal, ...options });
@@ -26,7 +28,7 @@ export const gestures = (t) => {
   on(t.canvas, "pointerdown", (event) => {
     if (event.button !== 0 || !t.overview) return;
     const [x, y] = at(event, t.canvas);
-    drag = { x, y, from: t.from, to: t.to, choosing: event.shiftKey, moved: false };
+    drag = { x, y, from: t.from, to: t.to, tool: event.shiftKey ? "zoom" : t.tool, moved: false };
     t.canvas.setPointerCapture(event.pointerId);
     t.stage.focus({ preventScroll: true });
   });
@@ -36,21 +38,22 @@ export const gestures = (t) => {
     if (!drag.moved && Math.abs(x - drag.x) < CLICK) return;
     drag.moved = true;
     t.hide();
-    if (drag.choosing) { t.mark = [drag.x, x]; t.draw(); return; }
+    if (drag.tool === "measure") t.measured = [pointAt(t, drag.x, drag.y), pointAt(t, x, y)];
+    else if (drag.tool !== "move") t.mark = [drag.x, x].map((at) => t.timeAt(at)).sort((p, q) => p - q);
+    if (drag.tool !== "move") { t.draw(); return; }
     const by = (drag.x - x) / t.view.width * (drag.to - drag.from);
     t.show(drag.from + by, drag.to + by);
   });
   on(t.canvas, "pointerup", (event) => {
     if (!drag) return;
-    const [x, y] = at(event, t.canvas), was = drag;
-    drag = null;
-    t.mark = null;
-    if (was.moved && was.choosing) {
-      const [a, b] = [t.timeAt(was.x), t.timeAt(x)].sort((p, q) => p - q);
-      t.show(a, b);
-    } else if (!was.moved) press(t, x, y);
+    const [x, y] = at(event, t.canvas), was = drag, { mark, measured } = t;
+    drag = t.mark = t.measured = null;
+    if (!was.moved) press(t, x, y);
+    else if (measured) Panels.measure(t, measured);
+    else if (was.tool === "zoom") t.show(...mark);
+    else if (was.tool === "select") Panels.choose(t, ...mark);
   });
-  on(t.canvas, "pointercancel", () => { drag = null; t.mark = null; t.draw(); });
+  on(t.canvas, "pointercancel", () => { drag = t.mark = t.measured = null; t.draw(); });
   on(t.canvas, "pointerleave", () => t.hide());
   on(t.canvas, "dblclick", (event) => t.zoom(0.25, t.timeAt(at(event, t.canvas)[0])));
 
@@ -85,6 +88,20 @@ const eventAt = (t, x, y) => {
     if (far < least || (far === least && best && e.enter > best.enter)) { best = e; least = far; }
   }
   return best;
+};
+
+// A point of the ruler: on a rank, where one of its calls begins or ends if that is near.
+const pointAt = (t, x, y) => {
+  const rows = t.overview.rows, row = Math.min(Math.max(Math.floor((y - Paint.AXIS) / t.height), 0), rows.length - 1);
+  let time = t.timeAt(Math.min(Math.max(x, Paint.GUTTER), t.width)), least = NEAR;
+  for (const e of t.data && t.data.kind === "events" ? t.data.events : []) {
+    if (e.row !== row) continue;
+    for (const edge of [e.enter, e.exit]) {
+      const far = Math.abs(t.view.x(edge) - x);
+      if (far < least) [time, least] = [edge, far];
+    }
+  }
+  return { time: Math.round(time), rank: rows[row][0] };
 };
 
 const hover = (t, x, y) => {
@@ -152,7 +169,11 @@ const KEYS = [
   ["A", "to the left", (t) => t.pan(-0.2)], ["D", "to the right", (t) => t.pan(0.2)],
   [".", "next instance", (t) => t.step(1)], [",", "previous instance", (t) => t.step(-1)],
   ["F", "fit the whole run", (t) => t.fit()], ["/", "search call sites, operations, ranks", (t) => t.search.input.focus()],
-  ["?", "these keys", (t) => t.help.showModal()], ["Escape", "let go of the instance, end the search", (t) => (t.one ? t.release() : t.seek(""))],
+  ["X", "select the chosen instance, else what is visible", (t) => Panels.selectHere(t)],
+  ["M", "measure the arrivals of the chosen instance, else the selection or what is visible", (t) => Panels.measureHere(t)],
+  ["N", "note about the selection, the chosen instance or what is visible", (t) => Panels.ask(t)],
+  ["?", "these keys", (t) => t.help.showModal()],
+  ["Escape", "let go of the instance, the ruler, the selection; end the search", (t) => t.escape()],
 ];
 const SAME = { ArrowLeft: "A", ArrowRight: "D", ArrowUp: "W", ArrowDown: "S", "+": "W", "-": "S", Home: "F" };
 
@@ -164,7 +185,7 @@ export const keys = (t) => {
     if (arrow) return;
     const name = SAME[event.key] || (event.key.length === 1 ? event.key.toUpperCase() : event.key);
     const key = KEYS.find(([k]) => k === name);
-    if (!key || (event.shiftKey && /[WASDF]/.test(name))) return;
+    if (!key || (event.shiftKey && /[WASDFXMN]/.test(name))) return;
     event.preventDefault();
     key[2](t);
   }, { signal: t.stop.signal });
@@ -172,7 +193,8 @@ export const keys = (t) => {
 
 export const help = () => {
   const close = E("button", { type: "button", className: "tl-act", onclick: (event) => event.target.closest("dialog").close() }, "Close");
-  const more = [["Wheel", "zoom at the pointer; with shift: to the left and right"], ["Drag", "move; with shift: zoom into what is marked"],
+  const more = [["Wheel", "zoom at the pointer; with shift: to the left and right"], ["Drag", "move, select or measure, as chosen above; with shift: zoom into what is marked"],
+                ["Alt+←", "back to the window before, as everywhere in the browser; Alt+→: forward"],
                 ["Click", "everything about an instance; on a group of ranks: these alone"], ["Strip", "drag the window, or press elsewhere"]];
   const rows = [...KEYS.map(([key, what]) => [key, what]), ...more];
   return E("dialog", { className: "tl-help", "aria-label": "Keys" }, E("h2", {}, "Keys"),

@@ -15,6 +15,13 @@ export const moment = (ns, step) => {
   return `${(ns / scale).toFixed(Math.min(digits, 9))} ${unit}`;
 };
 
+// A time as people type it, in ns: "12.3 ms", "0.5 s", "800" (ns); null for what is none.
+export const parsed = (text) => {
+  const found = /^\s*(\d+(?:\.\d+)?)\s*(s|ms|µs|us|ns|)\s*$/.exec(text);
+  const scale = { s: 1e9, ms: 1e6, µs: 1e3, us: 1e3, ns: 1, "": 1 };
+  return found ? Math.round(Number(found[1]) * scale[found[2]]) : null;
+};
+
 export const count = (n) => {
   for (const [scale, unit] of [[1e9, "G"], [1e6, "M"], [1e4, "K"]]) {
     if (n >= scale) return (n / (unit === "K" ? 1e3 : scale)).toPrecision(3).replace(/\.0+$/, "") + unit;

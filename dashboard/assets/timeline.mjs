@@ -1,16 +1,17 @@
 // The timeline: what is shown is in the address, what is drawn comes from /timeline-data.
+import * as Address from "./timeline-address.mjs";
 import { element as E } from "./timeline-text.mjs";
 import * as Input from "./timeline-input.mjs";
 import * as Models from "./timeline-models.mjs";
 import * as Paint from "./timeline-paint.mjs";
+import * as Panels from "./timeline-panels.mjs";
+import * as Picture from "./timeline-picture.mjs";
+import * as Scene from "./timeline-scene.mjs";
 import * as Format from "./timeline-text.mjs";
 import * as Words from "./timeline-words.mjs";
 
-const OWN = ["from", "to", "colour", "off", "sort", "find", "callsite", "instance"];
-const SHARED = ["trace", "communicator", "operation", "node", "rank"];
-const COLOURS = [["operation", "Operation"], ["algorithm", "Algorithm"], ["waiting", "Waiting"]];
-const SORTS = [["rank", "by rank"], ["late", "latest first"], ["node", "by node"]];
-const OVERVIEW = 46, LEAST_NS = 20, LIVE_MS = 2000;
+const TOOLS = [["move", "Move"], ["select", "Select"], ["measure", "Measure"]];
+const LEAST_NS = 20, LIVE_MS = 2000;
 
 class Timeline {
   constructor(root) {
@@ -19,7 +20,8 @@ class Timeline {
     this.models = new Map();
     this.stop = new AbortController();
     this.asked = this.asks = 0; // overviews so far, and requests under way
-    this.read();
+    this.tool = "move"; // what a drag does
+    Address.read(this);
     this.build();
     Input.gestures(this);
     Input.keys(this);
@@ -35,72 +37,40 @@ class Timeline {
     clearTimeout(this.later);
     clearTimeout(this.live);
     clearTimeout(this.written);
+    clearTimeout(this.counting);
   }
 
-  // The address
-
-  read() {
-    const query = new URLSearchParams(window.location.search);
-    const number = (key) => (/^-?\d{1,18}$/.test(query.get(key) || "") ? Number(query.get(key)) : null);
-    const among = (key, known) => (known.some(([k]) => k === query.get(key)) ? query.get(key) : known[0][0]);
-    this.from = number("from");
-    this.to = number("to");
-    this.colour = among("colour", COLOURS);
-    this.sort = among("sort", SORTS);
-    this.off = new Set((query.get("off") || "").split("|").filter(Boolean));
-    this.find = query.get("find") || (number("callsite") !== null ? `callsite:${query.get("callsite")}` : "");
-    this.wanted = query.get("instance");
-    this.told = this.own();
-    this.shared = SHARED.flatMap((key) => query.getAll(key).map((value) => [key, value]));
-  }
-
-  own() {
-    const query = new URLSearchParams(window.location.search);
-    return OWN.map((key) => query.get(key) || "").join(" ");
-  }
 
   write() {
-    clearTimeout(this.written);
-    this.written = setTimeout(() => {
-      this.written = 0;
-      this.settle();
-      this.told = null; // what changes now is our own doing
-      const whole = this.from <= 0 && this.to >= this.length;
-      window.mpiprof.address({
-        from: whole ? null : String(this.from),
-        to: whole ? null : String(this.to),
-        colour: this.colour === COLOURS[0][0] ? null : this.colour,
-        sort: this.sort === SORTS[0][0] ? null : this.sort,
-        off: [...this.off].join("|") || null,
-        callsite: this.find.startsWith("callsite:") ? this.find.slice(9) : null,
-        find: this.find && !this.find.startsWith("callsite:") ? this.find : null,
-        instance: this.one ? this.one.name : this.wanted,
-      });
-      this.told = this.own();
-    }, 250);
+    Address.write(this);
+    this.settle();
   }
 
   // The parts of the page
 
   build() {
-    const choice = (label, name, values) => {
+    const choice = (label, name, values, what = (value) => this.set(name, value)) => {
       const box = E("div", { className: "tl-choice", role: "group", "aria-label": label });
       for (const [value, shown] of values) {
-        const button = E("button", { type: "button", onclick: () => this.set(name, value) }, shown);
+        const button = E("button", { type: "button", onclick: () => what(value) }, shown);
         button.dataset.value = value;
         box.append(button);
       }
       return box;
     };
     const act = (label, shown, what) => E("button", { type: "button", className: "tl-act", title: label, "aria-label": label, onclick: what }, shown);
-    this.colours = choice("Colour by", "colour", COLOURS);
-    this.sorts = choice("Order of the ranks", "sort", SORTS);
+    this.colours = choice("Colour by", "colour", Address.COLOURS);
+    this.sorts = choice("Order of the ranks", "sort", Address.SORTS);
+    this.tools = choice("What a drag does", "tool", TOOLS, (value) => this.use(value));
     this.search = Input.searchBox(this);
-    this.bar = E("div", { className: "tl-bar" }, this.colours, this.sorts,
+    this.bar = E("div", { className: "tl-bar" }, this.colours, this.sorts, this.tools,
       E("div", { className: "tl-acts" },
         act("Previous instance ( , )", "‹", () => this.step(-1)), act("Next instance ( . )", "›", () => this.step(1)),
         act("Zoom out ( S )", "−", () => this.zoom(2)), act("Zoom in ( W )", "+", () => this.zoom(0.5)),
         act("Show the whole run ( F )", "Fit", () => this.fit()),
+        act("Note ( N )", "Note", () => Panels.ask(this)),
+        act("Save the picture as PNG", "PNG", () => Picture.save(this, "png")),
+        act("Save the picture as SVG", "SVG", () => Picture.save(this, "svg")),
         act("Keys ( ? )", "?", () => this.help.showModal())),
       this.search.box);
     this.strip = E("canvas", { className: "tl-strip", "aria-label": "Whole run, with the visible window" });
@@ -112,10 +82,21 @@ class Timeline {
       this.strip, this.canvas, this.cover);
     this.status = E("div", { className: "tl-status", id: "tl-status", "aria-live": "polite" });
     this.legend = E("div", { className: "tl-legend", role: "group", "aria-label": "States: click to switch off and on" });
-    this.detail = E("aside", { className: "tl-detail", "aria-label": "The chosen instance", hidden: true });
+    this.detail = E("aside", { className: "tl-panel tl-detail", "aria-label": "The chosen instance", hidden: true });
+    this.panel = E("aside", { className: "tl-panel tl-selection", "aria-label": "The selected span", hidden: true });
+    this.rulerPanel = E("aside", { className: "tl-panel tl-ruler", "aria-label": "The ruler", hidden: true });
+    this.noteList = E("div", { className: "tl-notes", role: "group", "aria-label": "Notes", hidden: true });
+    this.dialog = E("dialog", { className: "tl-ask", "aria-label": "Note" });
     this.help = Input.help();
+    this.use(this.tool);
     this.root.replaceChildren(this.bar, E("div", { className: "tl-main" },
-      E("div", { className: "tl-left" }, this.stage, this.status, this.legend), this.detail), this.tip, this.help);
+      E("div", { className: "tl-left" }, this.stage, this.noteList, this.status, this.legend),
+      E("div", { className: "tl-side" }, this.rulerPanel, this.panel, this.detail)), this.tip, this.help, this.dialog);
+  }
+
+  use(tool) {
+    this.tool = tool;
+    for (const one of this.tools.children) one.setAttribute("aria-pressed", String(one.dataset.value === tool));
   }
 
   set(name, value) {
@@ -165,36 +146,10 @@ class Timeline {
   }
 
   paint() {
-    const { overview, data, view } = this;
-    if (!overview || !this.width) return;
-    const theme = Paint.theme(this.root), high = Paint.AXIS + view.rows * view.height + 4;
-    const strip = Paint.fit(this.strip, this.width, OVERVIEW);
-    Paint.overview(strip, view.width, OVERVIEW, overview, Paint.palette(overview.states, theme), view, theme, this.off);
-    const c = Paint.fit(this.canvas, this.width, high);
-    Paint.axis(c, view, theme);
-    if (data) {
-      const palette = Paint.palette(data.states, theme);
-      c.save();
-      c.beginPath(); c.rect(Paint.GUTTER, Paint.AXIS, view.width, view.rows * view.height); c.clip();
-      if (data.kind === "cells") {
-        const look = `${view.height} ${theme.card}`;
-        if (!this.image || this.look !== look) this.image = Paint.cellImage(data, palette, view.rows, view.height);
-        this.look = look;
-        Paint.cells(c, view, data, this.image);
-      } else {
-        Paint.eventList(c, view, data, palette, theme, this.one ? this.one.number : -1, Boolean(this.find), this.off);
-      }
-      if (this.one) Paint.instance(c, view, this.one, this.rowOf, theme);
-      c.restore();
-      Paint.messages(c, view, Models.visibleModels(this), this.rowOf, theme);
-    }
-    Paint.gutter(c, view, overview, theme, this.sort);
-    if (this.mark) {
-      c.fillStyle = theme.accent;
-      c.globalAlpha = 0.18;
-      c.fillRect(Math.min(...this.mark), Paint.AXIS, Math.abs(this.mark[1] - this.mark[0]), view.rows * view.height);
-      c.globalAlpha = 1;
-    }
+    if (!this.overview || !this.width) return;
+    const theme = Paint.theme(this.root);
+    Scene.strip(Paint.fit(this.strip, this.width, Scene.OVERVIEW), this, theme);
+    Scene.rows(Paint.fit(this.canvas, this.width, Scene.height(this)), this, theme);
   }
 
   // Asking the server
@@ -238,6 +193,7 @@ class Timeline {
       for (const button of box.children) button.setAttribute("aria-pressed", String(button.dataset.value === value));
     }
     this.search.show(found.searched);
+    Panels.showAll(this);
     this.draw();
     if (this.wanted && !this.one) await this.choose({ instance: this.wanted }, !new URLSearchParams(window.location.search).has("from"));
     if (other && this.one) this.choose({ instance: this.one.name });
@@ -305,6 +261,7 @@ class Timeline {
   show(from, to) {
     if (!this.overview) return;
     [this.from, this.to] = [from, to];
+    this.stepped = true;
     this.clip();
     this.hide();
     this.write();
@@ -361,6 +318,14 @@ class Timeline {
     this.show(middle - Math.max(wide, whole * 1.5) / 2, middle + Math.max(wide, whole * 1.5) / 2);
   }
 
+  // Lets go of what was put on the picture last or asked for, one thing at a time.
+  escape() {
+    if (this.one) this.release();
+    else if (this.ruler) Panels.measure(this, null);
+    else if (this.select) Panels.choose(this, null);
+    else this.seek("");
+  }
+
   release() {
     this.one = this.wanted = null;
     this.detail.hidden = true;
@@ -391,9 +356,10 @@ export const mount = (id, version) => {
   } else if (shown.version !== version) {
     shown.version = version;
     shown.load();
-  } else if (shown.told !== null && shown.told !== shown.own()) { // a link, or the browser's way back
+  } else if (shown.told !== null && shown.told !== Address.own()) { // a link, or the browser's way back
     shown.one = null;
-    shown.read();
+    shown.detail.hidden = true;
+    Address.read(shown);
     shown.load();
   }
   return "";

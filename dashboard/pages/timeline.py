@@ -11,7 +11,8 @@ from ..data import Context
 from ..state import State
 
 TITLE, PATH = "Timeline", "/timeline"
-OWN = frozenset(("from", "to", "colour", "off", "sort", "find", "callsite", "instance"))
+SHOWN = ("from", "to", "colour", "off", "sort", "find", "callsite", "instance")
+OWN = frozenset((*SHOWN, "select", "ruler", "notes"))
 FOLLOWS = True
 
 

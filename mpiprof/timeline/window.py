@@ -74,6 +74,12 @@ class Shown:
     states: States
     tiles: Tiles
 
+    def state_of(self, segments: Array) -> Int:
+        """Return the state of each segment, negative where it is not shown."""
+        cls = self.classes.of_shape[segments["shape"]]
+        found: Int = np.where(cls >= 0, self.states.of_class[cls], -1)
+        return found
+
 
 class Timeline:
     """Answers requests about one trace; `key` is that of its entries in the cache."""
@@ -150,7 +156,7 @@ class Timeline:
 
     def window(self, request: Request, shown: Shown) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the picture of a window: single events where they are few, else cells."""
-        begin, end = self._clipped(request)
+        begin, end = self.clipped(request)
         first, last = begin + self.events.begin_ns, end + self.events.begin_ns
         ranks = shown.rows.of_rank >= 0
         few = (
@@ -166,7 +172,8 @@ class Timeline:
             more, arrays = self._cells(request, shown, begin, end)
         return head | more, arrays
 
-    def _clipped(self, request: Request) -> tuple[int, int]:
+    def clipped(self, request: Request) -> tuple[int, int]:
+        """Return the window of a request, within the run."""
         begin = min(max(request.begin, 0), self.length_ns - 1)
         return begin, min(max(request.end, begin + 1), self.length_ns)
 
@@ -175,7 +182,7 @@ class Timeline:
     ) -> tuple[dict[str, Any], dict[str, Array]]:
         level = level_for(end - begin, request.pixels)
         first, last = begin >> level, -(-end >> level)
-        sums = self._sums(shown, request.colour, level, first, last)
+        sums = self.sums(shown, request.colour, level, first, last)
         members = np.array([len(r) for r in shown.rows.ranks], np.float64)
         legend = legend_of(sums, members.sum() * ((last - first) << level))
         on = np.array([name not in request.off for name in shown.states.names], np.bool_)
@@ -183,7 +190,8 @@ class Timeline:
         head = {"kind": "cells", "level": level, "first": first, "columns": last - first}
         return head | {"legend": legend}, cells
 
-    def _sums(self, shown: Shown, colour: str, level: int, first: int, last: int) -> Sums:
+    def sums(self, shown: Shown, colour: str, level: int, first: int, last: int) -> Sums:
+        """Return sums over rows x bins x states, of bins first .. last - 1 of a level."""
         count = 1 if colour == "waiting" else len(shown.states.names)
         sums = shown.tiles.sums(level, first, last, shown.states.of_class, max(count, 1))
         rows = shown.tile_rows
@@ -194,10 +202,11 @@ class Timeline:
         self, request: Request, shown: Shown, found: tuple[Array, Int], window: tuple[int, int]
     ) -> tuple[dict[str, Any], dict[str, Array]]:
         segments, ranks = found
-        cls = shown.classes.of_shape[segments["shape"]]
-        state = np.where(cls >= 0, shown.states.of_class[cls], -1)
-        row = shown.rows.of_rank[ranks]
-        sums = event_sums(segments, state, window, len(shown.states.names), request.colour)
+        state, row = shown.state_of(segments), shown.rows.of_rank[ranks]
+        parts = request.colour == "waiting"
+        size = len(shown.rows.ranks), 1 if parts else len(shown.states.names)
+        sums = event_sums(segments, row, state, window, size)
+        sums = waiting(sums) if parts else sums
         legend = legend_of(sums, float(len(shown.rows.ranks)) * (window[1] - window[0]))
         off = [i for i, name in enumerate(shown.states.names) if name in request.off]
         good = (state >= 0) & (~np.isin(state, off) | (request.colour == "waiting"))
@@ -252,7 +261,7 @@ class Timeline:
         """Return the whole run in one strip: of each bin the share of all ranks in each state."""
         level = level_for(self.length_ns, request.pixels)
         last = -(-self.length_ns >> level)
-        sums = self._sums(shown, request.colour, level, 0, last)
+        sums = self.sums(shown, request.colour, level, 0, last)
         whole = max(sum(map(len, shown.rows.ranks)), 1) * float(1 << level)
         share = np.clip(sums.inside.sum(0) / whole, 0, 1)
         rows = shown.rows.ranks
@@ -314,23 +323,23 @@ def dominating(sums: Sums, on: Array, members: Float, width: int, colour: str) -
 
 
 def event_sums(
-    segments: Array, state: Int, window: tuple[int, int], states: int, colour: str
+    segments: Array, row: Int, state: Int, window: tuple[int, int], size: tuple[int, int]
 ) -> Sums:
-    """Return the sums of single segments over a window, as one row of one bin."""
+    """Return the sums of single segments over a window: `size` rows x one bin x states."""
     good = state >= 0
-    segments, state = segments[good], state[good]
+    segments, place = segments[good], row[good] * size[1] + state[good]
     begin = np.maximum(segments["enter"], window[0])
     end = np.minimum(segments["exit"], window[1])
     waited = np.minimum(segments["enter"] + segments["wait"].astype(np.int64), end)
     inside, wait = np.maximum(end - begin, 0), np.maximum(waited - begin, 0)
     starts = (segments["enter"] >= window[0]).astype(np.float64)
-    count = 1 if colour == "waiting" else max(states, 1)
     parts: list[Float] = [
-        np.bincount(state, values, count).astype(np.float64).reshape(1, 1, -1)
+        np.bincount(place, values, size[0] * size[1])
+        .astype(np.float64)
+        .reshape(size[0], 1, size[1])
         for values in (starts, inside, wait)
     ]
-    sums = Sums(parts[0], parts[1], parts[2])
-    return waiting(sums) if colour == "waiting" else sums
+    return Sums(parts[0], parts[1], parts[2])
 
 
 def legend_of(sums: Sums, whole: float) -> list[dict[str, float]]:

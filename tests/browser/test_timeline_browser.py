@@ -7,17 +7,15 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
-from support.dashboard_server import Browser, View, chromium, view
+from support.dashboard_server import View, chromium, view
 from support.dashboard_traces import MS, hostile, of_size, plain
 from support.synthetic import Synthetic
+from support.timeline_page import AXIS, GUTTER, LENGTH, Page
 
 expect = pytest.importorskip("playwright.sync_api").expect
-GUTTER, AXIS = 96, 24  # as assets/timeline-paint.mjs has them
-LENGTH = 609_999_001  # ns of `plain`, from its start to its end
 
 
 @pytest.fixture(scope="module")
@@ -49,47 +47,6 @@ def switched(folder: Path) -> None:
             if '"operation": "allreduce"' in line:
                 lines[i] = line.replace('"native"', '"recursive_doubling"')
         path.write_text("\n".join(lines) + "\n")
-
-
-class Page(Browser):
-    """The timeline page."""
-
-    def timeline(self, query: str = "") -> None:
-        """Open the timeline and wait until it is drawn."""
-        self.page.goto(self.view.base + "/timeline" + query)
-        self.drawn()
-
-    def drawn(self) -> tuple[str, int, int]:
-        """Wait until what is drawn is what the address says; return its kind and window."""
-        self.page.wait_for_timeout(30)
-        ready = "#timeline[aria-busy=false][data-shown]:not([data-shown=''])"
-        shown = self.page.wait_for_selector(ready)
-        kind, *window = str(shown.get_attribute("data-shown")).split()
-        return kind, *map(int, window)  # type: ignore[return-value]
-
-    def box(self, selector: str = ".tl-canvas") -> dict[str, float]:
-        """Return the place of an element."""
-        box: dict[str, float] = self.page.locator(selector).bounding_box()
-        return box
-
-    def key(self, name: str) -> tuple[str, int, int]:
-        """Press a key and wait."""
-        self.page.keyboard.press(name)
-        return self.drawn()
-
-    @property
-    def query(self) -> dict[str, str]:
-        """What the address says."""
-        return {k: v[0] for k, v in parse_qs(urlsplit(self.page.url).query).items()}
-
-    def at(self, time: float, row: int) -> tuple[float, float]:
-        """Return where on the page a time (ns) of a row is, in what is drawn now."""
-        _, low, high = self.drawn()
-        box = self.box()
-        rows = self.page.evaluate("document.querySelector('.tl-canvas').clientHeight") - AXIS - 4
-        height = rows / 8
-        x = GUTTER + (time - low) / (high - low) * (box["width"] - GUTTER)
-        return box["x"] + x, box["y"] + AXIS + (row + 0.5) * height
 
 
 @pytest.fixture(scope="module")
@@ -265,10 +222,10 @@ def test_the_way_back_and_links_on_the_page_are_followed(page: Page) -> None:
         "dash_clientside.set_props('url', {search: '?from=200000000&to=300000000&colour=waiting'})"
     )
     pressed = page.page.locator(".tl-choice button[aria-pressed=true]")
-    expect(pressed).to_have_text(["Waiting", "by rank"])
+    expect(pressed).to_have_text(["Waiting", "by rank", "Move"])
     assert page.drawn()[1:] == (200_000_000, 300_000_000)
     page.page.go_back()
-    expect(pressed).to_have_text(["Operation", "by rank"])
+    expect(pressed).to_have_text(["Operation", "by rank", "Move"])
     assert page.drawn()[1:] == (0, 100_000_000)
 
 

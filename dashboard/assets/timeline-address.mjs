@@ -1,0 +1,87 @@
+// What of the timeline is in the address: a link shows a colleague the same.
+
+export const OWN = ["from", "to", "colour", "off", "sort", "find", "callsite", "instance", "select", "ruler", "notes"];
+const SHARED = ["trace", "communicator", "operation", "node", "rank"];
+export const COLOURS = [["operation", "Operation"], ["algorithm", "Algorithm"], ["waiting", "Waiting"]];
+export const SORTS = [["rank", "by rank"], ["late", "latest first"], ["node", "by node"]];
+const NOTES = 20, LONGEST = 120; // notes, and characters of one: the server keeps 4000 of a value
+const QUIET_MS = 250; // after the last of the changes that are one step
+
+// A span of time as BEGIN-END in ns.
+const spanOf = (text) => {
+  const found = /^(\d{1,18})-(\d{1,18})$/.exec(text || "");
+  return found && Number(found[1]) < Number(found[2]) ? [Number(found[1]), Number(found[2])] : null;
+};
+
+// Two points as TIME@RANK-TIME@RANK.
+const rulerOf = (text) => {
+  const found = /^(\d{1,18})@(\d{1,9})-(\d{1,18})@(\d{1,9})$/.exec(text || "");
+  const point = (i) => ({ time: Number(found[i]), rank: Number(found[i + 1]) });
+  return found ? [point(1), point(3)] : null;
+};
+
+export const noteText = (text) => text.replaceAll("|", "/").trim().slice(0, LONGEST);
+
+// Notes as BEGIN-END:TEXT|BEGIN-END:TEXT
+const notesOf = (text) => (text || "").split("|").slice(0, NOTES).flatMap((one) => {
+  const at = one.indexOf(":"), span = spanOf(one.slice(0, at)), said = noteText(one.slice(at + 1));
+  return span && said ? [{ from: span[0], to: span[1], text: said }] : [];
+});
+
+export const mayNote = (t) => t.notes.length < NOTES;
+
+export const own = () => {
+  const query = new URLSearchParams(window.location.search);
+  return OWN.map((key) => query.get(key) || "").join(" ");
+};
+
+export const read = (t) => {
+  clearTimeout(t.written);
+  t.written = 0;
+  const query = new URLSearchParams(window.location.search);
+  const number = (key) => (/^-?\d{1,18}$/.test(query.get(key) || "") ? Number(query.get(key)) : null);
+  const among = (key, known) => (known.some(([k]) => k === query.get(key)) ? query.get(key) : known[0][0]);
+  t.notes = notesOf(query.get("notes"));
+  t.select = spanOf(query.get("select"));
+  t.ruler = rulerOf(query.get("ruler"));
+  t.from = number("from");
+  t.to = number("to");
+  if (t.from === null && t.to === null && t.notes.length && !query.get("instance")) {
+    [t.from, t.to] = [t.notes[0].from, t.notes[0].to]; // a link with a note opens at its place
+  }
+  t.colour = among("colour", COLOURS);
+  t.sort = among("sort", SORTS);
+  t.off = new Set((query.get("off") || "").split("|").filter(Boolean));
+  t.find = query.get("find") || (number("callsite") !== null ? `callsite:${query.get("callsite")}` : "");
+  t.wanted = query.get("instance");
+  t.told = own();
+  t.shared = SHARED.flatMap((key) => query.getAll(key).map((value) => [key, value]));
+};
+
+// Writes what is shown, a moment after the last change: as a new step of the browser's way back where
+// the window has moved or something was put on it.
+export const write = (t) => {
+  clearTimeout(t.written);
+  t.written = setTimeout(() => {
+    t.written = 0;
+    t.settle();
+    t.told = null; // what changes now is our own doing
+    const whole = t.from <= 0 && t.to >= t.length;
+    const point = ({ time, rank }) => `${Math.round(time)}@${rank}`;
+    window.mpiprof.address({
+      from: whole && !t.notes.length ? null : String(t.from),
+      to: whole && !t.notes.length ? null : String(t.to),
+      colour: t.colour === COLOURS[0][0] ? null : t.colour,
+      sort: t.sort === SORTS[0][0] ? null : t.sort,
+      off: [...t.off].join("|") || null,
+      callsite: t.find.startsWith("callsite:") ? t.find.slice(9) : null,
+      find: t.find && !t.find.startsWith("callsite:") ? t.find : null,
+      instance: t.one ? t.one.name : t.wanted,
+      select: t.select && t.select.join("-"),
+      ruler: t.ruler && t.ruler.map(point).join("-"),
+      notes: t.notes.map((n) => `${n.from}-${n.to}:${n.text}`).join("|") || null,
+    }, t.stepped);
+    t.stepped = false;
+    t.told = own();
+  }, QUIET_MS);
+};

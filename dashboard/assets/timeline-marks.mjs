@@ -1,0 +1,111 @@
+// What the reader has put on the timeline: a selected span, a ruler, notes.
+import * as Paint from "./timeline-paint.mjs";
+import * as Format from "./timeline-text.mjs";
+
+const { AXIS, GUTTER } = Paint;
+
+const inSight = (view, from, to) => to >= view.from && from <= view.to;
+const clamp = (view, x) => Math.min(Math.max(x, GUTTER), GUTTER + view.width);
+
+// A text on a small card, so that it can be read on anything.
+const label = (c, text, x, y, view, theme, colour) => {
+  c.font = `600 11px ${theme.font}`;
+  c.textBaseline = "middle";
+  c.textAlign = "left";
+  const w = c.measureText(text).width + 10;
+  const left = Math.min(Math.max(x - w / 2, GUTTER + 1), GUTTER + view.width - w - 1);
+  c.fillStyle = theme.card;
+  c.fillRect(left, y - 9, w, 18);
+  c.strokeStyle = colour;
+  c.lineWidth = 1;
+  c.strokeRect(left + 0.5, y - 8.5, w - 1, 17);
+  c.fillStyle = theme.ink;
+  c.fillText(text, left + 5, y + 0.5);
+};
+
+const line = (c, points, colour, width = 1.5) => {
+  c.strokeStyle = colour;
+  c.lineWidth = width;
+  c.beginPath();
+  points.forEach(([x, y], i) => (i ? c.lineTo(x, y) : c.moveTo(x, y)));
+  c.stroke();
+};
+
+const selection = (c, t, span, theme, named) => {
+  const { view } = t, [from, to] = span, low = AXIS + view.rows * view.height;
+  if (!inSight(view, from, to)) return;
+  const a = clamp(view, view.x(from)), b = clamp(view, view.x(to));
+  c.globalAlpha = 0.14;
+  c.fillStyle = theme.accent;
+  c.fillRect(a, AXIS, b - a, low - AXIS);
+  c.globalAlpha = 1;
+  for (const [time, x] of [[from, a], [to, b]]) {
+    if (time >= view.from && time <= view.to) line(c, [[x, AXIS], [x, low]], theme.accent);
+  }
+  if (named) label(c, Format.time(to - from), (a + b) / 2, AXIS + 10, view, theme, theme.accent);
+};
+
+const yOf = (t, rank) => {
+  const row = t.rowOf.get(rank);
+  return AXIS + ((row === undefined ? 0 : row) + 0.5) * t.view.height;
+};
+
+const ruler = (c, t, [one, two], theme) => {
+  const { view } = t, low = AXIS + view.rows * view.height;
+  if (!inSight(view, Math.min(one.time, two.time), Math.max(one.time, two.time))) return;
+  const ends = [one, two].map((p) => ({ x: view.x(p.time), y: yOf(t, p.rank) }));
+  c.save();
+  c.beginPath(); c.rect(GUTTER, AXIS, view.width, low - AXIS); c.clip();
+  for (const { x } of ends) {
+    c.setLineDash([2, 3]);
+    line(c, [[x, AXIS], [x, low]], theme.ink, 1);
+    c.setLineDash([]);
+  }
+  const [p, q] = ends;
+  line(c, [[p.x, p.y], [q.x, p.y], [q.x, q.y]], theme.card, 5);
+  line(c, [[p.x, p.y], [q.x, p.y], [q.x, q.y]], theme.ink, 2);
+  for (const { x, y } of ends) {
+    c.beginPath(); c.arc(x, y, 4, 0, 7);
+    c.fillStyle = theme.ink; c.fill();
+    c.strokeStyle = theme.card; c.lineWidth = 1.5; c.stroke();
+  }
+  c.restore();
+  const middle = (clamp(view, p.x) + clamp(view, q.x)) / 2;
+  const y = p.y - AXIS > 16 ? p.y - 13 : p.y + 13;
+  label(c, Format.time(Math.abs(two.time - one.time)), middle, y, view, theme, theme.ink);
+};
+
+const note = (c, t, { from, to, text }, theme) => {
+  const { view } = t;
+  if (!inSight(view, from, to)) return;
+  const a = clamp(view, view.x(from)), b = Math.max(clamp(view, view.x(to)), a + 2);
+  c.fillStyle = theme.late;
+  c.fillRect(a, AXIS - 3, b - a, 3);
+  label(c, text.length > 40 ? `${text.slice(0, 39)}…` : text, (a + b) / 2, 11, view, theme, theme.late);
+};
+
+export const onRows = (c, t, theme) => {
+  if (t.mark) selection(c, t, t.mark, theme, true);
+  if (t.select) selection(c, t, t.select, theme, !t.mark);
+  const measured = t.measured || t.ruler;
+  if (measured) ruler(c, t, measured, theme);
+  for (const one of t.notes) note(c, t, one, theme);
+};
+
+export const onStrip = (c, t, theme, high) => {
+  const x = (time) => GUTTER + Math.min(time / t.length, 1) * t.view.width;
+  if (t.select) {
+    c.globalAlpha = 0.35;
+    c.fillStyle = theme.accent;
+    c.fillRect(x(t.select[0]), 0, Math.max(x(t.select[1]) - x(t.select[0]), 2), high);
+    c.globalAlpha = 1;
+  }
+  c.fillStyle = theme.late;
+  for (const { from, to } of t.notes) {
+    const at = x((from + to) / 2);
+    c.beginPath();
+    c.moveTo(at - 5, 0); c.lineTo(at + 5, 0); c.lineTo(at, 8);
+    c.closePath();
+    c.fill();
+  }
+};

@@ -1,0 +1,154 @@
+// Selection, ruler and notes beside the picture: what they say, and their keys.
+import * as Address from "./timeline-address.mjs";
+import { element as E } from "./timeline-text.mjs";
+import * as Format from "./timeline-text.mjs";
+
+const AGAIN_MS = 250, MOST_ROWS = 200;
+
+const button = (shown, what, more = {}) => E("button", { type: "button", className: "tl-act", onclick: what, ...more }, shown);
+const closing = (what) => button("×", what, { title: "Close (Escape)", "aria-label": "Close (Escape)" });
+
+// Two times that can be typed; `take` gets both in ns, within the run.
+const times = (t, values, take) => {
+  const inputs = values.map((value, i) => E("input", { value: Format.moment(value, 1), size: 14, autocomplete: "off", maxLength: 40, "aria-label": ["From", "To"][i] }));
+  const form = E("form", { className: "tl-times", onsubmit: (event) => {
+    event.preventDefault();
+    const given = inputs.map((input) => Format.parsed(input.value));
+    inputs.forEach((input, i) => input.setAttribute("aria-invalid", String(given[i] === null)));
+    if (!given.includes(null)) take(...given.map((ns) => Math.min(Math.max(ns, 0), t.length)));
+  } }, inputs[0], E("span", {}, "to"), inputs[1], E("button", { className: "tl-act" }, "Set"));
+  return form;
+};
+
+const table = (title, heads, rows) => E("table", {}, E("caption", {}, title),
+  E("thead", {}, E("tr", {}, ...heads.map((head) => E("th", { scope: "col" }, head)))),
+  E("tbody", {}, ...rows.map((cells) => E("tr", {}, ...cells.map((cell) => E("td", {}, cell))))));
+
+const statistics = (found) => {
+  const { operations, rows, rank_time: whole } = found;
+  const sum = (name) => operations.reduce((total, one) => total + one[name], 0);
+  const inside = sum("inside"), wait = sum("wait"), each = rows.every((row) => row.ranks === 1);
+  const told = inside > 0
+    ? `${Format.percent(inside / whole)} of the time of the shown ranks is in collectives, ${Format.percent(wait / whole)} is waiting.`
+    : "No shown rank is in a collective here.";
+  const figures = (one) => [Format.time(one.inside), Format.time(one.wait), Format.percent(one.inside ? one.wait / one.inside : 0)];
+  return [E("p", {}, told),
+    table("By operation: calls that begin here, and their time here", ["operation", "calls", "time", "waiting", "of it"], operations.map((o) => [o.name, Format.count(o.count), ...figures(o)])),
+    table(`Who waits, the longest first${rows.length > MOST_ROWS ? `, ${MOST_ROWS} of ${rows.length}` : ""}`, [each ? "rank" : "ranks", "in collectives", "waiting", "of it"],
+      rows.slice(0, MOST_ROWS).map((row) => [row.name, ...figures(row)]))];
+};
+
+// Asks for the statistics of the selection, and shows them.
+export const askSelection = async (t) => {
+  clearTimeout(t.counting);
+  showSelection(t);
+  if (!t.select) return;
+  const asked = t.select.join("-");
+  const found = await t.quietly(t.ask("selection", { from: t.select[0], to: t.select[1] }));
+  if (!t.select || asked !== t.select.join("-")) return;
+  if (found && found.busy) t.counting = setTimeout(() => askSelection(t), AGAIN_MS);
+  else if (found) showSelection(t, found);
+};
+
+const showSelection = (t, found = null) => {
+  t.panel.hidden = !t.select;
+  if (!t.select) return;
+  const [from, to] = t.select;
+  t.panel.replaceChildren(
+    E("div", { className: "tl-head" }, E("h2", {}, `Selection of ${Format.time(to - from)}`), closing(() => choose(t, null))),
+    times(t, [from, to], (a, b) => choose(t, a, b)),
+    E("div", { className: "tl-acts" }, button("Zoom to it", () => t.show(from, to)), button("Note", () => ask(t))),
+    ...(found && found.operations ? statistics(found) : [E("p", {}, found ? found.error || found.empty : "Summing it up …")]));
+};
+
+// Selects a span, in any order of its ends; without ends nothing is selected.
+export const choose = (t, one, two = null) => {
+  const ends = one === null ? null : [one, two].map((ns) => Math.round(Math.min(Math.max(ns, 0), t.length))).sort((a, b) => a - b);
+  t.select = ends && ends[0] < ends[1] ? ends : null;
+  t.stepped = true;
+  t.write();
+  t.draw();
+  return askSelection(t);
+};
+
+// The chosen instance, else what is visible.
+const place = (t) => {
+  if (!t.one) return [Math.round(t.from), Math.round(t.to)];
+  return [t.one.first, Math.max(t.one.end ?? t.one.first, ...t.one.members.map((m) => m[3]))];
+};
+
+export const selectHere = (t) => choose(t, ...place(t));
+
+// The ruler
+
+export const measure = (t, points) => {
+  t.ruler = points;
+  t.stepped = true;
+  t.write();
+  t.draw();
+  showRuler(t);
+};
+
+// From the first arrival of the chosen instance to its last; else along the selection or the window.
+export const measureHere = (t) => {
+  const { one } = t, [from, to] = t.select || place(t), rank = t.overview.rows[0][0];
+  if (one && one.last !== null) measure(t, [{ time: one.first, rank: one.firstRank }, { time: one.last, rank: one.lastRank }]);
+  else measure(t, [{ time: from, rank }, { time: to, rank }]);
+};
+
+export const showRuler = (t) => {
+  t.rulerPanel.hidden = !t.ruler;
+  if (!t.ruler) return;
+  const [one, two] = t.ruler;
+  const point = (p) => `${Format.moment(p.time, 1)} on rank ${p.rank}`;
+  t.rulerPanel.replaceChildren(
+    E("div", { className: "tl-head" }, E("h2", {}, `Ruler: ${Format.time(Math.abs(two.time - one.time))}`), closing(() => measure(t, null))),
+    E("p", {}, `From ${point(one)} to ${point(two)}.`),
+    times(t, [one.time, two.time], (a, b) => measure(t, [{ ...one, time: a }, { ...two, time: b }])));
+};
+
+// Notes
+
+const noted = (t) => {
+  if (t.select) return t.select;
+  const [from, to] = place(t);
+  if (!t.one) return [from, to];
+  const room = Math.max(Math.round((to - from) / 2), 10); // an instance is noted with its surroundings
+  return [Math.max(from - room, 0), Math.min(to + room, t.length)];
+};
+
+const keep = (t, notes) => {
+  t.notes = notes;
+  t.stepped = true;
+  t.write();
+  t.draw();
+  showNotes(t);
+};
+
+// Asks for the text of a note about the selection, the chosen instance or the visible window.
+export const ask = (t) => {
+  const [from, to] = noted(t), full = !Address.mayNote(t);
+  const about = t.select ? "the selection" : t.one ? "the chosen instance" : "what is visible";
+  const input = E("input", { maxLength: 120, size: 40, autocomplete: "off", "aria-label": "Text of the note" });
+  const form = E("form", { method: "dialog", onsubmit: () => {
+    const text = Address.noteText(input.value);
+    if (text && !full) keep(t, [...t.notes, { from, to, text }]);
+  } }, E("h2", {}, "Note"), E("p", {}, full ? "The address has no room for more notes. Remove one first." : `About ${about}. It is kept in the address of this page.`),
+  ...(full ? [] : [input]), E("div", { className: "tl-acts" }, E("button", { className: "tl-act" }, full ? "Close" : "Keep"),
+    ...(full ? [] : [button("Cancel", () => t.dialog.close())])));
+  t.dialog.replaceChildren(form);
+  t.dialog.showModal();
+};
+
+export const showNotes = (t) => {
+  t.noteList.hidden = !t.notes.length;
+  t.noteList.replaceChildren(...t.notes.map((note, i) => E("span", { className: "tl-note" },
+    button(note.text, () => t.show(note.from, note.to), { title: `Go to ${Format.time(note.from)}, ${Format.time(note.to - note.from)} long` }),
+    button("×", () => keep(t, t.notes.toSpliced(i, 1)), { "aria-label": `Remove the note ${note.text}` }))));
+};
+
+export const showAll = (t) => {
+  askSelection(t);
+  showRuler(t);
+  showNotes(t);
+};

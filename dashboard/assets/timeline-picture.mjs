@@ -1,0 +1,137 @@
+// The picture of the timeline as a file: PNG, or SVG with every bar and text as it was drawn.
+import * as Paint from "./timeline-paint.mjs";
+import * as Scene from "./timeline-scene.mjs";
+import { element, short } from "./timeline-text.mjs";
+
+const LEGEND = 22, SHARPER = 2; // pixels of a line of the legend, and of the PNG for each
+
+const NAMES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+// XML has no control characters, not even as entities.
+const safe = (text) => String(text).replace(/[\u0000-\u001f\u007f]/g, " ").replace(/[&<>"]/g, (c) => NAMES[c]);
+const number = (x) => String(Math.round(x * 100) / 100);
+
+// What the painters call of a canvas's context, written down as SVG.
+class Svg {
+  constructor() {
+    this.parts = [];
+    this.path = "";
+    this.open = []; // groups that save() has begun: of each how many
+    this.clips = 0;
+    this.dash = [];
+    this.meter = document.createElement("canvas").getContext("2d");
+    Object.assign(this, { fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, globalAlpha: 1, font: "11px sans-serif", textAlign: "left", textBaseline: "middle" });
+  }
+
+  put(tag, attributes, inside = "") {
+    const told = Object.entries(attributes).filter(([, value]) => value !== null);
+    this.parts.push(`<${tag} ${told.map(([k, v]) => `${k}="${safe(typeof v === "number" ? number(v) : v)}"`).join(" ")}${inside ? `>${inside}</${tag}>` : "/>"}`);
+  }
+
+  get fade() { return this.globalAlpha === 1 ? null : this.globalAlpha; }
+
+  save() { this.open.push(0); }
+  restore() { this.parts.push("</g>".repeat(this.open.pop() || 0)); }
+  clip() {
+    const id = `clip${++this.clips}`;
+    this.parts.push(`<clipPath id="${id}"><path d="${this.path}"/></clipPath><g clip-path="url(#${id})">`);
+    this.open[this.open.length - 1] += 1;
+  }
+  translate(x, y) {
+    this.parts.push(`<g transform="translate(${number(x)} ${number(y)})">`);
+    this.open[this.open.length - 1] += 1;
+  }
+
+  beginPath() { this.path = ""; }
+  moveTo(x, y) { this.path += `M${number(x)} ${number(y)}`; }
+  lineTo(x, y) { this.path += `L${number(x)} ${number(y)}`; }
+  closePath() { this.path += "Z"; }
+  rect(x, y, w, h) { this.path += `M${number(x)} ${number(y)}h${number(w)}v${number(h)}h${number(-w)}Z`; }
+  arc(x, y, r) { this.path += `M${number(x - r)} ${number(y)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`; } // whole circles
+  setLineDash(dash) { this.dash = dash; }
+  fill() { if (this.path) this.put("path", { d: this.path, fill: this.fillStyle, opacity: this.fade }); }
+  stroke() {
+    if (this.path) this.put("path", { d: this.path, fill: "none", stroke: this.strokeStyle, "stroke-width": this.lineWidth, "stroke-dasharray": this.dash.join(" ") || null, opacity: this.fade });
+  }
+  fillRect(x, y, width, height) { if (width > 0 && height > 0) this.put("rect", { x, y, width, height, fill: this.fillStyle, opacity: this.fade }); }
+  strokeRect(x, y, width, height) {
+    this.put("rect", { x, y, width, height, fill: "none", stroke: this.strokeStyle, "stroke-width": this.lineWidth, opacity: this.fade });
+  }
+
+  measureText(text) { this.meter.font = this.font; return this.meter.measureText(text); }
+  fillText(text, x, y, most = Infinity) {
+    const anchor = { right: "end", center: "middle" }[this.textAlign] || null;
+    const wide = this.measureText(text).width > most ? most : null;
+    const style = `font: ${this.font.replaceAll('"', "'")}`;
+    this.put("text", { x, y, fill: this.fillStyle, style, "text-anchor": anchor, "dominant-baseline": "central", textLength: wide, lengthAdjust: wide && "spacingAndGlyphs" }, safe(text));
+  }
+
+  // Cells are pixels in any case: they go in as they are.
+  drawImage(image, x, y, width, height) {
+    const copy = element("canvas", { width: image.width, height: image.height });
+    copy.getContext("2d").drawImage(image, 0, 0);
+    this.put("image", { x, y, width, height, href: copy.toDataURL(), preserveAspectRatio: "none", style: "image-rendering: pixelated" });
+  }
+
+  text(width, height) {
+    return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">${this.parts.join("")}</svg>`;
+  }
+}
+
+// Where each state stands in the legend, which breaks its lines like a text.
+const legend = (c, t, theme) => {
+  c.font = `11px ${theme.font}`;
+  let x = Paint.GUTTER, line = 0;
+  return t.data.states.map(({ name }) => {
+    const wide = c.measureText(short(name)).width + 32;
+    if (x + wide > t.width && x > Paint.GUTTER) { x = Paint.GUTTER; line += 1; }
+    const place = { name: short(name), x, y: line * LEGEND + LEGEND / 2 };
+    x += wide;
+    return place;
+  });
+};
+
+const all = (c, t, theme, places, size) => {
+  c.fillStyle = theme.card;
+  c.fillRect(0, 0, ...size);
+  Scene.strip(c, t, theme);
+  c.save();
+  c.translate(0, Scene.OVERVIEW);
+  Scene.rows(c, t, theme);
+  c.restore();
+  c.save();
+  c.translate(0, Scene.OVERVIEW + Scene.height(t));
+  const palette = Paint.palette(t.data.states, theme);
+  c.textAlign = "left";
+  c.textBaseline = "middle";
+  c.font = `11px ${theme.font}`;
+  places.forEach(({ name, x, y }, i) => {
+    c.fillStyle = palette[i].fill;
+    c.fillRect(x, y - 5, 10, 10);
+    c.fillStyle = theme.ink;
+    c.fillText(name, x + 15, y);
+  });
+  c.restore();
+};
+
+// Saves what is on the screen under the trace's name.
+export const save = async (t, kind) => {
+  if (!t.overview || !t.data) return;
+  const theme = Paint.theme(t.root), meter = document.createElement("canvas").getContext("2d");
+  const places = legend(meter, t, theme), lines = places.length ? places.at(-1).y + LEGEND / 2 : 0;
+  const size = [t.width, Math.ceil(Scene.OVERVIEW + Scene.height(t) + lines + 4)];
+  let blob;
+  if (kind === "svg") {
+    const svg = new Svg();
+    all(svg, t, theme, places, size);
+    blob = new Blob([svg.text(...size)], { type: "image/svg+xml" });
+  } else {
+    const canvas = element("canvas", { width: size[0] * SHARPER, height: size[1] * SHARPER });
+    const c = canvas.getContext("2d");
+    c.scale(SHARPER, SHARPER);
+    all(c, t, theme, places, size);
+    blob = await new Promise((done) => { canvas.toBlob(done); });
+  }
+  const address = URL.createObjectURL(blob);
+  element("a", { href: address, download: `timeline.${kind}` }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+};

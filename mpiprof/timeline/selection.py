@@ -1,0 +1,66 @@
+"""What lies in a span of time: of each operation and of each row its calls, time and waiting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mpiprof.timeline import rows as timeline_rows
+from mpiprof.timeline.tiles import Sums
+from mpiprof.timeline.window import Request, Shown, Timeline, event_sums, level_for
+
+FIELDS = ("count", "inside", "wait")
+BINS = 256  # about as many, of those that lie in the span whole; its ends are summed exactly
+
+
+def selected(timeline: Timeline, request: Request, shown: Shown) -> dict[str, Any]:
+    """Return sums over the span of a request, which are coloured by operation.
+
+    from, to (ns after the begin); rank_time: ns of all shown ranks together; operations (by time)
+    and rows (by waiting), most first: name, count of the calls that begin in the span, inside (ns
+    in collectives) and wait (ns of it waiting); a row has its ranks besides.
+    """
+    begin, end = timeline.clipped(request)
+    level = level_for(end - begin, BINS)
+    first, last = -(-begin >> level), end >> level
+    if first < last:
+        whole = timeline.sums(shown, request.colour, level, first, last)
+        parts = [Sums(*(getattr(whole, name).sum(1, keepdims=True) for name in FIELDS))]
+        ends = [(begin, first << level), (last << level, end)]
+    else:
+        parts, ends = [], [(begin, end)]
+    parts += [_exactly(timeline, shown, a, b) for a, b in ends if a < b]
+    count, inside, wait = (sum(getattr(part, name)[:, 0] for part in parts) for name in FIELDS)
+
+    def told(names: list[str], axis: int, by: Any) -> list[dict[str, Any]]:
+        values = [array.sum(axis).tolist() for array in (count, inside, wait)]
+        rows = [
+            {"name": name, "count": round(c), "inside": t, "wait": w}
+            for name, c, t, w in zip(names, *values, strict=True)
+        ]
+        order = np.argsort(-by.sum(axis), kind="stable").tolist()
+        return [rows[i] | {"at": i} for i in order]
+
+    ranks = shown.rows.ranks
+    rows = told([timeline_rows.label(r) for r in ranks], 1, wait)
+    return {
+        "from": begin,
+        "to": end,
+        "rank_time": (end - begin) * sum(len(r) for r in ranks),
+        "operations": [o for o in told(shown.states.names, 0, inside) if o["inside"] > 0],
+        "rows": [row | {"ranks": len(ranks[row["at"]])} for row in rows],
+    }
+
+
+def _exactly(timeline: Timeline, shown: Shown, begin: int, end: int) -> Sums:
+    """Return the sums of a span call by call."""
+    a, b = begin + timeline.events.begin_ns, end + timeline.events.begin_ns
+    size = len(shown.rows.ranks), len(shown.states.names)
+    total = Sums(*(np.zeros((size[0], 1, size[1])) for _ in FIELDS))
+    for segments, ranks in timeline.events.pieces(a, b, shown.rows.of_rank >= 0):
+        state = shown.state_of(segments)
+        found = event_sums(segments, shown.rows.of_rank[ranks], state, (a, b), size)
+        for name in FIELDS:
+            getattr(total, name)[:] += getattr(found, name)
+    return total

@@ -1,0 +1,238 @@
+"""What a reader puts on the timeline: selections, rulers, notes, steps back, and its picture."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.dashboard_server import View, chromium, view
+from support.dashboard_traces import plain
+from support.timeline_page import AXIS, GUTTER, LENGTH, Page
+
+expect = pytest.importorskip("playwright.sync_api").expect
+FIRST = 9_999_000  # ns after the start: when rank 0 comes to the first allreduce of `plain`
+SPAN = (9_000_000, 15_000_000)  # of that allreduce alone
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
+    """A view of a plain trace."""
+    with view([plain(tmp_path_factory.mktemp("traces") / "plain")]) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Any]:
+    """One Chromium for all tests."""
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def page(chrome: Any, shown: View) -> Iterator[Page]:
+    """A page, logged in; nothing may complain in its console, or ask another host."""
+    context = chrome.new_context(viewport={"width": 1280, "height": 900})
+    found = Page(context.new_page(), shown)
+    yield found
+    assert found.complaints == []
+    assert found.hosts == {shown.base.removeprefix("http://")}
+    context.close()
+
+
+def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Press at one place, move to another, and let go there."""
+    mouse = page.page.mouse
+    mouse.move(*start)
+    mouse.down()
+    mouse.move(*end, steps=5)
+    mouse.up()
+    page.drawn()
+
+
+def table(page: Page, number: int) -> dict[str, list[str]]:
+    """Return the rows of a table of the selection by their first cell."""
+    rows = page.page.locator(f".tl-selection table >> nth={number}").locator("tbody tr").all()
+    cells = [row.locator("td").all_inner_texts() for row in rows]
+    return {first: rest for first, *rest in cells}
+
+
+def test_statistics_of_a_selection_that_is_dragged(page: Page) -> None:
+    page.timeline("?from=5000000&to=20000000")
+    page.page.click("text=Select")
+    drag(page, page.at(SPAN[0], 1), page.at(SPAN[1], 3))
+    expect(page.page.locator(".tl-selection table")).to_have_count(2)
+    low, high = map(int, page.query["select"].split("-"))
+    assert [low, high] == pytest.approx(SPAN, abs=20_000)
+    # Rank r comes 10 r us after the first, rank 5 besides 2 ms late; all leave 0.1 ms after it.
+    assert table(page, 0) == {"allreduce": ["8", "14.9 ms", "14.1 ms", "95 %"]}
+    ranks = table(page, 1)
+    assert ranks["0"] == ["2.15 ms", "2.05 ms", "95 %"]
+    assert ranks["5"] == ["100 \u00b5s", "0 ns", "0 %"]
+    assert list(ranks) == ["0", "1", "2", "3", "4", "6", "7", "5"]
+    said = page.page.inner_text(".tl-selection p")
+    assert said.startswith("31 % of the time of the shown ranks is in collectives, 29 % is waiting")
+    page.shot("timeline-selection")
+
+
+def test_a_link_keeps_the_selection_and_keys_make_one(page: Page) -> None:
+    page.timeline("?select=9000000-15000000")
+    expect(page.page.locator(".tl-selection h2")).to_have_text("Selection of 6.00 ms")
+    expect(page.page.locator(".tl-selection table")).to_have_count(2)
+    page.page.click("text=Zoom to it")
+    assert page.drawn()[1:] == SPAN
+    page.key("Escape")
+    assert "select" not in page.query
+    assert not page.page.locator(".tl-selection").is_visible()
+    page.key("x")
+    assert page.query["select"] == "9000000-15000000"
+    page.page.locator(".tl-selection input").first.fill("9.5 ms")
+    page.key("Enter")
+    assert page.query["select"] == "9500000-15000000"
+    expect(page.page.locator(".tl-selection h2")).to_have_text("Selection of 5.50 ms")
+    page.page.locator(".tl-selection input").first.fill("soon")
+    page.key("Enter")
+    assert page.query["select"] == "9500000-15000000"
+    invalid = page.page.locator(".tl-selection input").first.get_attribute("aria-invalid")
+    assert invalid == "true"
+
+
+def test_the_ruler_snaps_to_where_calls_begin(page: Page) -> None:
+    page.timeline("?from=9000000&to=15000000")
+    page.page.click("text=Measure")
+    x, y = page.at(FIRST, 0)
+    z, w = page.at(FIRST + 2_050_000, 5)
+    drag(page, (x + 3, y), (z - 3, w))  # three pixels aside
+    assert page.query["ruler"] == f"{FIRST}@0-{FIRST + 2_050_000}@5"
+    assert page.page.inner_text(".tl-ruler h2") == "Ruler: 2.05 ms"
+    page.shot("timeline-ruler")
+    page.key("Escape")
+    assert "ruler" not in page.query
+    page.key(".")
+    page.key("m")  # the arrivals of that instance
+    assert page.query["ruler"] == f"{FIRST}@0-{FIRST + 2_050_000}@5"
+    page.timeline(f"?from=9000000&to=15000000&ruler={FIRST}@0-{FIRST + 100}@3")
+    assert page.page.inner_text(".tl-ruler h2") == "Ruler: 100 ns"
+    assert "on rank 3" in page.page.inner_text(".tl-ruler")
+
+
+def shows(page: Page, window: tuple[int, int]) -> None:
+    """Wait until the timeline shows a window."""
+    page.until(
+        f"document.querySelector('#timeline').dataset.shown.endsWith(' {window[0]} {window[1]}')"
+    )
+
+
+def test_back_and_forward_go_through_the_zooms(page: Page) -> None:
+    page.timeline()
+    windows = [page.drawn()[1:], *(page.key(key)[1:] for key in "wwd")]
+    assert len(set(windows)) == 4
+    for window in windows[2::-1]:
+        page.page.go_back()
+        shows(page, window)
+    assert windows[0][0] == 0 and windows[0][1] == pytest.approx(LENGTH, abs=10)
+    for window in windows[1:]:
+        page.page.go_forward()
+        shows(page, window)
+    page.key("x")
+    page.page.go_back()
+    expect(page.page.locator(".tl-selection")).to_be_hidden()
+    page.page.go_forward()
+    expect(page.page.locator(".tl-selection h2")).to_be_visible()
+    # A burst of the wheel is one step.
+    box = page.box()
+    page.page.mouse.move(box["x"] + GUTTER + 300, box["y"] + AXIS + 40)
+    before = page.drawn()[1:]
+    for _ in range(4):
+        page.page.mouse.wheel(0, -60)
+    assert page.drawn()[1:] != before
+    page.page.go_back()
+    shows(page, before)
+
+
+def test_a_link_with_a_note_opens_at_its_place_and_shows_it(page: Page) -> None:
+    page.timeline("?select=9000000-15000000")
+    page.key("n")
+    page.page.keyboard.type("rank 5 | reads a file")
+    page.key("Enter")
+    assert page.query["notes"] == "9000000-15000000:rank 5 / reads a file"
+    page.page.goto("about:blank")
+    page.timeline("?notes=9000000-15000000:rank 5 reads a file")
+    assert page.drawn()[1:] == SPAN
+    note = page.page.locator(".tl-note button")
+    expect(note.first).to_have_text("rank 5 reads a file")
+    page.shot("timeline-note")
+    page.key("f")
+    note.first.press("Enter")
+    assert page.drawn()[1:] == SPAN
+    page.key("f")
+    assert "notes" in page.query and page.query["from"] == "0"  # a link shows what was seen
+    page.timeline("?" + "&".join(f"{k}={v}" for k, v in page.query.items()))
+    assert page.drawn()[1] == 0 and page.drawn()[2] > LENGTH - 10
+    note.nth(1).click()
+    page.drawn()
+    assert "notes" not in page.query
+
+
+def test_notes_are_text(page: Page) -> None:
+    script = "<img src=x onerror=window.hacked=1>"
+    page.timeline(f"?notes=1000-2000000:{script}|5-4:back|nothing|7-9000:")
+    expect(page.page.locator(".tl-note")).to_have_count(1)
+    assert page.page.locator(".tl-note button").first.inner_text() == script
+    assert page.page.evaluate("window.hacked") is None
+
+
+def saved(page: Page, kind: str) -> Path:
+    """Press a button that saves the picture; return its file."""
+    with page.page.expect_download() as download:
+        page.page.click(f"button:text-is('{kind}')")
+    assert download.value.suggested_filename == f"timeline.{kind.lower()}"
+    return Path(download.value.path())
+
+
+def test_the_picture_as_svg_has_every_bar_and_label(page: Page) -> None:
+    page.timeline(
+        f"?from=9000000&to=15000000&notes=9000000-15000000:slow%01%26<&select={SPAN[0]}-{SPAN[1]}"
+    )
+    root = ElementTree.fromstring(saved(page, "SVG").read_text())
+    space = "{http://www.w3.org/2000/svg}"
+    texts = [text.text for text in root.iter(f"{space}text")]
+    said = {"whole run", "rank", "allreduce", "6.00 ms", "slow &<"}
+    assert said | set(map(str, range(8))) <= set(texts)
+    fills = [str(rect.get("fill")) for rect in root.iter(f"{space}rect")]
+    colour = page.page.evaluate(
+        "getComputedStyle(document.querySelector('.tl-swatch')).backgroundImage"
+    )
+    full = colour[colour.index("rgb(") : colour.index(")") + 1].replace(" ", "")
+    bars = [f for f in fills if f.replace("rgba(", "rgb(").replace(",1)", ")") == full]
+    assert len(bars) > 8  # of each rank its own part, and the strip
+    assert all("nan" not in value.casefold() for e in root.iter() for value in e.attrib.values())
+
+
+def test_the_picture_as_png_is_what_is_seen(page: Page) -> None:
+    page.timeline("?from=9000000&to=15000000")
+    file = saved(page, "PNG").read_bytes()
+    assert file.startswith(b"\x89PNG")
+    wide, high = (int.from_bytes(file[at : at + 4], "big") for at in (16, 20))
+    box = page.box()
+    assert wide == pytest.approx(2 * box["width"], abs=2)
+    assert high > 2 * box["height"]
+
+
+def test_cells_are_an_image_in_the_svg(chrome: Any, tmp_path: Path) -> None:
+    from support.dashboard_traces import of_size
+
+    with view([of_size(tmp_path / "large", 300, 40)]) as started:
+        context = chrome.new_context(viewport={"width": 1280, "height": 900})
+        page = Page(context.new_page(), started)
+        page.timeline()
+        page.key("x")
+        assert page.page.locator(".tl-selection tbody >> nth=1 >> tr").count() == 75
+        assert page.page.inner_text(".tl-selection table >> nth=1").startswith("Who waits")
+        root = ElementTree.fromstring(saved(page, "SVG").read_text())
+        image = root.find(".//{http://www.w3.org/2000/svg}image")
+        assert image is not None and str(image.get("href")).startswith("data:image/png;base64,")
+        assert page.complaints == []
+        context.close()

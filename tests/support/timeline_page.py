@@ -1,0 +1,51 @@
+"""The timeline's page in a browser, for tests that look at it and press its keys."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+from support.dashboard_server import Browser
+
+GUTTER, AXIS = 96, 24  # as assets/timeline-paint.mjs has them
+LENGTH = 609_999_001  # ns of `dashboard_traces.plain`, from its start to its end
+
+
+class Page(Browser):
+    """The timeline page."""
+
+    def timeline(self, query: str = "") -> None:
+        """Open the timeline and wait until it is drawn."""
+        self.page.goto(self.view.base + "/timeline" + query)
+        self.drawn()
+
+    def drawn(self) -> tuple[str, int, int]:
+        """Wait until what is drawn is what the address says; return its kind and window."""
+        self.page.wait_for_timeout(30)
+        ready = "#timeline[aria-busy=false][data-shown]:not([data-shown=''])"
+        shown = self.page.wait_for_selector(ready)
+        kind, *window = str(shown.get_attribute("data-shown")).split()
+        return kind, *map(int, window)  # type: ignore[return-value]
+
+    def box(self, selector: str = ".tl-canvas") -> dict[str, float]:
+        """Return the place of an element."""
+        box: dict[str, float] = self.page.locator(selector).bounding_box()
+        return box
+
+    def key(self, name: str) -> tuple[str, int, int]:
+        """Press a key and wait."""
+        self.page.keyboard.press(name)
+        return self.drawn()
+
+    @property
+    def query(self) -> dict[str, str]:
+        """What the address says."""
+        return {k: v[0] for k, v in parse_qs(urlsplit(self.page.url).query).items()}
+
+    def at(self, time: float, row: int) -> tuple[float, float]:
+        """Return where on the page a time (ns) of a row is, in what is drawn now."""
+        _, low, high = self.drawn()
+        box = self.box()
+        rows = self.page.evaluate("document.querySelector('.tl-canvas').clientHeight") - AXIS - 4
+        height = rows / 8
+        x = GUTTER + (time - low) / (high - low) * (box["width"] - GUTTER)
+        return box["x"] + x, box["y"] + AXIS + (row + 0.5) * height
