@@ -46,7 +46,7 @@ def graph(figure: go.Figure, state: State, **more: Any) -> Component:
 def card(title: str, *children: Any, note: str = "", **more: Any) -> Component:
     """Return a titled card; `note` is one line below the title."""
     head = [html.H2(title)] + ([html.P(note, className="note")] if note else [])
-    return dmc.Paper([*head, *children], className="card", withBorder=True, **more)
+    return dmc.Paper([*head, *children], **{"className": "card", "withBorder": True, **more})
 
 
 def empty(title: str, why: str) -> Component:

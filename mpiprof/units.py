@@ -76,6 +76,11 @@ def share(value: float) -> str:
     return f"{percent:.0f} %"
 
 
+def change(value: float) -> str:
+    """Return other / first - 1 in percent, with its sign; what is large as a multiple."""
+    return f"{100 * value:+.0f} %" if abs(value) < 10 else f"× {value + 1:.0f}"
+
+
 def count(number: float) -> str:
     """Return a whole number with thin groups of thousands: 48 779."""
     if math.isnan(number):

@@ -13,8 +13,10 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.analysis.changes import compare
+from mpiprof.analysis.difference import difference
+from mpiprof.reports.difference import verdict as in_words
 from mpiprof.reports.places import places
-from mpiprof.units import UNKNOWN, duration, share
+from mpiprof.units import UNKNOWN, change, duration
 
 from .. import components, tables
 from .. import state as states
@@ -36,23 +38,24 @@ def layout(context: Context, state: states.State) -> Component:
     wanted = state.get("other")
     other = context.data(wanted if wanted in others else others[0])
     choice = dmc.Select(
-        id="compare-other", label=f"{data.name[:60]} against", data=others, value=other.name,
+        id="compare-other", label=f"A is {data.name[:60]}, and B:", data=others, value=other.name,
         allowDeselect=False, className="choice wide",
     )  # fmt: skip
     pair = (data, other)
-    names = (data.name, other.name)
-    parts = [tables.time_parts(one, _fitting(one, state)).assign(trace=one.name) for one in pair]
+    names = ("A", "B")
+    parts = [
+        tables.time_parts(one, _fitting(one, state)).assign(trace=name)
+        for one, name in zip(pair, names, strict=True)
+    ]
     table = joined(data, other, state)
     times = components.card(
-        "Where the time of all ranks went",
-        choice,
-        components.graph(figures.times(pd.concat(parts)), state),
+        "Where the time of all ranks went", components.graph(figures.times(pd.concat(parts)), state)
     )
     bars = [
         components.card(title, components.graph(figures.callsites(table, *of, names), state))
         for title, of in (
-            ("Waiting", ("wait_ns", "mean waiting of an instance")),
-            ("Time in the call", ("mean_elapsed_ns", "mean time in the call")),
+            ("Waiting", ("wait_ns", "waiting an instance")),
+            ("Time in the call", ("mean_elapsed_ns", "mean time of a call")),
         )
     ]
     spread = components.card(
@@ -63,9 +66,21 @@ def layout(context: Context, state: states.State) -> Component:
     grid = components.card(
         "Call sites",
         comparison(table.head(MOST_ROWS), state),
-        note="By the change of time, largest first; bold where a difference is significant.",
+        note="By the change of time, largest first; ω: last minus first arrival. "
+        "Bold: differs by more than chance.",
     )
-    return html.Div([times, components.columns(*bars), spread, grid], className="stack")
+    said = components.card(
+        "Verdict",
+        choice,
+        html.Div([html.P(tables.text_of(line)) for line in verdict(other, table)]),
+        className="card verdict",
+    )
+    return html.Div([said, times, components.columns(*bars), spread, grid], className="stack")
+
+
+def verdict(other: Data, table: pd.DataFrame) -> list[str]:
+    """Return what changed, where, how sure that is and what to do, as `compare` prints it."""
+    return in_words(difference(table), [other.trace])
 
 
 def _fitting(data: Data, state: states.State) -> states.State:
@@ -107,25 +122,30 @@ def comparison(table: pd.DataFrame, state: states.State) -> Component:
             *[_change(row, c) for c in ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")],
             _algorithms(row),
         ]
-        rows.append(html.Tr([html.Td(cell) for cell in cells]))
-    head = html.Thead(html.Tr([html.Th(text) for text in heads]))
-    return html.Div(html.Table([head, html.Tbody(rows)], className="table"), className="wide-table")
+        rows.append(html.Tr([_cell(*one) for one in zip(heads, cells, strict=True)]))
+    head = html.Thead(html.Tr([html.Th(text, scope="col") for text in heads]))
+    return html.Table([head, html.Tbody(rows)], className="table unfolding")
+
+
+def _cell(head: str, content: Any) -> Component:
+    """Return a cell that says what it is where a narrow page has no heads."""
+    named: dict[str, Any] = {"data-head": head}
+    return html.Td(content, **named)
 
 
 def _only(row: dict[str, Any]) -> str:
     if row["callsite"] < 0:
-        return " only in the other"
-    return " only in the first" if row["other_callsite"] < 0 else ""
+        return " only in B"
+    return " only in A" if row["other_callsite"] < 0 else ""
 
 
 def _change(row: dict[str, Any], column: str) -> Any:
     values = [float(row[column]), float(row[f"other_{column}"])]
     told = " → ".join(duration(value) for value in values)
-    change = float(row[f"{column}_change"])
-    if np.isnan(change):
+    value = float(row[f"{column}_change"])
+    if np.isnan(value):
         return told
-    sign = "+" if change > 0 else "−"
-    text = f"{told} ({sign}{share(abs(change))})"
+    text = f"{told} ({change(value)})"
     return html.B(text) if row["significant"] and row[f"{column}_p"] < 0.05 else text
 
 

@@ -3,6 +3,7 @@
   python -m mpiprof compare A B [...] [options]
   python -m mpiprof compare A1 A2 A3 --to B1 B2 B3 [options]
 
+The verdict comes first: which is slower, where, by how much, how sure that is, and what to do.
 Each trace is compared with the first; with --to all before it with all after it, so that what
 differs from run to run counts as chance. Call sites are matched by file, line and function, or by
 function where lines have moved. --fail-on takes columns of the JSON, compared with values and
@@ -55,17 +56,18 @@ def run(args: argparse.Namespace) -> int:
     with working("reading the traces"):
         table = compare(traces, to)
     if args.json:
-        print(json.text(reports.as_data([*traces, *to], table)))
+        print(json.text(reports.as_data(traces, to, table)))
     else:
-        parts = [reports.run_table(traces, to)]
-        for other in range(1, 2 if to else len(traces)):
+        parts = []
+        for other, (_, words) in reports.verdicts(traces, to, table).items():
+            parts.append("\n".join(paragraph(text, 0) for text in words))
             part = table[table["other"] == other]
             if not len(part):
                 continue
             left = f", the first {args.top} of {len(part)}" if len(part) > args.top else ""
             title = f"A → {chr(ord('A') + other)}: call sites by change of time{left}"
             parts.append(f"{title}\n{reports.change_table(part.head(args.top))}")
-            parts.append(reports.verdict(part, len(traces) if to else 1, len(to) or 1))
+        parts.insert(1, reports.run_table(traces, to))
         parts.append(paragraph(reports.LEGEND))
         line = command("report", [*args.traces, *args.to][-1])
         parts.append(f"next: {line}   (why ranks are late in the last one)")

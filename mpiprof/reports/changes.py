@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.changes import COLUMNS, MEANS
+from mpiprof.analysis.difference import Difference, difference
+from mpiprof.reports.difference import verdict as in_words
 from mpiprof.reports.json import TOTALS, VERSION, places_of, plain, run_of, totals
 from mpiprof.reports.places import places
-from mpiprof.reports.table import Column, paragraph, render
+from mpiprof.reports.table import Column, render
 from mpiprof.reports.text import percent, total_time
-from mpiprof.units import count, duration
+from mpiprof.units import change, count, duration
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,11 +61,38 @@ def runs_of(first: Trace, other: Trace) -> dict[str, Any]:
     return found
 
 
-def as_data(traces: Sequence[Trace], table: pd.DataFrame) -> dict[str, Any]:
-    """Return a comparison as data: the runs, and a row a call site and other trace."""
+def verdicts(
+    traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame
+) -> dict[int, tuple[Difference, list[str]]]:
+    """Return the verdict on each other trace, or on the runs `to`, and its words."""
+    found = {}
+    for number in sorted(set(table["other"].tolist())) or [1]:
+        one = difference(table[table["other"] == number])
+        name = chr(ord("A") + number)
+        words = in_words(one, to or traces[number : number + 1], len(traces) if to else 1, name)
+        found[number] = one, words
+    return found
+
+
+def as_data(traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame) -> dict[str, Any]:
+    """Return a comparison as data: verdicts, the runs, and a row a call site and other trace."""
     return {
         "version": VERSION,
-        "traces": [run_of(trace) for trace in traces],
+        "verdicts": [
+            {
+                "other": number,
+                "text": words,
+                "outcome": one.outcome,
+                "effect_ns": round(one.effect_ns),
+                "certainty": one.certainty,
+                "sites": [
+                    {"operation": c.row["operation"], "sites": places_of(c.row["sites"])}
+                    for c in one.changed
+                ],
+            }
+            for number, (one, words) in verdicts(traces, to, table).items()
+        ],
+        "traces": [run_of(trace) for trace in [*traces, *to]],
         "callsites": rows_of(table),
     }
 
@@ -119,33 +148,10 @@ def _both(row: dict[Any, Any], name: str, shown: Any) -> str:
 
 
 def _change(row: dict[Any, Any], name: str) -> str:
-    change, p = row[f"{name}_change"], row[f"{name}_p"]
-    if math.isnan(change):
+    value, p = row[f"{name}_change"], row[f"{name}_p"]
+    if math.isnan(value):
         return ""
-    text = f"{100 * change:+.0f} %" if abs(change) < 10 else f"× {change + 1:.0f}"
+    text = change(value)
     if math.isnan(p):
         return f"({text})"
     return text + ("*" if row["significant"] and p < 0.05 else "")
-
-
-def verdict(table: pd.DataFrame, runs: int = 1, others: int = 1) -> str:
-    """Return what changed between a trace and another one, or between some runs and others."""
-    both = table[(table["callsite"] >= 0) & (table["other_callsite"] >= 0)]
-    sure = both[both["significant"]]
-    only = len(table) - len(both)
-    before, after = (
-        float(table["total_elapsed_ns"].sum()),
-        float(table["other_total_elapsed_ns"].sum()),
-    )
-    text = f"All collectives together: {duration(before)} → {duration(after)}"
-    text += f" ({100 * (after / before - 1):+.0f} %). " if before > 0 else ". "
-    text += f"{len(sure)} of {len(both)} call sites differ by more than chance"
-    text += f"; {only} are only in one of them." if only else "."
-    if max(runs, others) > 1:
-        text += f" Times are means over {runs} and {others} runs."
-    else:
-        text += (
-            " Only chance within each run is counted. How much runs differ among themselves is not "
-            "known: record more, and compare A1 A2 ... --to B1 B2 ..."
-        )
-    return paragraph(text, 0)

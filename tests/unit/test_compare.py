@@ -12,6 +12,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.analysis.changes import compare, matched
+from mpiprof.analysis.difference import Difference, difference
 from mpiprof.trace import Trace
 
 MS = 1_000_000
@@ -91,12 +92,74 @@ def test_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     row = next(line for line in text.splitlines() if line.strip().startswith("allreduce"))
     assert "app.py:12 step" in row and "native → ring" in row and row.count("*") == 3
-    assert "1 of 2 call sites differ by more than chance" in text
+    said = " ".join(text.split())
+    assert said.startswith("B is slower than A: it takes")
+    assert "All of it: allreduce at app.py:12 step. A call takes" in said
+    assert "Of 2 call sites 1 differs by more than chance" in said
+    assert "In B, rank 2 takes 2.00 ms longer than the others before allreduce" in said
     assert " -m mpiprof report " in text.rstrip().splitlines()[-1]
     assert main(["compare", a, b, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [run["ranks"] for run in data["traces"]] == [4, 4]
-    assert data["callsites"][0]["sites"] == [{"file": "app.py", "line": 12, "function": "step"}]
+    site = {"file": "app.py", "line": 12, "function": "step"}
+    assert data["callsites"][0]["sites"] == [site]
+    (verdict,) = data["verdicts"]
+    assert (verdict["other"], verdict["outcome"]) == (1, "slower")
+    assert verdict["sites"] == [{"operation": "allreduce", "sites": [site]}]
+    for line in verdict["text"]:  # the same words
+        assert " ".join(line.split()) in said
+
+
+def judged(*traces: Trace) -> Difference:
+    """Return the verdict on two traces."""
+    return difference(compare(traces))
+
+
+def test_the_verdict_has_the_planted_amount_and_direction(tmp_path: Path) -> None:
+    """1 ms more for three waiting ranks in 100 instances: 300 ms, all of it waiting."""
+    a, b = recorded(tmp_path / "a"), recorded(tmp_path / "b", late_ms=2, seed=2)
+    worse, better = judged(a, b), judged(b, a)
+    assert (worse.outcome, better.outcome) == ("slower", "faster")
+    assert worse.effect_ns == pytest.approx(300 * MS, rel=0.03)
+    assert better.effect_ns == pytest.approx(-worse.effect_ns)
+    assert worse.worst is not None and worse.worst.waiting and worse.best is None
+    assert worse.certainty > 0.99
+    assert (worse.compared, worse.tested, worse.only) == (2, 2, 0)
+
+
+def test_the_verdict_where_nothing_changed_or_nothing_is_known(tmp_path: Path) -> None:
+    a = recorded(tmp_path / "a")
+    assert judged(a, a).outcome == "same"
+    short = judged(a, recorded(tmp_path / "short", count=3))
+    assert (short.outcome, short.tested) == ("unknown", 0)
+    moved = judged(a, recorded(tmp_path / "b", seed=1, lines=(12, 99)))
+    assert (moved.compared, moved.only) == (2, 0)
+
+
+def test_as_many_instances_are_compared(tmp_path: Path) -> None:
+    """Twice as many instances take twice the time, and nothing is slower."""
+    a, b = recorded(tmp_path / "a"), recorded(tmp_path / "b", seed=3, count=200)
+    found = judged(a, b)
+    assert found.after_ns == pytest.approx(2 * found.before_ns, rel=0.05)
+    assert found.outcome == "same"
+    late = judged(a, recorded(tmp_path / "c", late_ms=2, seed=4, count=200))
+    assert late.effect_ns == pytest.approx(300 * MS, rel=0.03)
+
+
+def test_some_slower_and_others_faster(tmp_path: Path) -> None:
+    table = compare([recorded(tmp_path / "a"), recorded(tmp_path / "b", late_ms=2, seed=2)])
+    first, other = table.index
+    turned = table.copy()
+    swapped = [c for c in table.columns if c.startswith("other_") and c[6:] in table.columns]
+    for column in swapped:  # the second call site is the first one's change the other way
+        turned.loc[other, column] = table.loc[first, column[6:]]
+        turned.loc[other, column[6:]] = table.loc[first, column]
+    for column in ("mean_elapsed_ns_p", "wait_ns_p", "significant"):
+        turned.loc[other, column] = table.loc[first, column]
+    found = difference(turned)
+    assert found.outcome == "mixed"
+    assert found.effect_ns == pytest.approx(0, abs=1)
+    assert found.worst is not None and found.best is not None
 
 
 @pytest.mark.parametrize(
@@ -162,9 +225,8 @@ def test_runs_with_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     names = [[str(one.path) for one in of] for of in (before, after)]
     assert main(["compare", *names[0], "--to", *names[1]]) == 0
     out = capsys.readouterr().out
-    assert [line.split()[0] for line in out.splitlines()[1:9]] == [
-        "A1", "A2", "A3", "A4", "B1", "B2", "B3", "B4",
-    ]  # fmt: skip
-    assert "Times are means over 4 and 4 runs." in " ".join(out.split())
+    heads = [line.split()[0] for line in out.splitlines() if str(tmp_path) in line]
+    assert heads[:8] == ["A1", "A2", "A3", "A4", "B1", "B2", "B3", "B4"]
+    assert "Times are means over 4 and 4 runs" in " ".join(out.split())
     gate = ["--fail-on", "wait_ns_change > 50% and wait_ns_p < 0.05"]
     assert main(["compare", *names[0], "--to", *names[1], *gate]) == 3

@@ -1,0 +1,147 @@
+"""The verdict on a comparison in words: what changed, where, how sure that is, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mpiprof.analysis.changes import FEWEST, FEWEST_RUNS
+from mpiprof.invocation import quoted, switched
+from mpiprof.reports.actions import action
+from mpiprof.reports.conclusion import portion
+from mpiprof.reports.places import pattern_of, places
+from mpiprof.reports.sentences import claim
+from mpiprof.units import change, duration
+
+if TYPE_CHECKING:
+    from mpiprof.analysis.difference import Changed, Difference
+    from mpiprof.trace import Trace
+
+MORE_RUNS = "Record each several times, and `compare A1 A2 ... --to B1 B2 ...`."
+
+
+def verdict(
+    found: Difference, other: Sequence[Trace], runs: int = 1, name: str = "B", first: str = "A"
+) -> list[str]:
+    """Return the verdict, a paragraph each: what changed, where, how sure, what to do.
+
+    other: the runs that were compared with `runs` others.
+    """
+    lines = [_what(found, first, name), *_where(found, name), _sure(found, runs, len(other))]
+    return [line for line in (*lines, _do(found, other, runs, name)) if line]
+
+
+def _what(found: Difference, first: str, name: str) -> str:
+    before, after = found.before_ns, found.after_ns
+    if found.outcome in ("slower", "faster", "mixed"):
+        more = "more" if found.effect_ns > 0 else "less"
+        part = f" ({change(found.effect_ns / before)})" if before > 0 else ""
+        amount = (
+            f"{duration(abs(found.effect_ns))} {more} of all ranks' time in collectives{part}, "
+            "over as many instances."
+        )
+        if found.outcome == "mixed":
+            return (
+                f"{name} is slower than {first} here and faster there; together it takes {amount}"
+            )
+        return f"{name} is {found.outcome} than {first}: it takes {amount}"
+    if found.outcome == "unknown":
+        if not found.compared:
+            return f"{first} and {name} have no call site in common."
+        return f"There is too little to tell {name} from {first}."
+    together = f"{duration(after)} instead of {duration(before)}"
+    text = (
+        f"The times of {name} and {first} differ by no more than chance: all collectives together "
+        f"take {together} of all ranks' time."
+    )
+    for one in found.changed[:1]:
+        text += f" But the arrivals do at {_place(one)}. {_measure(one)}"
+    return text
+
+
+def _where(found: Difference, name: str) -> list[str]:
+    chosen = {"slower": [found.worst], "faster": [found.best], "mixed": [found.worst, found.best]}
+    lines = []
+    for one in chosen.get(found.outcome, []):
+        assert one is not None
+        mine = [c.effect_ns for c in found.changed if c.effect_ns * one.effect_ns > 0]
+        part = portion(one.effect_ns / sum(mine)) if len(mine) > 1 else "All"
+        of = _side(one) if found.outcome == "mixed" else "it"
+        lines.append(f"{part} of {of}: {_place(one)}. {_measure(one)}{_algorithm(one, name)}")
+    return lines
+
+
+def _side(one: Changed) -> str:
+    return "what was added" if one.effect_ns > 0 else "what was saved"
+
+
+def _place(one: Changed) -> str:
+    return f"{one.row['operation']} at {places(one.row['sites'])}"
+
+
+def _measure(one: Changed) -> str:
+    """Return what differs at a call site, and what that is made of."""
+    before, after = (duration(float(one.row[p + one.measure])) for p in ("", "other_"))
+    values = f"{after} instead of {before} ({change(float(one.row[f'{one.measure}_change']))})"
+    if one.measure == "wait_ns":
+        return f"All ranks together wait {values} in an instance."
+    if one.measure == "worst_imbalance_ns":
+        return f"The last rank comes {values} after the first."
+    most = "Most of" if one.waiting else "Less than half of"
+    return f"A call takes {values} on average. {most} {_side(one)} is waiting."
+
+
+def _algorithm(one: Changed, name: str) -> str:
+    before, after = one.row["algorithm"], one.row["other_algorithm"]
+    return f" {name} ran it on {after} instead of {before}." if before != after else ""
+
+
+def _sure(found: Difference, runs: int, others: int) -> str:
+    many = max(runs, others) > 1
+    if found.outcome == "unknown":
+        if not found.compared:
+            return ""
+        least = f"{FEWEST_RUNS} runs of each" if many else f"{FEWEST} instances in both"
+        return f"A test needs at least {least}."
+    sites = f"call site{'s' * (found.compared != 1)}"
+    number, s = len(found.changed) or "none", "s" * (len(found.changed) < 2)
+    text = f"Of {found.compared} {sites} {number} differ{s} by more than chance "
+    text += "(95 %, over all of them together)"
+    if found.tested < found.compared:
+        text += f"; {found.compared - found.tested} could not be tested"
+    if found.only:
+        text += f"; {found.only} more {'are' if found.only > 1 else 'is'} only in one of the two"
+    if many:
+        return (
+            f"{text}. Times are means over {runs} and {others} runs, and chance is what these runs "
+            "differ by among themselves."
+        )
+    return (
+        f"{text}. Only chance within each run is counted: how much runs differ among themselves is "
+        f"not known. {MORE_RUNS}"
+    )
+
+
+def _do(found: Difference, other: Sequence[Trace], runs: int, name: str) -> str:
+    one = found.worst if found.outcome in ("slower", "mixed") else None
+    if found.outcome == "faster":
+        return f"Keep what was changed in {name}."
+    if found.outcome == "same":
+        return "There is nothing to do."
+    if found.outcome == "unknown":
+        return MORE_RUNS if max(runs, len(other)) > 1 else "Record longer."
+    assert one is not None
+    row, trace = one.row, other[0]
+    if one.waiting is not False and trace.record == "events":
+        known = trace.conclusions(int(row["other_callsite"]))
+        if known:
+            said = claim(trace, known[0])
+            which = f"{name}1" if len(other) > 1 else name
+            return f"In {which}, {said[0].lower() + said[1:]}. {action(trace, known[0])}"
+    if row["algorithm"] != row["other_algorithm"] and "," not in str(row["algorithm"]):
+        rule = switched(pattern_of(row["sites"]), row["algorithm"])
+        return f"Run it on {row['algorithm']} again: run --switch {quoted(rule)}"
+    return (
+        "The waiting does not account for it: look at the sizes of its messages, at the algorithm "
+        "and at the network."
+    )
