@@ -14,7 +14,13 @@ import numpy as np
 
 from mpiprof.analysis import ranksets
 from mpiprof.analysis.grid import Grid, mean_of, median_of
-from mpiprof.analysis.phases import best_cut, change_points, period_of, without_period
+from mpiprof.analysis.phases import (
+    CHANCE_PERIODIC,
+    best_cut,
+    change_points,
+    period_of,
+    without_period,
+)
 from mpiprof.analysis.ranksets import RankSet
 from mpiprof.analysis.turns import turns
 from mpiprof.trace.types import Bool, Float, Int
@@ -283,7 +289,7 @@ def _periodic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     one = _best_set(grid, arrival, waits, columns, 1)
     shift = np.zeros_like(arrival)
     ranks: tuple[int, ...] = ()
-    late, p = float(np.median(np.nanmax(arrival[:, columns], 0))), 1e-3
+    late, p = float(np.median(np.nanmax(arrival[:, columns], 0))), CHANCE_PERIODIC
     if one is not None and one.kind != "gradient":
         shift[:, columns] = one.shift[:, None]
         ranks, late, p = tuple(grid.ranks[one.rows].tolist()), one.late_ns, one.p

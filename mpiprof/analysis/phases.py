@@ -26,6 +26,7 @@ LEAST_SHARE = 0.3  # by which a rank must be last more or less often in neighbou
 LONGEST_PERIOD = 64
 MOST_PERIODIC = 1 << 14  # instances that a period is looked for in
 LEAST_PERIODIC = 0.2  # share of the variance that a period must explain
+CHANCE_PERIODIC = 1e-3  # at most, over all lengths that are looked at
 ALIKE = 0.8  # of what the best period explains: then a shorter one is preferred
 LEAST_NOISE = 0.05  # of the logarithm: changes by 5 % matter to nobody
 SHARE_NOISE = 0.35  # of whether a rank is last, after the running median
@@ -169,7 +170,7 @@ def _explained(rest: Float, kind: Int, kinds: int, tests: int) -> float:
         from scipy import special
 
         ratio = ((total - within) / (kinds - 1)) / (within / left)
-        if special.fdtrc(kinds - 1, left, ratio) * tests > 1e-3:
+        if special.fdtrc(kinds - 1, left, ratio) * tests > CHANCE_PERIODIC:
             return 0.0
     return adjusted
 

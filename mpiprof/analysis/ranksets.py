@@ -11,6 +11,7 @@ import numpy as np
 from mpiprof.analysis.chance import p_above
 from mpiprof.analysis.grid import Grid, median_of
 from mpiprof.analysis.operations import ROOTED
+from mpiprof.analysis.variance import nodes_differ
 from mpiprof.analysis.waits import awaited, waits
 from mpiprof.trace.types import Float, Int
 
@@ -18,7 +19,6 @@ SPLITS = 4  # gaps between mean arrivals at which ranks are divided
 LINEAR = 0.9  # share of the differences that a line along the ranks explains
 FEWEST_LINEAR = 4  # ranks
 ALIKE = 0.6  # of the first one's lateness, that each of a set must have
-BEYOND_RANKS = 2.0  # times the usual difference within nodes, that nodes must differ by
 LEVEL = 0.15  # of the whole range: ranks within it are alike
 
 
@@ -153,9 +153,7 @@ def _node_effect(grid: Grid, centred: Float, mean: Float) -> tuple[Float, float]
     apart = float(median[order[gap + 1]] - median[order[gap]])
     difference = median_of(centred[slow]) - median_of(centred[~slow])
     p = min(float(p_above(difference[None, :])[0]) * len(counts), 1.0)
-    rest = mean - median[grid.node]
-    within = float(np.median(np.abs(rest[counts[grid.node] > 1])))
-    if apart > max(grid.least_ns, BEYOND_RANKS * within):
+    if apart > grid.least_ns and nodes_differ(mean, grid.node, grid.least_ns):
         found[slow] = np.median(mean[slow]) - np.median(mean[~slow])
     return found, p
 

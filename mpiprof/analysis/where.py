@@ -19,6 +19,8 @@ def place_of(trace: Trace, rank: int, after: int, callsite: int) -> dict[str, An
     each None where not known; share: of all samples' time. None where the program was not sampled
     there, or too seldom.
     """
+    if not trace.tables.where:
+        return None
     sites = {number: key.sites for key, number in trace.aggregate[1].items()}
     here, before = sites.get(callsite, frozenset()), sites.get(after, frozenset())
     times: Counter[int] = Counter()

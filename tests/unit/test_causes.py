@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from support import tune_traces
 from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.analysis.causes import Causes
 from mpiprof.analysis.findings import Finding, Gain, findings
-from mpiprof.analysis.variance import after_median_of_others
+from mpiprof.analysis.variance import SIGNIFICANT, after_median_of_others, nodes_differ
 from mpiprof.reports import sentences, wording
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
@@ -105,6 +106,21 @@ def test_one_late_rank_makes_no_slow_node(tmp_path: Path) -> None:
     trace = one_site(tmp_path, two_nodes(), late)
     assert trace.causes(0).by_node.value == 0
     assert [(one.cause, one.ranks) for one in trace.findings()] == [("rank", (5,))]
+
+
+def test_nodes_differ_as_fishers_test_has_it() -> None:
+    """Of ranks without outliers, as those are brought nearer before."""
+    random, node = np.random.default_rng(5), np.repeat([0, 1, 2], [4, 3, 5])
+    found, expected = [], []
+    for shift in np.linspace(0, 4, 200):
+        values = random.uniform(-1, 1, len(node)) + np.array([0, 0, shift])[node]
+        groups = [values[node == number] for number in range(3)]
+        median = [np.median(group) for group in groups]
+        far = [np.abs(group - at) for group, at in zip(groups, median, strict=True)]
+        if all(away.max() < 3 * np.median(away) / 0.6745 for away in far):
+            found.append(nodes_differ(values, node, 0.0))
+            expected.append(bool(stats.f_oneway(*groups).pvalue < SIGNIFICANT))
+    assert found == expected and 20 < sum(found) < len(found) - 20
 
 
 def test_noise_alone(tmp_path: Path) -> None:
