@@ -121,26 +121,22 @@ static bool power_of_two(const struct problem *p)
     return is_power_of_two(p->size);
 }
 
-#define RING                                                                                       \
-    .name = "ring", .cost = "(p-1)(alpha + m beta)", .source = "Faraj et al. 2008, Section 6",     \
-    .direct = true, .rounds = size_rounds, .round = ring_round
+#define PAIRS                                                                                      \
+    .operation = "alltoall", .restrictions = "a power of two of processes", .applies = power_of_two
+
+#define PLAIN                                                                                      \
+    .cost = "(p-1)(alpha + m beta)", .source = "Faraj et al. 2008, Section 6", .direct = true,     \
+    .rounds = size_rounds
+
+#define RING .name = "ring", .round = ring_round, PLAIN
 
 const struct algorithm algorithm_alltoall_ring = {.operation = "alltoall", RING};
 
 const struct algorithm algorithm_alltoallv_ring = {
     .operation = "alltoallv", RING, .prepare = blocks_prepare};
 
-const struct algorithm algorithm_alltoall_pair = {
-    .operation = "alltoall",
-    .name = "pair",
-    .restrictions = "a power of two of processes",
-    .cost = "(p-1)(alpha + m beta)",
-    .source = "Faraj et al. 2008, Section 6",
-    .applies = power_of_two,
-    .direct = true,
-    .rounds = size_rounds,
-    .round = pair_round,
-};
+const struct algorithm algorithm_alltoall_pair = {PAIRS, .name = "pair", .round = pair_round,
+                                                  PLAIN};
 
 /* ---- with one barrier, in round 0 */
 
@@ -158,10 +154,11 @@ static void pair_one_barrier_round(const struct context *c, int64_t r, struct ro
         emit_barrier(out);
 }
 
-#define RING_ONE_BARRIER                                                                           \
-    .name = "ring_one_barrier", .cost = "barrier + (p-1)(alpha + m beta)",                         \
-    .source = "Faraj et al. 2008, Section 7.1", .direct = true, .rounds = size_rounds,             \
-    .round = ring_one_barrier_round
+#define ONE_BARRIER                                                                                \
+    .cost = "barrier + (p-1)(alpha + m beta)", .source = "Faraj et al. 2008, Section 7.1",         \
+    .direct = true, .rounds = size_rounds
+
+#define RING_ONE_BARRIER .name = "ring_one_barrier", .round = ring_one_barrier_round, ONE_BARRIER
 
 const struct algorithm algorithm_alltoall_ring_one_barrier = {.operation = "alltoall",
                                                               RING_ONE_BARRIER};
@@ -170,16 +167,7 @@ const struct algorithm algorithm_alltoallv_ring_one_barrier = {
     .operation = "alltoallv", RING_ONE_BARRIER, .prepare = blocks_prepare};
 
 const struct algorithm algorithm_alltoall_pair_one_barrier = {
-    .operation = "alltoall",
-    .name = "pair_one_barrier",
-    .restrictions = "a power of two of processes",
-    .cost = "barrier + (p-1)(alpha + m beta)",
-    .source = "Faraj et al. 2008, Section 7.1",
-    .applies = power_of_two,
-    .direct = true,
-    .rounds = size_rounds,
-    .round = pair_one_barrier_round,
-};
+    PAIRS, .name = "pair_one_barrier", .round = pair_one_barrier_round, ONE_BARRIER};
 
 /* ---- with light barriers: rounds 2i - 1 are tokens, rounds 2i the messages of phase i
  *
@@ -211,10 +199,12 @@ static void pair_light_barrier_round(const struct context *c, int64_t r, struct 
     }
 }
 
+#define LIGHT_BARRIERS                                                                             \
+    .cost = "(p-1)(2 alpha + m beta)", .source = "Faraj et al. 2008, Section 7.1", .direct = true, \
+    .rounds = light_rounds
+
 #define RING_LIGHT_BARRIER                                                                         \
-    .name = "ring_light_barrier", .cost = "(p-1)(2 alpha + m beta)",                               \
-    .source = "Faraj et al. 2008, Section 7.1", .direct = true, .rounds = light_rounds,            \
-    .round = ring_light_barrier_round
+    .name = "ring_light_barrier", .round = ring_light_barrier_round, LIGHT_BARRIERS
 
 const struct algorithm algorithm_alltoall_ring_light_barrier = {.operation = "alltoall",
                                                                 RING_LIGHT_BARRIER};
@@ -223,16 +213,7 @@ const struct algorithm algorithm_alltoallv_ring_light_barrier = {
     .operation = "alltoallv", RING_LIGHT_BARRIER, .prepare = blocks_prepare};
 
 const struct algorithm algorithm_alltoall_pair_light_barrier = {
-    .operation = "alltoall",
-    .name = "pair_light_barrier",
-    .restrictions = "a power of two of processes",
-    .cost = "(p-1)(2 alpha + m beta)",
-    .source = "Faraj et al. 2008, Section 7.1",
-    .applies = power_of_two,
-    .direct = true,
-    .rounds = light_rounds,
-    .round = pair_light_barrier_round,
-};
+    PAIRS, .name = "pair_light_barrier", .round = pair_light_barrier_round, LIGHT_BARRIERS};
 
 /* ---- bruck
  *
