@@ -18,6 +18,7 @@ NAMES = {
     "mpich": ("mpiexec", "mpiexec.hydra", "mpiexec.mpich", "mpirun"),
     "openmpi": ("mpiexec", "mpirun", "mpiexec.openmpi", "prterun"),
 }
+YIELDS = "MPIR_CVAR_ENABLE_HEAVY_YIELD"  # of MPICH: who waits sleeps; 4.0 ignores it
 RANKS_A_PROCESSOR = 64
 MANAGERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "COBALT_JOBID")
 
@@ -33,13 +34,15 @@ class Mpiexec:
     def words(self, ranks: int, environment: Mapping[str, str]) -> list[str]:
         """Return the words that come before the program's own.
 
-        Open MPI refuses more ranks than cores, and lets them spin against each other: on one
+        MPIs let more ranks than cores spin against each other, and Open MPI refuses them: on one
         machine of one's own that is never what is wanted.
         """
         words = [str(self.path), "-n", str(ranks)]
-        crowded = ranks > len(os.sched_getaffinity(0))
-        if self.abi != "openmpi" or not crowded:
+        if ranks <= len(os.sched_getaffinity(0)):
             return words
+        if self.abi != "openmpi":
+            yields = [] if YIELDS in environment else ["-genv", YIELDS, "1"]
+            return [words[0], *yields, *words[1:]]
         if not any(name in environment for name in MANAGERS):
             modern = int(re.match(r"\d*", self.version).group() or 0) >= 5  # type: ignore[union-attr]
             words += ["--map-by", ":OVERSUBSCRIBE"] if modern else ["--oversubscribe"]

@@ -293,7 +293,7 @@ def test_mixed_launcher_is_said_once(mpich: Mpi, tmp_path: Path) -> None:
     assert not run(words, cwd=tmp_path, env=foreign | {"OMPI_COMM_WORLD_RANK": "1"}).stderr
 
 
-def test_crowded_open_mpi_yields() -> None:
+def test_crowded_ranks_yield() -> None:
     many = len(os.sched_getaffinity(0)) + 1
     old = mpiexec.Mpiexec(Path("/x/mpiexec"), "openmpi", "4.1.4")
     new = mpiexec.Mpiexec(Path("/x/mpiexec"), "openmpi", "5.0.11")
@@ -302,7 +302,10 @@ def test_crowded_open_mpi_yields() -> None:
     assert new.words(1, {}) == ["/x/mpiexec", "-n", "1"]
     assert ":OVERSUBSCRIBE" not in new.words(many, {"SLURM_JOB_ID": "1"})
     hydra = mpiexec.Mpiexec(Path("/x/mpiexec"), "mpich", "5.0.2")
-    assert hydra.words(many, {}) == ["/x/mpiexec", "-n", str(many)]
+    assert hydra.words(1, {}) == ["/x/mpiexec", "-n", "1"]
+    assert hydra.words(many, {})[1:4] == ["-genv", "MPIR_CVAR_ENABLE_HEAVY_YIELD", "1"]
+    chosen = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "0"}
+    assert hydra.words(many, chosen) == ["/x/mpiexec", "-n", str(many)]
 
 
 # Whole runs

@@ -22,12 +22,17 @@ class Mpi:
     modern: bool = True
 
     def mpiexec(self, ranks: int) -> list[str]:
-        """Return the words that start so many ranks, however few cores there are."""
+        """Return the words that start so many ranks, however few cores there are.
+
+        Who waits gives its core away: a reduction among 5 ranks on 2 cores takes 10 ms without.
+        """
         words = [str(self.bin / f"mpiexec{self.suffix}")]
         if self.name == "openmpi":
             crowd = ["--map-by", ":OVERSUBSCRIBE"] if self.modern else ["--oversubscribe"]
             words += ["--allow-run-as-root", *crowd, "--bind-to", "none"]
             words += ["--mca", "mpi_yield_when_idle", "1"]
+        else:
+            words += ["-genv", "MPIR_CVAR_ENABLE_HEAVY_YIELD", "1"]
         return [*words, "-n", str(ranks)]
 
     @property
