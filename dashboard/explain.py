@@ -143,9 +143,6 @@ def expectation(verdict: result.Verdict) -> Any:
 
 def findings(data: Data, state: states.State, most: int) -> Component:
     """Return what is worth doing, the costliest first."""
-    if data.trace.record == "summary":
-        told = "Recorded as summary: only a record of events tells why ranks are late."
-        return html.P(told, className="note")
     found = data.derive("findings")
     lines = conclusion.verdict(data.trace, verdict(data.trace, found))
     said = html.Div([html.P(line) for line in lines], className="verdict")

@@ -4,9 +4,10 @@
     without:  work  work   bcast  work  ...
 
 Each rank keeps its own work between two calls, and each operation, the barrier too, what it took
-after the moment in which it could begin (see waits.py): only waiting can go. Waiting that only moves to the next operation brings nothing:
-where the same rank is late each time, the others wait for it later instead. So the gain is what
-the last rank of a window of consecutive instances ends earlier.
+after the moment in which it could begin (see waits.py): only waiting can go. Waiting that only
+moves to the next operation brings nothing: where the same rank is late each time, the others wait
+for it later instead. So the gain is what the last rank of a window of consecutive instances ends
+earlier.
 """
 
 from __future__ import annotations

@@ -128,12 +128,13 @@ def asked(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:
     """Return the setting that the options describe, the arrivals and the nodes."""
     from mpiprof.model import machine
     from mpiprof.model.setting import Setting
+    from mpiprof.trace.machine import fault
 
     if args.operation is None:
         raise UsageError("name an operation: `algorithms allgatherv -p 64 --simulate`")
     if args.processes is None:
         raise UsageError("give the number of processes with -p")
-    found = machine.read(args.machine) if args.machine else machine.DEFAULT
+    found = machine.read(args.machine, fault) if args.machine else machine.DEFAULT
     if args.node_port:
         found = machine.with_node_port(found)
     if args.machine is None and args.per_node > 1:

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.invocation import command
@@ -42,9 +43,13 @@ def run(args: argparse.Namespace) -> int:
         )
     measure(find_mpi(args.mpi, environment), args.output)
     if rank == 0:
-        print(describe(args.output))
+        from mpiprof.trace.machine import fault
+
+        table = written(args.output)
+        print(describe(args.output, table))
         line = command("run", "--machine", args.output, "app.py", ranks=8)
-        print(f"next: {line}")
+        again = command("calibrate", "-o", args.output, ranks=8)
+        print(f"next: {again}   (measures again)" if fault(table) else f"next: {line}")
     sys.stdout.flush()
     return 0
 
@@ -90,15 +95,20 @@ def measure(mpi: Mpi, output: Path) -> None:
         raise MpiprofError(f"calibration failed with code {code}; {output} was not written")
 
 
-def describe(output: Path) -> str:
+def written(output: Path) -> dict[str, Any]:
+    """Return what was written; raises MpiprofError where it can't be read."""
+    try:
+        table: dict[str, Any] = json.loads(output.read_text())
+    except (OSError, ValueError) as error:
+        raise MpiprofError(f"{output} was not written: {error}") from None
+    return table
+
+
+def describe(output: Path, machine: dict[str, Any]) -> str:
     """Return what was measured, in a few lines."""
     from mpiprof.trace.machine import fault
     from mpiprof.units import duration
 
-    try:
-        machine = json.loads(output.read_text())
-    except (OSError, ValueError) as error:
-        raise MpiprofError(f"{output} was not written: {error}") from None
     lines = [f"{output}: message times of this machine"]
     for name, label in (("within", "within a node"), ("between", "between nodes")):
         link = machine.get(name)
@@ -111,6 +121,6 @@ def describe(output: Path) -> str:
     why = fault(machine)
     if why:
         lines.append(
-            f"  not usable: {why}; measure again with a core for each rank, and nothing else"
+            f"  not usable: {why}; measure again with a core for each rank and nothing else running"
         )
     return "\n".join(lines)

@@ -229,7 +229,7 @@ def verdict_on(trace: Trace, found: list[Finding]) -> str:
     from mpiprof.reports.table import paragraph
 
     title, facts = text.facts(trace).split("\n", 1)
-    if trace.record != "events" or not len(trace.callsites):
+    if not len(trace.callsites):
         return f"{title}\n{facts}"
     lines = [paragraph(line) for line in conclusion.verdict(trace, verdict(trace, found))]
     return "\n".join([title, "", *lines, "", facts])

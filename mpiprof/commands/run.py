@@ -172,11 +172,18 @@ def with_plan(args: argparse.Namespace, recording: Recording, plan: Plan) -> Rec
 
 
 def model_of(machine: Path | None) -> str | None:
-    """Return alpha and beta in ns, from which some algorithms compute their block size."""
+    """Return alpha and beta in ns, from which some algorithms compute their block size.
+
+    None where they can't be used: then the algorithms' own block sizes stand.
+    """
+    from mpiprof.trace.machine import fault
+
     if machine is None:
         return None
     try:
         table = json.loads(machine.read_text())
+        if fault(table):
+            return None
         link = table.get("between") or table["within"]
         return f"{float(link['alpha_ns'])} {float(link['beta_ns_per_byte'])}"
     except (OSError, ValueError, TypeError, KeyError, AttributeError):

@@ -124,9 +124,10 @@ def opened(args: argparse.Namespace) -> tuple[Trace, str]:
 def machine_of(args: argparse.Namespace, trace: Trace) -> Machine:
     """Return the machine to simulate; raises UsageError where none is known."""
     from mpiprof.model import machine
+    from mpiprof.trace.machine import fault
 
     if args.machine is not None:
-        return machine.read(args.machine)
+        return machine.read(args.machine, fault)
     table = trace.machine
     if table is None:
         why = f"not usable ({trace.machine_fault})" if trace.machine_fault else "not known"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,11 @@ def scaled(machine: Machine, factor: float) -> Machine:
     return replace(machine, **{name: factor * getattr(machine, name) for name in times})
 
 
-def read(path: Path) -> Machine:
-    """Return the machine that `calibrate -o FILE` has measured; raises UsageError."""
+def read(path: Path, fault: Callable[[Any], str] = lambda _: "") -> Machine:
+    """Return the machine that `calibrate -o FILE` has measured; raises UsageError.
+
+    fault: says of a table why its times can't be used, or nothing.
+    """
     try:
         table = json.loads(path.read_text())
     except FileNotFoundError:
@@ -72,6 +76,10 @@ def read(path: Path) -> Machine:
         ) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} can't be read as a machine table: {error}") from None
+    why = fault(table)
+    if why:
+        again = command("calibrate", "-o", path, ranks=4)
+        raise UsageError(f"{path}: its message times are not usable, {why}; repeat `{again}`")
     return of_table(table, str(path))
 
 

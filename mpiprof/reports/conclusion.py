@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
+from mpiprof.analysis.findings import MOSTLY
+from mpiprof.analysis.verdict import LITTLE
 from mpiprof.reports.actions import action
 from mpiprof.reports.places import where
 from mpiprof.reports.sentences import claim, finding, what
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 def verdict(trace: Trace, found: Verdict) -> list[str]:
     """Return the verdict in up to three lines: how much is lost, to what, and what to do."""
     first = f"{share(found.waiting)} of all ranks' time is waiting in collectives."
+    if trace.record == "summary" and found.waiting >= LITTLE:
+        return [first, *_of_summary(trace, found)]
     if found.worst is None:
         rest = found.collective - found.waiting
         return [first, f"Nothing stands out; the calls themselves take {share(rest)} of the time."]
@@ -27,6 +33,19 @@ def verdict(trace: Trace, found: Verdict) -> list[str]:
     said = claim(trace, found.worst)
     lines = [first, f"{portion(part)} of it: {said[0].lower() + said[1:]}."]
     return [*lines, action(trace, found.worst) + _other_algorithm(trace, found)]
+
+
+def _of_summary(trace: Trace, found: Verdict) -> Iterator[str]:
+    """Yield where most of the waiting is: sums don't tell why."""
+    table = trace.callsites
+    worst: Any = table.sort_values("total_wait_ns").iloc[-1]
+    part = portion(float(worst["total_wait_ns"]) / (found.waiting * trace.process_time_ns))
+    said = f"{part} of it is at {where(trace, int(worst['callsite']))}"
+    if pd.notna(worst["latest_rank"]) and worst["latest_share"] >= MOSTLY:
+        said += f", where rank {worst['latest_rank']} comes last in {share(worst['latest_share'])}"
+        said += " of the instances"
+    yield f"{said}."
+    yield "A summary doesn't hold why ranks are late: record events to see it."
 
 
 def _other_algorithm(trace: Trace, found: Verdict) -> str:

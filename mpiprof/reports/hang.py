@@ -168,24 +168,28 @@ def _side(trace: Trace, kind: str, side: Side) -> str:
     return f"rank{'s' * (len(side.ranks) > 1)} {ranks(list(side.ranks))} {verb} {said} at {where}"
 
 
-WHAT = {
-    "operation": "call different operations in the same place of their order",
-    "root": "name different roots in the same {operation}",
-    "count": "give different sizes in the same {operation}",
-    "type": "give different datatypes in the same {operation}",
-    "reduction": "give different reductions in the same {operation}",
+WHAT = {  # what is wrong, and what must be
+    "operation": (
+        "call different operations in the same place of their order",
+        "call the same operation",
+    ),
+    "root": ("name different roots in the same {operation}", "name the same root"),
+    "count": ("give different sizes in the same {operation}", "give the same size"),
+    "type": ("give different datatypes in the same {operation}", "give the same datatype"),
+    "reduction": ("give different reductions in the same {operation}", "give the same reduction"),
 }
 
 
 def _disagreement(trace: Trace, one: Verdict) -> str:
     wrong = one.disagreement
     assert wrong is not None
-    what = WHAT[wrong.kind].format(operation=wrong.operation)
+    what, must = WHAT[wrong.kind]
     sides = "; ".join(_side(trace, wrong.kind, side) for side in wrong.sides[:4])
     more = len(wrong.sides) - 4
+    place = f"sequence {wrong.key[1]} on {communicator_name(trace, wrong.key[0])}"
     return (
-        f"Ranks {what} (sequence {wrong.key[1]} on {communicator_name(trace, wrong.key[0])}): "
-        f"{sides}{f'; and {more} more' if more > 0 else ''}. All must give the same."
+        f"Ranks {what.format(operation=wrong.operation)} ({place}): "
+        f"{sides}{f'; and {more} more' if more > 0 else ''}. All must {must}."
     )
 
 

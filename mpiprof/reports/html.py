@@ -129,7 +129,7 @@ def _time(trace: Trace, shares: Shares) -> list[str]:
 
 
 def _findings(trace: Trace) -> list[str]:
-    if trace.record != "events":
+    if not len(trace.callsites):
         return []
     found = trace.findings()
     lines = conclusion.verdict(trace, verdict(trace, found))

@@ -20,7 +20,7 @@ def page(
     """Return what the terminal shows, with tables of all columns; callsites in their order."""
     title, facts = text.fact_rows(trace)
     parts = [f"# {escaped(title)}"]
-    if trace.record == "events" and len(callsites):
+    if len(callsites):
         lines = conclusion.verdict(trace, verdict(trace, list(found)))
         parts.append("  \n".join(f"**{escaped(line)}**" for line in lines))
     parts.append("\n".join(f"- {name}: {escaped(told)}" for name, told in facts))

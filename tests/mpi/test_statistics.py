@@ -20,9 +20,13 @@ from support.virtual_model import BASE_NS, Line
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.analysis.operations import GATHERINGS, STATES
+from mpiprof.analysis.verdict import verdict
 from mpiprof.operations import OPERATIONS
+from mpiprof.reports import conclusion
+from mpiprof.reports.places import where
 from mpiprof.testing.synthetic import LINK, MACHINE, RECORD_TYPE
 from mpiprof.trace import Trace
+from mpiprof.units import share
 
 RANKS = {"openmpi": 3, "mpich": 2}
 
@@ -197,6 +201,16 @@ def test_a_summary_has_the_columns_of_the_report(both: list[Trace]) -> None:
             total = min(row["wait_ns"] * row["instances"], row["total_elapsed_ns"])
             assert row["total_wait_ns"] == pytest.approx(total, abs=1)
             assert sum(row[f"total_wait_{state}_ns"] for state in STATES) == row["total_wait_ns"]
+
+
+def test_the_verdict_on_a_summary_says_where_and_not_why(both: list[Trace]) -> None:
+    """On 3 or 2 ranks with virtual clocks."""
+    trace = both[1]
+    said = conclusion.verdict(trace, verdict(trace, trace.findings()))
+    waiting = trace.callsites["total_wait_ns"]
+    assert said[0].startswith(share(waiting.sum() / trace.process_time_ns))
+    assert where(trace, int(waiting.idxmax())) in said[1]
+    assert said[2] == "A summary doesn't hold why ranks are late: record events to see it."
 
 
 def test_a_summary_does_not_grow_with_the_instances(mpich: Mpi, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.commands.run import model_of
 from mpiprof.testing.synthetic import LINK, MACHINE
 from mpiprof.trace.machine import fault
 from mpiprof.tune.gains import gains
@@ -99,3 +101,25 @@ def test_what_can_not_be_is_no_factor_and_no_advice(
     assert "Time by routine" in text and "Imbalance factors" not in text
     assert main(["tune", str(tmp_path / "disturbed")]) == 2
     assert "message times are not usable" in capsys.readouterr().err
+
+
+def test_a_measured_table_that_is_not_usable_gives_no_advice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither to tune nor to the simulator; a run takes no block size from it."""
+    made = Synthetic(4, machine=MACHINE)
+    arrivals = np.arange(1, 51)[:, None] * 10 * MS + np.zeros(4, np.int64)
+    made.collective("allreduce", arrivals, arrivals + 5 * MS, sent=1024, received=1024)
+    made.ended_ns = 600 * MS
+    made.write(tmp_path / "t")
+    file = tmp_path / "machine.json"
+    file.write_text(json.dumps(both_ways(1 / 14)))
+    simulated = ["algorithms", "bcast", "-p", "4", "--simulate"]
+    for words in (["tune", str(tmp_path / "t")], simulated):
+        assert main([*words, "--machine", str(file)]) == 2
+        said = capsys.readouterr().err
+        assert "its message times are not usable, one way takes 14 times" in said
+        assert "repeat `mpiexec -n 4 " in said and "-m mpiprof calibrate -o" in said
+    assert model_of(file) is None
+    file.write_text(json.dumps(machine()))
+    assert model_of(file) == "10000.0 1.0"
