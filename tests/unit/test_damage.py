@@ -305,6 +305,18 @@ def test_a_chunk_that_is_gone_is_missed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.heavy)])
 def test_damage_is_never_silent(seed: int) -> None:
     """A hundred damaged traces; the benchmark takes as many as one likes."""
-    found, wrong = damage.run(100, seed, lambda _: None)
+    found, wrong = damage.run(range(100), seed, lambda _: None)
     assert wrong == [] and sum(found.values()) == 100
     assert found[damage.MARKED] > 50 and found[damage.SOUND] > 0
+
+
+def test_interrupted_damage_says_what_was_found() -> None:
+    def two(done: int) -> None:
+        counted.append(done)
+        if sum(counted) == 2:
+            raise KeyboardInterrupt
+
+    counted: list[int] = []
+    found, wrong = damage.run(range(5, 10), 1, two)
+    assert found.total() == 2 and wrong == []
+    assert found == damage.run(range(5, 7), 1, lambda _: None)[0]

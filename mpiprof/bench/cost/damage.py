@@ -1,5 +1,7 @@
 """What becomes of damaged traces: `python -m mpiprof.bench.cost.damage [--traces N] [--seed S]`.
 
+Ctrl-C prints what was found until then, and `--first` goes on from there.
+
 Damages a small synthetic trace at random, as disks and copies do: bits, bytes, blocks that are
 zero, random, swapped or doubled, files that are cut. Each must end in an error, in a trace that
 says what is missing, or in the sound numbers; exits with 1 where one gave other numbers in silence.
@@ -8,6 +10,7 @@ says what is missing, or in the sound numbers; exits with 1 where one gave other
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shutil
 import sys
 import tempfile
@@ -134,21 +137,24 @@ def outcome(folder: Path, sound: pd.DataFrame) -> str:
     return SOUND if found.equals(sound) else WRONG
 
 
-def run(traces: int, seed: int, step: Callable[[int], Any]) -> tuple[Counter[str], list[str]]:
-    """Return how many of so many damaged traces came to what, and which were wrong."""
+def run(traces: range, seed: int, step: Callable[[int], Any]) -> tuple[Counter[str], list[str]]:
+    """Return how many of the traces came to what, and which were wrong; Ctrl-C ends it early."""
     found: Counter[str] = Counter()
     wrong: list[str] = []
-    with tempfile.TemporaryDirectory() as scratch:
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        tempfile.TemporaryDirectory() as scratch,
+    ):
         whole = write(Path(scratch) / "whole")
         sound, _ = numbers(whole)
-        for number in range(traces):
+        for number in traces:
             folder = Path(scratch) / "damaged"
             shutil.copytree(whole, folder)
             done = damage(folder, np.random.default_rng((seed, number)))
             came = outcome(folder, sound)
-            found[came] += 1
             if came == WRONG:
                 wrong.append(f"seed {seed}, trace {number}: {', '.join(done)}")
+            found[came] += 1
             shutil.rmtree(folder)
             step(1)
     return found, wrong
@@ -161,9 +167,12 @@ def main() -> int:
     )
     parser.add_argument("--traces", type=int, default=10_000, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="S")
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="number of the first")
     args = parser.parse_args()
     with bar("damaging", args.traces) as step:
-        found, wrong = run(args.traces, args.seed, step)
+        found, wrong = run(range(args.first, args.first + args.traces), args.seed, step)
+    if found.total() < args.traces:
+        print(f"interrupted: go on with --first {args.first + found.total()} --seed {args.seed}")
     for name in (ERROR, MARKED, SOUND, WRONG):
         print(f"{name:8} {found[name]:7}")
     print("\n".join(wrong[:20]))
