@@ -20,6 +20,7 @@ from mpiprof.model.catalogue import library as _library
 SEND, RECEIVE, COPY, REDUCE, BARRIER = range(5)
 IN, OUT, SCRATCH = range(3)
 TOKEN, REMOTE, RIGHT = 1, 2, 4
+TURN_FACTS = 5  # target, bytes, source, bytes reduced, more than that
 ORDERS = ("ranks", "spread", "nodes", "both")
 
 
@@ -157,6 +158,25 @@ class Schedule:
         edges = np.searchsorted(rows[:, 0], np.arange(self.rounds + 1))
         for i in range(self.rounds):
             yield rows[edges[i] : edges[i + 1]]
+
+
+@cache
+def _turns() -> Callable[..., bool]:
+    function = _library().schedule_turns
+    function.restype = ctypes.c_bool
+    function.argtypes = [ctypes.c_void_p, ctypes.c_int, *[ctypes.c_void_p] * 3]
+    return cast(Callable[..., bool], function)
+
+
+def turns(
+    handles: NDArray[np.uint64], rounds: NDArray[np.int64], firsts: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    """Return what each process does in a round of its own: a row of `schedule_turns` (door.c)."""
+    rows = np.empty((len(handles), TURN_FACTS), np.int64)
+    given = (array.ctypes.data for array in (rounds, firsts, rows))
+    if not _turns()(handles.ctypes.data, len(handles), *given):
+        raise MpiprofError("no memory for the schedule's steps")
+    return rows
 
 
 @cache

@@ -18,8 +18,9 @@ The model, exactly:
 - A barrier ends for all ceil(lg p) * alpha after the last process has come to it.
 
 Times are float64 nanoseconds. Rounds whose messages all match within the round are computed for all
-processes at once; from the first other round on, and with `node_port`, message by message
-(events.py). Rings of many processes have a form of their own (rings.py). All three agree exactly.
+processes at once. From the first other round on, processes are computed at once in different rounds
+(apart.py); where rounds have several messages one way, and with `node_port`, message by message
+(events.py). Rings of many processes have a form of their own (rings.py). All agree exactly.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.errors import MpiprofError
-from mpiprof.model import events, rings
+from mpiprof.model import apart, events, rings
 from mpiprof.model.events import Message
 from mpiprof.model.machine import DEFAULT, Machine, Numbers, Times
 from mpiprof.model.rounds import doublings
@@ -93,7 +94,9 @@ def simulate(
             now = begin if one_by_one else run.now
             finish = now
             if done < traffic.rounds:
-                finish = events.run(traffic.schedules, machine, now, place, done, messages)
+                rest = (traffic.schedules, machine, now, place, done)
+                at_once = None if one_by_one or trace else apart.run(*rest)
+                finish = events.run(*rest, messages) if at_once is None else at_once
     return Timing(begin, finish, messages or [])
 
 

@@ -182,6 +182,48 @@ DOOR int64_t schedule_traffic(struct handle *const *handles, int count, int64_t 
     return t.count;
 }
 
+/* The messages of one process in one round of its own, where it has at most one each way. */
+enum turn { TURN_TARGET, TURN_LENGTH, TURN_SOURCE, TURN_REDUCED, TURN_OTHER, TURN_FACTS };
+
+static void add_turn(int64_t *turn, const int *first, const struct step *s)
+{
+    const int peer = s->peer + first[(s->flags & STEP_REMOTE) != 0];
+
+    if (s->kind == STEP_REDUCE) {
+        turn[TURN_REDUCED] += s->length;
+    } else if (s->kind == STEP_SEND && turn[TURN_TARGET] < 0) {
+        turn[TURN_TARGET] = peer;
+        turn[TURN_LENGTH] = s->length;
+    } else if (s->kind == STEP_RECEIVE && turn[TURN_SOURCE] < 0) {
+        turn[TURN_SOURCE] = peer;
+    } else if (s->kind != STEP_COPY) {
+        turn[TURN_OTHER] = 1; /* a barrier, or a second message */
+    }
+}
+
+/* For each of `count` handles its round rounds[i]: target or -1, bytes, source or -1, bytes
+ * reduced, and whether there is more than that. firsts: two numbers a handle, of rank 0 of its own
+ * group and of the remote one. False: no memory. */
+DOOR bool schedule_turns(struct handle *const *handles, int count, const int64_t *rounds,
+                         const int *firsts, int64_t *turns)
+{
+    for (int i = 0; i < count; i++) {
+        struct handle *const h = handles[i];
+        int64_t *const turn = turns + (int64_t)TURN_FACTS * i;
+
+        memset(turn, 0, sizeof *turn * TURN_FACTS);
+        turn[TURN_TARGET] = turn[TURN_SOURCE] = -1;
+        if (rounds[i] >= h->rounds)
+            continue;
+        schedule_round(h->algorithm, &h->context, rounds[i], &h->round);
+        if (h->round.failed)
+            return false;
+        for (int k = 0; k < h->round.count; k++)
+            add_turn(turn, firsts + 2 * (int64_t)i, &h->round.steps[k]);
+    }
+    return true;
+}
+
 DOOR int schedule_entries(void)
 {
     return catalogue_count;

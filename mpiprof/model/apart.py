@@ -1,0 +1,67 @@
+"""The simulation of processes that are in different rounds, of all of them at once.
+
+The model is in simulate.py. Where a process has one message each way in a round at most, its port
+is free for it: a message starts when both sides have entered the rounds that have it, and it does
+not matter which is computed first. So all messages whose both sides have entered are taken at once,
+and then all processes go on whose messages are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mpiprof.errors import MpiprofError
+from mpiprof.model.machine import Machine, Numbers, Times
+from mpiprof.model.schedule import Schedule, turns
+
+NOBODY = -1
+
+
+def run(
+    schedules: Sequence[Schedule], machine: Machine, begin: Times, nodes: Numbers, first_round: int
+) -> Times | None:
+    """Return when each process ends, where it enters `first_round` at `begin`.
+
+    None where a round has a barrier, or several messages one way: see events.py.
+    """
+    size, own = len(schedules), schedules[0].problem.size
+    handles = np.array([s.handle for s in schedules], np.uint64)
+    last = np.array([s.rounds for s in schedules], np.int64)
+    firsts = np.where(np.arange(size)[:, None] < own, [0, own], [own, 0]).astype(np.int32)
+    nth = np.full(size, first_round, np.int64)
+    target, source = np.full((2, size), NOBODY, np.int64)
+    length = np.zeros(size, np.int64)
+    entered, now = np.empty(size), begin.copy()
+    going = np.flatnonzero(nth < last)
+    while len(going):
+        rows = turns(handles[going], nth[going], firsts[going])
+        to, bytes_, of, reduced, more = rows.T
+        if more.any():
+            return None
+        target[going], length[going], source[going] = to, bytes_, of
+        now[going] += reduced * machine.gamma
+        entered[going] = now[going]
+        nth[going] += 1
+        _deliver(machine, nodes, (target, source, length), entered, now)
+        going = np.flatnonzero((target == NOBODY) & (source == NOBODY) & (nth < last))
+    waiting = np.flatnonzero((target != NOBODY) | (source != NOBODY))
+    if len(waiting):
+        raise MpiprofError(f"rank {waiting[0]} waits for ever in round {nth[waiting[0]] - 1}")
+    return now
+
+
+def _deliver(
+    machine: Machine, nodes: Numbers, messages: tuple[Numbers, ...], entered: Times, now: Times
+) -> None:
+    """Take the messages whose both sides have entered; `now` is when each one's last has ended."""
+    target, source, length = messages
+    sender = np.flatnonzero(target != NOBODY)
+    sender = sender[source[target[sender]] == sender]
+    receiver = target[sender]
+    takes = machine.times(length[sender], nodes[sender] != nodes[receiver])
+    end = np.maximum(entered[sender], entered[receiver]) + takes
+    now[sender] = np.maximum(now[sender], end)
+    now[receiver] = np.maximum(now[receiver], end)
+    target[sender] = source[receiver] = NOBODY
