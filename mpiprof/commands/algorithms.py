@@ -127,7 +127,7 @@ def prove(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
 def asked(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:
     """Return the setting that the options describe, the arrivals and the nodes."""
     from mpiprof.model import machine
-    from mpiprof.model.setting import Setting
+    from mpiprof.model.setting import Setting, nodes_of
     from mpiprof.trace.machine import fault
 
     if args.operation is None:
@@ -139,9 +139,7 @@ def asked(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:
         found = machine.with_node_port(found)
     if args.machine is None and args.per_node > 1:
         found = machine.with_memory(found)
-    nodes = [i // args.per_node for i in range(args.processes)]
-    behind = nodes[-1] + 1
-    nodes += [behind + i // args.per_node for i in range(args.remote)]
+    nodes = nodes_of(args.processes, args.remote, args.per_node)
     made = Setting(
         args.processes,
         args.remote,

@@ -69,6 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--cluster", metavar="16x100mbit", help="emulate nodes x rate [x ranks]")
     place.add_argument("--simulate", type=int, metavar="P", help="simulate P processes")
     add("--machine", type=Path, metavar="FILE", help="to simulate: what `calibrate -o` measured")
+    add("--per-node", type=int, default=1, metavar="N", help="to simulate: N processes a node (1)")
+    add("--node-port", action="store_true", help="to simulate: a node's processes share one port")
     add(
         "--sizes",
         type=quantities.sizes,
@@ -129,6 +131,12 @@ def checked_options(args: argparse.Namespace) -> Options:
         raise UsageError(f"-o {args.output} is a folder: name the files, as {args.output}/result")
     if args.machine is not None and args.simulate is None:
         raise UsageError("--machine is for --simulate: elsewhere the machine is measured")
+    if args.per_node < 1:
+        raise UsageError(f"--per-node {args.per_node}: 1 process a node or more")
+    if args.simulate is None and (args.per_node > 1 or args.node_port):
+        raise UsageError(
+            "--per-node and --node-port are for --simulate: write --cluster 4x100mbitx8 elsewhere"
+        )
     if args.repetitions < 0 or args.minutes <= 0:
         raise UsageError("--repetitions and --minutes are numbers above 0")
     if args.full and args.study != FULL:
@@ -146,6 +154,8 @@ def checked_options(args: argparse.Namespace) -> Options:
         args.machine,
         args.full,
         only(args),
+        args.per_node,
+        args.node_port,
     )
 
 

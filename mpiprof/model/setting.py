@@ -31,6 +31,13 @@ class Setting:
     machine: Machine = DEFAULT
 
 
+def nodes_of(size: int, remote_size: int, per_node: int) -> list[int]:
+    """Return the node of each process: so many on each, no node with processes of both groups."""
+    behind = -(-size // per_node)
+    own = [i // per_node for i in range(size)]
+    return own + [behind + i // per_node for i in range(remote_size)]
+
+
 def operations() -> list[str]:
     """Return the operations that have algorithms, in the catalogue's order."""
     return list(dict.fromkeys(a.operation for a in catalogue()))

@@ -15,14 +15,14 @@ import pytest
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
 
-from mpiprof.bench.harness import plot, study
+from mpiprof.bench.harness import plot, simulating, study
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Result, Setup
 from mpiprof.bench.harness.timing import lateness_ns
 from mpiprof.bench.studies import allgatherv, impact, intergroup, reduction
 from mpiprof.commands import bench
-from mpiprof.model.machine import uniform
+from mpiprof.model.machine import Machine, uniform
 from mpiprof.model.schedule import Problem
 from mpiprof.units import round_size
 
@@ -184,6 +184,32 @@ def test_each_study_simulated(mpich: Mpi, name: str, tmp_path: Path) -> None:
     assert page.startswith("<!doctype html>") and "http-equiv" not in page and "src=" not in page
 
 
+def test_nodes_in_simulated_studies() -> None:
+    """Two groups of two, each on a node of its own: one message between nodes, one within."""
+    machine = Machine(1000.0, 2.0, 0.0, 100.0, 0.25)
+    problem = Problem(2, 4000, remote_size=2, remote_bytes=4000)
+    case = Case({}, "allgather", "kang", problem, "2+2")
+    between, within = 1000 + 4000 * 2.0, 100 + 4000 * 0.25
+    for per_node, last in ((2, between + within), (1, 2 * between)):
+        setup = Setup(4, Options(), machine, simulated=True, per_node=per_node)
+        (found,) = simulating.simulated([case], setup, lambda: None)
+        assert found.total.tolist() == [last]
+
+
+def test_nodes_are_for_the_simulator(mpich: Mpi, tmp_path: Path) -> None:
+    """Rings by node are among the choices, and one port for all is slower than one for each."""
+    argv = [str(mpich.python), "-m", "mpiprof", "bench", "allgatherv", "--quick"]
+    words = ["--simulate", "16", "--per-node", "4", "--sizes", "64K", "--only", "regular"]
+    times = []
+    for i, more in enumerate(([], ["--node-port"])):
+        done = run([*argv, *words, *more, "-o", str(tmp_path / f"{i}")], check=True)
+        assert "This will take about" in done.stdout and "nodes of 4 processes" in done.stdout
+        rows = {r["algorithm"]: float(r["median ms"]) for r in rows_of(tmp_path / f"{i}.csv")}
+        assert any(name.endswith("by node") for name in rows)
+        times.append(rows["linear_ring"])
+    assert times[1] >= times[0]
+
+
 def test_the_simulator_knows_the_pipelined_ring_s_gain(mpich: Mpi, tmp_path: Path) -> None:
     words = ["--simulate", "1024", "--quick", "--sizes", "64M", "--only", "broadcast"]
     words += ["--blocks", "64K"]
@@ -243,6 +269,8 @@ def test_the_table_on_a_cluster(mpi: Mpi, tmp_path: Path) -> None:
         (["cases", "--cluster", "16"], "16x100mbit"),
         (["cases", "--simulate", "1"], "2 to 65536"),
         (["cases", "-n", "2", "--machine", "m.json"], "--simulate"),
+        (["cases", "-n", "2", "--per-node", "2"], "--simulate"),
+        (["cases", "--simulate", "4", "--per-node", "0"], "--per-node"),
         (["cases", "-n", "2", "--sizes", "0"], "64K"),
         (["nothing", "-n", "2"], "nothing"),
         (["cases", "--simulate", "4", "-o", "/"], "folder"),

@@ -20,3 +20,5 @@ class Options:
     machine: Path | None = None
     full: bool = False
     only: tuple[str, ...] = ()
+    per_node: int = 1
+    node_port: bool = False

@@ -10,7 +10,7 @@ from typing import cast
 
 import numpy as np
 
-from mpiprof.bench.harness import loop, timing
+from mpiprof.bench.harness import loop, simulating, timing
 from mpiprof.bench.harness.case import AUTO, Case
 from mpiprof.bench.harness.loop import Loop, Looped
 from mpiprof.bench.harness.options import Options
@@ -24,12 +24,11 @@ from mpiprof.bench.harness.study import (
     lap_seconds,
     laps_within,
     print_table,
-    simulated,
     write,
 )
 from mpiprof.bench.harness.timing import Ranks
 from mpiprof.errors import MpiprofError
-from mpiprof.model.machine import DEFAULT, Machine, read, uniform
+from mpiprof.model.machine import DEFAULT, Machine, read, uniform, with_memory, with_node_port
 from mpiprof.progress import Progress
 from mpiprof.units import duration, span
 
@@ -197,18 +196,38 @@ def run_simulated(name: str, options: Options, processes: int) -> None:
     """Compute a study's table for so many processes."""
     study = study_of(name)
     machine = read(options.machine) if options.machine else DEFAULT
+    if options.machine is None and options.per_node > 1:
+        machine = with_memory(machine)
+    if options.node_port:
+        machine = with_node_port(machine)
     # A pattern's time is exact: only patterns that differ need laps.
     laps = min(wanted_laps(study, options), timing.PATTERNS) if name == "impact" else 1
-    setup = Setup(processes, options, machine, simulated=True, laps=laps)
+    per_node = options.per_node
+    setup = Setup(
+        processes, options, machine, "", per_node > 1, simulated=True, laps=laps, per_node=per_node
+    )
     cases = study.cases(setup)
-    print(f"{study.TITLE}: {len(cases)} cases, {processes} processes, {_machine_text(machine)}.")
+    print(
+        f"{study.TITLE}: {len(cases)} cases, {processes} processes, "
+        f"{_machine_text(machine, per_node)}.\n"
+        f"This will take about {span(simulating.seconds(cases, setup))}.",
+        flush=True,
+    )
     progress = Progress(len(cases), shown=True)
-    results = simulated(cases, setup, progress.step)
+    results = simulating.simulated(cases, setup, progress.step)
     conclude(study, results, setup)
 
 
-def _machine_text(machine: Machine) -> str:
-    return f"simulated with {duration(machine.alpha)} and {machine.beta:.3g} ns a byte a message"
+def _machine_text(machine: Machine, per_node: int) -> str:
+    def message(alpha: float, beta: float) -> str:
+        return f"{duration(alpha)} and {beta:.3g} ns a byte"
+
+    text = f"simulated with {message(machine.alpha, machine.beta)} a message"
+    if per_node == 1:
+        return text
+    within = message(machine.alpha_within, machine.beta_within)
+    port = ", which share its port" * machine.node_port
+    return f"{text}, {within} within nodes of {per_node} processes{port}"
 
 
 def conclude(study: Study, results: list[Result], setup: Setup) -> None:

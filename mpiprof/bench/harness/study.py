@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mpiprof.bench.harness.case import LINE, Case, parameters_of
 from mpiprof.bench.harness.options import Options
-from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int, lateness_ns
+from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int
 from mpiprof.errors import MpiprofError
 from mpiprof.model import catalogue
 from mpiprof.model.machine import DEFAULT, Machine
@@ -34,7 +34,10 @@ NATIVE_GUESS = 4  # times the bound: what a library takes, before it has been me
 
 @dataclass(frozen=True)
 class Setup:
-    """Where a study runs: ranks, the machine's messages, the library; `simulated`: nowhere."""
+    """Where a study runs: ranks, the machine's messages, the library; `simulated`: nowhere.
+
+    per_node: simulated processes on each node, which the ranks fill in their order.
+    """
 
     ranks: int
     options: Options
@@ -43,6 +46,7 @@ class Setup:
     shared_nodes: bool = False
     simulated: bool = False
     laps: int = 1
+    per_node: int = 1
 
     def choices(self, operation: str, wanted: Sequence[str], *, inter: bool = False) -> list[str]:
         """Return those wished for that the catalogue has; native only where there is a library."""
@@ -197,38 +201,6 @@ def laps_within(setup: Setup, wanted: int, lap_s: float) -> int:
         return setup.options.laps
     most = int(setup.options.minutes * 60 / lap_s) - 1  # one is not timed
     return max(min(wanted, most), LEAST_LAPS)
-
-
-# ---- simulation
-
-
-def simulated(cases: Sequence[Case], setup: Setup, step: Callable[[], None]) -> list[Result]:
-    """Return the results of all cases from the simulator; a message of a case's own T."""
-    results = []
-    for case in cases:
-        problem = replace(parameters_of(case), alpha=setup.machine.alpha, beta=setup.machine.beta)
-        inter = problem.remote_size > 0
-        found = [
-            a
-            for a in catalogue.catalogue()
-            if (a.operation, a.name, a.intercommunicator) == (case.operation, case.name, inter)
-        ]
-        size = problem.size + problem.remote_size
-        total, elapsed = [], []
-        if case.operation == LINE:
-            total = elapsed = [setup.machine.alpha + problem.bytes * setup.machine.beta]
-        for lap in range(setup.laps if found else 0):
-            late = np.array([lateness_ns(case, lap, rank) for rank in range(size)], np.float64)
-            try:
-                timing = simulate(found[0], problem, setup.machine, late)
-            except MpiprofError:  # does not apply to so many processes
-                break
-            total.append(timing.last)
-            elapsed.append(float((timing.finish - timing.arrivals).mean()))
-        step()
-        if total:
-            results.append(Result(case, np.array(total), np.array(elapsed), np.zeros(len(total))))
-    return results
 
 
 def busy_ms(case: Case, machine: Machine) -> float:

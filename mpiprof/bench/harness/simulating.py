@@ -1,0 +1,99 @@
+"""The cases of a study from the simulator, and how long that takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mpiprof.bench.harness.case import LINE, Case, parameters_of
+from mpiprof.bench.harness.study import Result, Setup
+from mpiprof.bench.harness.timing import lateness_ns
+from mpiprof.errors import MpiprofError
+from mpiprof.model import catalogue
+from mpiprof.model.schedule import Algorithm, Problem, Schedule
+from mpiprof.model.setting import nodes_of
+from mpiprof.model.simulate import simulate
+
+# What a case takes, in rounds of one process: a round of all costs as much as so many, and a
+# message that is computed by itself. Measured with 2 to 2048 processes.
+ROUND = 500
+MESSAGE = 100
+TRIAL = Problem(256, 8)  # says how fast this machine is at the moment
+
+
+def simulated(cases: Sequence[Case], setup: Setup, step: Callable[[], None]) -> list[Result]:
+    """Return the results of all cases from the simulator; a message of a case's own T."""
+    results = []
+    for case in cases:
+        result = _simulated(case, setup)
+        results += [result] if result is not None else []
+        step()
+    return results
+
+
+def _simulated(case: Case, setup: Setup) -> Result | None:
+    """Return None where the algorithm does not apply."""
+    if case.operation == LINE:
+        took = np.array([setup.machine.alpha + case.problem.bytes * setup.machine.beta])
+        return Result(case, took, took, np.zeros(1))
+    algorithm, problem = _known(case), _problem(case, setup)
+    if algorithm is None:
+        return None
+    size = problem.size + problem.remote_size
+    nodes = nodes_of(problem.size, problem.remote_size, setup.per_node)
+    total, elapsed = [], []
+    for lap in range(setup.laps):
+        late = np.array([lateness_ns(case, lap, rank) for rank in range(size)], np.float64)
+        try:
+            timing = simulate(algorithm, problem, setup.machine, late, nodes)
+        except MpiprofError:  # does not apply to so many processes
+            return None
+        total.append(timing.last)
+        elapsed.append(float((timing.finish - timing.arrivals).mean()))
+    return Result(case, np.array(total), np.array(elapsed), np.zeros(len(total)))
+
+
+def _known(case: Case) -> Algorithm | None:
+    inter = case.problem.remote_size > 0
+    wanted = (case.operation, case.name, inter)
+    found = (
+        a for a in catalogue.catalogue() if (a.operation, a.name, a.intercommunicator) == wanted
+    )
+    return next(found, None)
+
+
+def _problem(case: Case, setup: Setup) -> Problem:
+    problem = replace(parameters_of(case), alpha=setup.machine.alpha, beta=setup.machine.beta)
+    if setup.per_node == 1:
+        return problem
+    return replace(problem, nodes=tuple(nodes_of(problem.size, 0, setup.per_node)))
+
+
+def seconds(cases: Sequence[Case], setup: Setup) -> float:
+    """Return how long `simulated` will take, about: the work of all, at the speed of a trial."""
+    ring = catalogue.find("alltoall", "ring")
+    began = time.perf_counter()
+    simulate(ring, TRIAL)
+    took = time.perf_counter() - began
+    return took * setup.laps * sum(_work(case, setup) for case in cases) / _work_of(ring, TRIAL)
+
+
+def _work(case: Case, setup: Setup) -> float:
+    algorithm = _known(case)
+    if algorithm is None:
+        return 0.0
+    try:
+        return _work_of(algorithm, _problem(case, setup), one_by_one=setup.machine.node_port)
+    except MpiprofError:  # does not apply
+        return 0.0
+
+
+def _work_of(algorithm: Algorithm, problem: Problem, *, one_by_one: bool = False) -> float:
+    """Return the work of a simulation: rounds of all, and what the last rank does, for each."""
+    size = problem.size + problem.remote_size
+    with Schedule(algorithm, problem, problem.size - 1) as schedule:
+        rounds, steps = schedule.rounds, len(schedule.steps(0, schedule.rounds))
+    return float(size * steps * MESSAGE if one_by_one else rounds * ROUND + size * steps)
