@@ -8,15 +8,26 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from mpiprof.analysis.changes import compare as compared
 from mpiprof.analysis.ranks import Instance, lateness, one_instance
 from mpiprof.errors import MpiprofError
+from mpiprof.reports.places import places
+from mpiprof.store import derived
+from mpiprof.timeline.build import open_or_build
+from mpiprof.timeline.rows import label
+from mpiprof.timeline.window import Need, Request, Timeline
 from mpiprof.trace.types import Float, Int
 
-from . import tables
+from . import race, tables, theme
 from .data import Data
+from .figures import algorithms as races
 from .figures import axes, overview
 from .figures import callsite as figures
+from .figures import compare as pairs
+from .figures import timeline as timelines
 from .state import State
+
+MOST_CANDIDATES = 40
 
 
 def time(data: Data, state: State) -> go.Figure:
@@ -110,6 +121,60 @@ def instance(data: Data, state: State, callsite: int, row: dict[str, Any]) -> go
         }
     )
     return figures.instance(members, message_ns=float(row["message_time_ns"]))
+
+
+def algorithms(data: Data, callsite: int) -> go.Figure:
+    """Return the simulated race of all candidates under a call site's recorded arrivals."""
+    asked = race.at_callsite(data, callsite)
+    if asked is None:
+        return axes.blank("no algorithm of ours applies here")
+    return races.race(race.table(race.simulated(data, asked)).head(MOST_CANDIDATES))
+
+
+def changes(data: Data, other: Data, state: State) -> pd.DataFrame:
+    """Return the comparison of the call sites that pass the filter by operation, with `place`."""
+    key = ("compare", other.name, other.version)
+    table = data.once(key, lambda: compared([data.trace, other.trace]))
+    if state.operations:
+        table = table[table["operation"].isin(state.operations)]
+    place = [text if isinstance(text, str) else places(text) for text in table["sites"]]
+    return table.assign(place=[tables.text_of(p) for p in place])
+
+
+def compare(data: Data, other: Data, state: State) -> go.Figure:
+    """Return the waiting of the call sites of two traces, A and B, side by side."""
+    table = changes(data, other, state)
+    return pairs.callsites(table, "wait_ns", "waiting an instance", ("A", "B"))
+
+
+def timeline(data: Data, state: State, begin: int, end: int) -> go.Figure:
+    """Return ranks and time: what most of the time of each cell is spent in."""
+
+    def make() -> Timeline:
+        key = derived.key_of(data.trace)
+        return Timeline(data.trace, open_or_build(data.trace, key), key)
+
+    found = data.once("timeline", make)
+    wanted = Request(
+        begin,
+        end or found.length_ns,
+        axes.MOST_COLUMNS,
+        "operation",
+        "rank",
+        frozenset(),
+        data.ranks(state),
+        state.communicators,
+        state.operations,
+    )
+    shown = found.shown(wanted)
+    if isinstance(shown, Need):
+        found.make(shown, lambda _: None)
+        shown = found.shown(wanted)
+    assert not isinstance(shown, Need)
+    head, cells = found.cells(wanted, shown)
+    names = head["states"]
+    rows = [label(ranks) for ranks in shown.rows.ranks]
+    return timelines.cells(head, cells, rows, theme.state_colours("operation", names))
 
 
 def worst(instances: pd.DataFrame) -> int:

@@ -7,6 +7,7 @@ pictures of a call site show the one that costs most waiting.
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -69,9 +70,26 @@ class Plots:
             raise UsageError(f"instance {at}: there are {len(rows)}, from 0")
         return self._drawn("instance", callsite, rows.iloc[at].to_dict())
 
+    def algorithms(self, site: Site = None) -> go.Figure:
+        """The race of all algorithms at a call site, simulated under its recorded arrivals."""
+        return self._shown(part("pictures").algorithms(self._data, self._number(site)))
+
+    def compare(self, other: Trace | str | os.PathLike[str]) -> go.Figure:
+        """The waiting at each call site in this trace (A) and another one (B)."""
+        if isinstance(other, str | os.PathLike):
+            import mpiprof
+
+            other = mpiprof.open(other)
+        state = part("state").State()
+        return self._shown(part("pictures").compare(self._data, _data_of(other), state))
+
+    def timeline(self, begin_ns: int = 0, end_ns: int = 0) -> go.Figure:
+        """What each rank is in over time; from one time of the run to another, or the whole run."""
+        return self._drawn("timeline", begin_ns, end_ns)
+
     @cached_property
     def _data(self) -> Any:
-        return part("data").Data(self._trace.path.name, self._trace.path, self._trace)
+        return _data_of(self._trace)
 
     def _number(self, site: Site) -> int:
         if site is not None:
@@ -80,6 +98,13 @@ class Plots:
         return hot[0] if hot else self._trace.callsite(0)
 
     def _drawn(self, name: str, *arguments: Any) -> go.Figure:
-        figure = getattr(part("pictures"), name)(self._data, part("state").State(), *arguments)
+        make = getattr(part("pictures"), name)
+        return self._shown(make(self._data, part("state").State(), *arguments))
+
+    def _shown(self, figure: go.Figure) -> go.Figure:
         figure.update_layout(template=part("theme").template(dark=False))
         return figure
+
+
+def _data_of(trace: Trace) -> Any:
+    return part("data").Data(trace.path.name, trace.path, trace)

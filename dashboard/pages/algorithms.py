@@ -13,14 +13,14 @@ from dash.exceptions import PreventUpdate
 
 from mpiprof.units import count, size
 
-from .. import components, diagram, explain, history, race, tables
+from .. import components, diagram, explain, history, pictures, race, tables
 from .. import state as states
 from ..data import Context, Data
 from ..figures import algorithms as figures
 
 TITLE, PATH = "Algorithms", "/algorithms"
 OWN = frozenset(diagram.KEYS)
-MOST_SITES, MOST_CANDIDATES, MOST_KEYS = 200, 40, 20
+MOST_SITES, MOST_KEYS = 200, 20
 
 
 def layout(context: Context, state: states.State) -> Component:
@@ -63,7 +63,7 @@ def race_now(data: Data, state: states.State, callsite: int) -> Component:
     return html.Div(
         [
             html.P(about, className="note"),
-            components.graph(figures.race(race.table(found).head(MOST_CANDIDATES)), state),
+            components.graph(pictures.algorithms(data, callsite), state),
             html.P(explain.expectation(race.verdict(data, found))),
         ]
     )
@@ -107,7 +107,7 @@ def selector_history(data: Data, state: states.State, callsite: int) -> Componen
     tried = history.tried(data, callsite)
     columns = [("phase", "phase"), ("algorithm", "tried"), ("instances", "instances")]
     columns += [("score_ns", "score"), ("error_ns", "±")]
-    parts += [html.H3("Tried"), components.table(tried.head(MOST_CANDIDATES), columns)]
+    parts += [html.H3("Tried"), components.table(tried.head(pictures.MOST_CANDIDATES), columns)]
     return components.card(title, *parts, note="Its keys are groups of calls that share a choice.")
 
 

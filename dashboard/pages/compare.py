@@ -12,13 +12,11 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.analysis.changes import compare
 from mpiprof.analysis.difference import difference
 from mpiprof.reports.difference import verdict as in_words
-from mpiprof.reports.places import places
 from mpiprof.units import UNKNOWN, change, duration
 
-from .. import components, tables
+from .. import components, pictures, tables
 from .. import state as states
 from ..data import Context, Data
 from ..figures import compare as figures
@@ -47,7 +45,7 @@ def layout(context: Context, state: states.State) -> Component:
         tables.time_parts(one, _fitting(one, state)).assign(trace=name)
         for one, name in zip(pair, names, strict=True)
     ]
-    table = joined(data, other, state)
+    table = pictures.changes(data, other, state)
     times = components.card(
         "Where the time of all ranks went", components.graph(figures.times(pd.concat(parts)), state)
     )
@@ -94,16 +92,6 @@ def _fitting(data: Data, state: states.State) -> states.State:
 def _factors(data: Data, state: states.State) -> Any:
     instances = data.instances
     return instances["worst_factor"].to_numpy(np.float64)[data.passing(instances, state)]
-
-
-def joined(data: Data, other: Data, state: states.State) -> pd.DataFrame:
-    """Return the comparison of the call sites that pass the filter by operation, with `place`."""
-    key = ("compare", other.name, other.version)
-    table = data.once(key, lambda: compare([data.trace, other.trace]))
-    if state.operations:
-        table = table[table["operation"].isin(state.operations)]
-    place = [text if isinstance(text, str) else places(text) for text in table["sites"]]
-    return table.assign(place=[tables.text_of(p) for p in place])
 
 
 def comparison(table: pd.DataFrame, state: states.State) -> Component:

@@ -169,7 +169,7 @@ class Timeline:
         if few:
             more, arrays = self._events(request, shown, found, (first, last))
         else:
-            more, arrays = self._cells(request, shown, begin, end)
+            return self.cells(request, shown)
         return head | more, arrays
 
     def clipped(self, request: Request) -> tuple[int, int]:
@@ -177,9 +177,9 @@ class Timeline:
         begin = min(max(request.begin, 0), self.length_ns - 1)
         return begin, min(max(request.end, begin + 1), self.length_ns)
 
-    def _cells(
-        self, request: Request, shown: Shown, begin: int, end: int
-    ) -> tuple[dict[str, Any], dict[str, Array]]:
+    def cells(self, request: Request, shown: Shown) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return a window as rows x bins: of each the state with most time, see `dominating`."""
+        begin, end = self.clipped(request)
         level = level_for(end - begin, request.pixels)
         first, last = begin >> level, -(-end >> level)
         sums = self.sums(shown, request.colour, level, first, last)
@@ -187,7 +187,8 @@ class Timeline:
         legend = legend_of(sums, members.sum() * ((last - first) << level))
         on = np.array([name not in request.off for name in shown.states.names], np.bool_)
         cells = dominating(sums, on, members, 1 << level, request.colour)
-        head = {"kind": "cells", "level": level, "first": first, "columns": last - first}
+        head: dict[str, Any] = {"from": begin, "to": end, "states": shown.states.names}
+        head |= {"kind": "cells", "level": level, "first": first, "columns": last - first}
         return head | {"legend": legend}, cells
 
     def sums(self, shown: Shown, colour: str, level: int, first: int, last: int) -> Sums:

@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.trace.records import Records
 from mpiprof.trace.sites import matches, place
@@ -18,6 +20,13 @@ if TYPE_CHECKING:
     Table: TypeAlias = pd.DataFrame
 
 SHOWN_PROBLEMS = 8
+Sites: TypeAlias = int | str | Sequence[int | str]  # call sites: numbers or names, one or several
+
+
+def several(callsites: Sites) -> tuple[int | str, ...]:
+    """Return some call sites, where one may have been given alone."""
+    alone = isinstance(callsites, int | str | np.integer)
+    return (callsites,) if alone else tuple(callsites)  # type: ignore[return-value, arg-type]
 
 
 class Trace(Records):
@@ -67,13 +76,22 @@ class Trace(Records):
     # Derived tables
 
     def derive(self, name: str, *arguments: Any) -> Any:
-        """Return a derived table by name, computed once."""
+        """Return a derived table by name, computed once; texts in `arguments` name call sites."""
+        arguments = tuple(self._numbered(argument) for argument in arguments)
         key = (name, *arguments)
         if key not in self._known:
             if name not in self._derived:
                 raise TraceError(f"{name}: not available here; use mpiprof.open")
             self._known[key] = self._derived[name](self, *arguments)
         return self._known[key]
+
+    def _numbered(self, argument: Any) -> Any:
+        """Return an argument with the numbers of call sites in place of their names."""
+        if isinstance(argument, list | tuple):
+            return tuple(self._numbered(one) for one in argument)
+        if isinstance(argument, str):
+            return self.callsite(argument)
+        return int(argument) if isinstance(argument, np.integer) else argument
 
     def _table(self, name: str, *arguments: Any) -> Table:
         found: Table = self.derive(name, *arguments)
@@ -137,16 +155,16 @@ class Trace(Records):
 
     def causes(self, callsite: int | str) -> Any:
         """Why the processes arrive at a call site at different times: an analysis.causes.Causes."""
-        return self.derive("causes", self.callsite(callsite))
+        return self.derive("causes", callsite)
 
     def conclusions(self, callsite: int | str) -> list[Any]:
         """What is wrong at a call site, the costliest first: analysis.findings.Finding."""
-        found: list[Any] = self.derive("conclusions", self.callsite(callsite))
+        found: list[Any] = self.derive("conclusions", callsite)
         return found
 
     def phases(self, callsite: int | str) -> Table:
         """One row a phase of a call site, between changes of its imbalance; see analysis."""
-        return self._table("phases", self.callsite(callsite))
+        return self._table("phases", callsite)
 
     def findings(self, gains: Sequence[Any] = ()) -> list[Any]:
         """What is worth doing, the costliest first: a list of analysis.findings.Finding."""
@@ -163,7 +181,7 @@ class Trace(Records):
 
         An absent rank has arrival -1; an open or absent one exit 0.
         """
-        found: tuple[Int, Int] = self.derive("matrix", self.callsite(callsite))
+        found: tuple[Int, Int] = self.derive("matrix", callsite)
         return found
 
     @property
@@ -193,21 +211,21 @@ class Trace(Records):
         found: tuple[Any, dict[Any, int]] = self.derive("aggregate")
         return found
 
-    def samples(self, callsites: tuple[int, ...]) -> dict[int, Any]:
-        """Instances of some call sites, by one pass: analysis.sample.Sample by call site."""
-        found: dict[int, Any] = self.derive("samples", callsites)
+    def samples(self, callsites: Sites) -> dict[int, Any]:
+        """Instances of some call sites, by one pass: analysis.sample.Sample by number."""
+        found: dict[int, Any] = self.derive("samples", several(callsites))
         return found
 
-    def series(self, callsites: tuple[int, ...]) -> dict[int, Table]:
-        """One row an instance, thinned where there are very many, for each of some call sites."""
-        found: dict[int, Table] = self.derive("series", callsites)
+    def series(self, callsites: Sites) -> dict[int, Table]:
+        """One row an instance, thinned where there are very many, of some call sites by number."""
+        found: dict[int, Table] = self.derive("series", several(callsites))
         return found
 
-    def waiting_for(self, callsites: tuple[int, ...] = ()) -> Any:
+    def waiting_for(self, callsites: Sites = ()) -> Any:
         """Who waits for whom at some call sites, at all without: an analysis.whom.Whom."""
-        return self.derive("waiting_for", callsites)
+        return self.derive("waiting_for", several(callsites))
 
     def matrix_ranks(self, callsite: int | str) -> Int:
         """World ranks of the columns of `matrix`: int64, ascending."""
-        found: Int = self.derive("matrix_ranks", self.callsite(callsite))
+        found: Int = self.derive("matrix_ranks", callsite)
         return found

@@ -13,7 +13,7 @@ from mpiprof.testing.synthetic import Synthetic
 
 go = pytest.importorskip("plotly.graph_objects")
 MS = 1_000_000
-SITED = ("arrivals", "factors", "late_ranks", "distribution", "instance", "whom")
+SITED = ("arrivals", "factors", "late_ranks", "distribution", "instance", "whom", "algorithms")
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ def test_an_unknown_name_says_what_there_is(trace: mpiprof.Trace) -> None:
 
 def test_every_picture_in_a_line(trace: mpiprof.Trace) -> None:
     names = [name for name in dir(trace.plot) if not name.startswith("_")]
-    assert set(names) == {*SITED, "time", "ranks"}
+    assert set(names) == {*SITED, "time", "ranks", "compare", "timeline"}
     assert all(name in repr(trace.plot) for name in names)
-    for name in names:
+    for name in set(names) - {"compare"}:
         assert isinstance(getattr(trace.plot, name)(), go.Figure)
     for name in SITED:
         assert isinstance(getattr(trace.plot, name)("bcast"), go.Figure)
@@ -69,6 +69,37 @@ def test_pictures_show_what_was_planted(trace: mpiprof.Trace) -> None:
     assert np.flatnonzero(~np.isnan(np.array(whom.z)).all(0)).tolist() == [3]
     late = trace.plot.late_ranks("bcast").data[0]
     assert list(late.y) == [0, 100, 0, 0]
+
+
+def test_every_derived_table_takes_names(trace: mpiprof.Trace) -> None:
+    number = trace.callsite("bcast")
+    assert [*trace.series("bcast")] == [*trace.samples(["md.py:12"])] == [number]
+    assert len(trace.series(["bcast", "md.py:93"])) == 2
+    whom = trace.waiting_for("bcast").total_wait_ns
+    assert np.array_equal(whom, trace.waiting_for((number,)).total_wait_ns)
+    assert whom.sum() == pytest.approx(float(trace.callsites["total_wait_ns"][number]))
+    assert trace.derive("causes", "bcast") is trace.derive("causes", number)
+    with pytest.raises(UsageError, match="no such call site"):
+        trace.waiting_for("nowhere.py")
+
+
+def test_the_timeline_shows_who_waits(trace: mpiprof.Trace) -> None:
+    """In the first allreduce ranks 0 to 2 wait for rank 3: pale, and rank 3 is not in it."""
+    begin = 10 * MS - trace.started_ns
+    heat = trace.plot.timeline(begin, begin + 3 * MS).data[0]
+    value, names = np.array(heat.z), np.array(heat.customdata)[..., 0]
+    assert list(heat.y) == ["0", "1", "2", "3"]
+    assert (value[:3] % 2 == 1).all() and (names[:3] == "allreduce").all()
+    assert np.isnan(value[3, : -(value.shape[1] // 50)]).all()
+    whole = trace.plot.timeline()
+    assert {t.name for t in whole.data} >= {"allreduce", "bcast"}
+
+
+def test_two_traces_in_one_picture(trace: mpiprof.Trace) -> None:
+    for other in (trace, str(trace.path)):
+        first, second = trace.plot.compare(other).data
+        assert (first.name, second.name) == ("A", "B")
+        assert list(first.x) == list(second.x) and max(first.x) > 0
 
 
 def test_a_trace_says_what_it_is(trace: mpiprof.Trace) -> None:

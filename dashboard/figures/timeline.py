@@ -1,0 +1,75 @@
+"""A window of the run as a picture that stands alone: ranks down, time to the right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from mpiprof.timeline.window import NOTHING
+from mpiprof.trace.types import Array
+
+from . import axes
+
+HALF = 128  # of a cell's time in collectives, of 255: then most of it is waiting
+
+
+def cells(
+    head: Mapping[str, Any], cells: Mapping[str, Array], rows: Sequence[str], colours: Sequence[str]
+) -> go.Figure:
+    """Draw what `Timeline.cells` returns, with the labels of its rows and colours of its states.
+
+    A cell has the colour of the state with most time in it, pale where most of that is waiting.
+    """
+    columns, width = head["columns"], 1 << head["level"]
+    state, share, wait = (
+        cells[name].reshape(len(rows), columns) for name in ("state", "share", "wait")
+    )
+    nothing = state == NOTHING
+    if not columns or nothing.all():
+        return axes.blank("no rank is in a collective here")
+    scale_end = (head["first"] + columns) * width
+    unit, scale = axes.unit_of(float(scale_end))
+    names = np.array([*head["states"], ""], object)[np.where(nothing, len(head["states"]), state)]
+    told = np.stack([names, np.rint(share / 2.55), np.rint(wait / 2.55)], 2)
+    value = np.where(nothing, np.nan, 2.0 * state + (wait >= HALF))
+    steps = [shade for colour in colours for shade in (colour, _pale(colour))]
+    count = len(steps)
+    figure = go.Figure(
+        go.Heatmap(
+            z=value.astype(np.float32),
+            x=(head["first"] + np.arange(columns) + 0.5) * width / scale,
+            y=list(rows),
+            zmin=-0.5,
+            zmax=count - 0.5,
+            colorscale=[
+                [at, steps[i]] for i in range(count) for at in (i / count, (i + 1) / count)
+            ],
+            showscale=False,
+            customdata=told,
+            hovertemplate="rank %{y} at %{x} "
+            + unit
+            + "<br>mostly %{customdata[0]}<br>%{customdata[1]} % of the time in collectives, "
+            "%{customdata[2]} % of that waiting<extra></extra>",
+        )
+    )
+    for name, colour in zip(head["states"], colours, strict=True):
+        marker = {"color": colour, "symbol": "square", "size": 10}
+        figure.add_scatter(x=[None], y=[None], mode="markers", name=name, marker=marker)
+    figure.update_layout(
+        height=int(min(max(130 + 22 * len(rows), 220), 620)),
+        xaxis={"title": f"time since the start ({unit}); pale: mostly waiting", "showgrid": False},
+        yaxis={
+            "title": "rank", "type": "category", "autorange": "reversed", "showgrid": False,
+            "nticks": 40,
+        },
+    )  # fmt: skip
+    return figure
+
+
+def _pale(colour: str) -> str:
+    """Return a colour with little of itself left on white, as waiting is shown."""
+    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(0.38 * part + 0.62 * 255):02x}" for part in parts)
