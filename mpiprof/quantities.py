@@ -10,6 +10,8 @@ from mpiprof.errors import UsageError
 
 SIZES = {"": 1, "B": 1, "K": 2**10, "KB": 2**10, "M": 2**20, "MB": 2**20, "G": 2**30, "GB": 2**30}
 TIMES = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+MOST_BUDGET_S = 24 * 3600.0
 MOST = 2**31 - 1  # what MPI and the recorder count with
 NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Zµ]*)")
 
@@ -100,3 +102,12 @@ def parameters(words: Sequence[str]) -> dict[str, str | int]:
         if found[name] == 0 or (name == "block_size" and not isinstance(found[name], int)):
             raise UsageError(f"--parameters {word}: give a size above 0, such as 64K")
     return found
+
+
+def budget(text: str) -> float:
+    """Convert 90s, 2m or 1h to seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)", text.strip().lower())
+    value = float(found[1]) * SECONDS[found[2]] if found else 0.0
+    if not 1 <= value <= MOST_BUDGET_S:
+        raise argparse.ArgumentTypeError(f"{text!r}: a time from 1s to 24h, such as 90s or 2m")
+    return value

@@ -9,6 +9,11 @@
   python -m mpiprof tune TRACE --from-selection -o plan.json
                                                        what `run --switch auto` has found
   mpiexec -n 16 python -m mpiprof run --switch plan.json app.py
+  python -m mpiprof tune TRACE --to openmpi -o rules.conf
+                                                       as the library's own configuration, to run
+                                                       without mpiprof; intel: as its environment
+  python -m mpiprof tune --plan plan.json -n 16 --to openmpi -o rules.conf
+                                                       the same of a plan, for up to 16 ranks
 
 Without TRACE it is the newest one in this folder.
 """
@@ -17,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,20 +34,11 @@ from mpiprof.invocation import command
 if TYPE_CHECKING:
     from mpiprof.model.machine import Machine
     from mpiprof.trace import Trace
+    from mpiprof.tune.handover.targets import Target
     from mpiprof.tune.result import Result, Verdict
 
-SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-MOST_BUDGET_S = 24 * 3600.0
 TOP = 15
-
-
-def budget(text: str) -> float:
-    """Convert 90s, 2m or 1h to seconds."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)", text.strip().lower())
-    value = float(found[1]) * SECONDS[found[2]] if found else 0.0
-    if not 1 <= value <= MOST_BUDGET_S:
-        raise argparse.ArgumentTypeError(f"{text!r}: a time from 1s to 24h, such as 90s or 2m")
-    return value
+LIBRARIES = ("openmpi", "intel")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,10 +50,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--replay", action="store_true", help="measure on the ranks of a job")
     way.add_argument("--from-selection", action="store_true", help="what `auto` has found")
+    way.add_argument("--plan", type=Path, metavar="PLAN", help="of this plan, with --to")
+    add("--to", choices=LIBRARIES, help="write the library's own configuration in place of a plan")
+    add(
+        "--commutative",
+        action="store_true",
+        help="with --to: the program has no operation of its own that does not commute",
+    )
     place = parser.add_mutually_exclusive_group()
     place.add_argument("-n", dest="ranks", type=quantities.number(2, 1 << 20), metavar="N")
     place.add_argument("--cluster", metavar="16x100mbit", help="replay on an emulated cluster")
-    add("--budget", type=budget, default=120.0, metavar="2m", help="take no longer (2m)")
+    add("--budget", type=quantities.budget, default=120.0, metavar="2m", help="take no longer (2m)")
     add("--site", metavar="PATTERN", help="only call sites whose place has this in it")
     add("--machine", type=Path, metavar="FILE", help="simulate this machine, as `calibrate` found")
     add(
@@ -75,6 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read the trace, try the candidates, print what was found and write the plan."""
     check(args)
+    if args.plan is not None:
+        return of_plan(args)
     if args.replay:
         return replay(args)
     trace, name = opened(args)
@@ -92,12 +96,21 @@ def run(args: argparse.Namespace) -> int:
 
 def check(args: argparse.Namespace) -> None:
     """Raise UsageError for options that do not go together, before anything is read."""
-    if not args.replay and (args.ranks is not None or args.cluster):
+    if not args.replay and (args.cluster or (args.ranks is not None and args.plan is None)):
         raise UsageError("-n and --cluster are for --replay: the model needs no ranks")
+    if args.to is not None and args.output is None:
+        raise UsageError(f"--to {args.to} needs -o FILE, such as rules.conf")
+    if args.to is None and (args.plan is not None or args.commutative):
+        option = "--commutative" if args.commutative else "--plan"
+        raise UsageError(f"{option} goes with --to, as openmpi")
+    if args.plan is not None and (args.summary or args.machine or args.site):
+        raise UsageError("--plan is handed over as it is: only --to, -o, -n, --json go with it")
     if args.replay and args.machine is not None:
         raise UsageError("--machine is for the model: --replay measures the machine that it is on")
     if args.from_selection and (args.summary or args.machine or args.site):
         raise UsageError("--from-selection takes what auto found as it is: only -o goes with it")
+    if args.plan is not None and not args.plan.is_file():
+        raise UsageError(f"--plan {args.plan}: no such file")
     if args.output is not None:
         check_output(args.output)
 
@@ -227,11 +240,12 @@ def conclude(
     verdicts = [result.judge(one, total) for one in results]
     found = [rows.row(v) for v in verdicts]
     plan = rows.plan(verdicts, origin)
-    if args.output is not None:
+    handed = hand_over(args, plan, trace)
+    if args.output is not None and handed is None:
         write_plan(args.output, plan, origin)
     if args.json:
-        print_json(args, trace, found, rows.summary(trace, verdicts), plan, facts)
-        return 0
+        print_json(args, trace, found, rows.summary(trace, verdicts), plan, facts, handed)
+        return code_of(handed)
     parts = [text.facts(trace), *head]
     if args.summary:
         parts.append(tuning.summary(rows.summary(trace, verdicts)))
@@ -239,9 +253,9 @@ def conclude(
         parts.append(tuning.works(found, args.top))
     else:
         parts.append("No blocking collective with another algorithm was recorded.")
-    parts.append(ending(args, trace, name, verdicts, plan))
+    parts.append(ending(args, trace, name, verdicts, plan, handed))
     print("\n\n".join(parts))
-    return 0
+    return code_of(handed)
 
 
 def write_plan(path: Path, plan: Sequence[dict[str, Any]], origin: Mapping[str, Any]) -> None:
@@ -260,6 +274,7 @@ def print_json(
     summary: Sequence[Mapping[str, Any]],
     plan: Sequence[Mapping[str, Any]],
     facts: Mapping[str, Any] | None = None,
+    handed: Mapping[str, Any] | None = None,
 ) -> None:
     """Print everything; what is not known is null."""
     from mpiprof.reports import json
@@ -272,7 +287,8 @@ def print_json(
         "works": list(works),
         "summary": list(summary),
         "plan": list(plan),
-        "written": None if args.output is None else str(args.output),
+        "written": None if args.output is None or code_of(handed) else str(args.output),
+        "handover": handed,
     }
     print(json.text(known(data)))
 
@@ -292,10 +308,14 @@ def ending(
     name: str,
     verdicts: Sequence[Verdict],
     plan: Sequence[Mapping[str, Any]],
+    handed: Mapping[str, Any] | None,
 ) -> str:
     """Return what was written, and the next useful command."""
+    from mpiprof.reports import handover
     from mpiprof.tune.result import DOUBTFUL
 
+    if handed is not None:
+        return handover.text(handed)
     said = []
     if args.output is not None:
         many = "1 entry" if len(plan) == 1 else f"{len(plan)} entries"
@@ -325,14 +345,55 @@ def from_selection(args: argparse.Namespace, trace: Trace, name: str) -> int:
 
     found = noted.read(trace.path)
     plan = noted.to_entries(found, recorded_origin(trace, "auto"))
-    if args.output is not None:
+    handed = hand_over(args, plan, trace)
+    if args.output is not None and handed is None:
         write_plan(args.output, plan, recorded_origin(trace, "auto"))
     if args.json:
-        print_json(args, trace, [], [], plan)
-        return 0
+        print_json(args, trace, [], [], plan, None, handed)
+        return code_of(handed)
     print(f"{len(found)} groups of calls chose for themselves, {len(plan)} entries of a plan")
     for one in plan:
         where = ", ".join(one.get("call_sites", [])) or "wherever it is called"
         print(f"  {one['operation']} at {where}: {one['algorithm']}; {one['why']}")
-    print(ending(args, trace, name, [], plan))
-    return 0
+    print(ending(args, trace, name, [], plan, handed))
+    return code_of(handed)
+
+
+# ---- handing over to the library
+
+
+def of_plan(args: argparse.Namespace) -> int:
+    """Hand over a plan from its file; with a TRACE its call sites can be handed over as well."""
+    from mpiprof.reports import handover, json
+    from mpiprof.tune.handover import targets
+
+    trace = opened(args)[0] if args.trace is not None else None
+    handed = targets.of_plan(args.plan, target(args), trace, args.ranks)
+    if args.json:
+        print(json.text({"version": 1, "handover": handed}))
+    else:
+        print(handover.text(handed))
+    return code_of(handed)
+
+
+def hand_over(
+    args: argparse.Namespace, plan: Sequence[dict[str, Any]], trace: Trace
+) -> dict[str, Any] | None:
+    """Return what of a plan that was found here was handed over; None: it was not asked for."""
+    if args.to is None:
+        return None
+    from mpiprof.tune.handover import targets
+
+    return targets.of_entries(plan, target(args), trace)
+
+
+def target(args: argparse.Namespace) -> Target:
+    """Return where to hand over."""
+    from mpiprof.tune.handover.targets import Target
+
+    return Target(args.to, args.output, args.commutative)
+
+
+def code_of(handed: Mapping[str, Any] | None) -> int:
+    """Return the exit code: 1 where nothing could be handed over, so that nothing was written."""
+    return int(handed is not None and handed["written"] is None)

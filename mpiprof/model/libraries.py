@@ -1,0 +1,232 @@
+"""The MPI libraries' own algorithms for blocking collectives: the one table of them.
+
+Open MPI's are those of its component tuned, by the names and numbers of
+`coll_tuned_<operation>_algorithm` (5.0.11). Intel MPI's are the numbers of
+`I_MPI_ADJUST_<OPERATION>` (reference of 2019 and 2020), under short names of ours.
+
+Which of ours is the same as Open MPI's was found by counting the messages and bytes from each
+process to each other one, on 2 to 8 processes, against those of our schedules; of Intel MPI's it
+is what the names say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+OPENMPI, INTEL = "openmpi", "intel"
+FAMILIES = {OPENMPI: "Open MPI", INTEL: "Intel MPI"}  # as traces and plans name them
+
+# What an algorithm needs, beside its library's own checks, as words of a row.
+NEEDS = {
+    "pow2": "a power of two of processes",
+    "even": "an even number of processes",
+    "two": "two processes",
+    "commutes": "a commutative operation",
+    "elements": "an element for each process",
+    "half_elements": "an element for each of the largest power of two of processes",
+}
+
+
+@dataclass(frozen=True)
+class Own:
+    """One of a library's own algorithms.
+
+    number: the library's; ours: the catalogue's name of the same algorithm, or empty; differs:
+    what its messages have that ours do not, empty where they are the same one by one; needs:
+    words of NEEDS; unchecked: those of them that the library does not look at, so that it would
+    compute something wrong, or end the job.
+    """
+
+    library: str
+    operation: str
+    name: str
+    number: int
+    ours: str = ""
+    differs: str = ""
+    needs: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def restrictions(self) -> str:
+        """What it needs, in words."""
+        return ", ".join(NEEDS[need] for need in self.needs)
+
+    def difference(self, size: int) -> str:
+        """What its messages have on so many processes that ours do not, empty where nothing."""
+        return "" if self.differs == FOLDED and size & (size - 1) == 0 else self.differs
+
+    def runs_on(self, size: int) -> bool:
+        """Whether it is this algorithm that runs on so many processes."""
+        fits = {"pow2": size & (size - 1) == 0, "even": size % 2 == 0, "two": size == 2}
+        return all(fits.get(need, True) for need in self.needs)
+
+
+FOLDED = "other processes fold in where their number is no power of two"
+FAR_FIRST = "the first exchange is with the process farthest away, ours with the next one"
+ALL_BLOCKS = "blocks go also to processes that have them already"
+TO_ITSELF = "a process's message to itself goes through the library"
+
+# operation: rows of a name, of ours the same, of what differs, of what it needs ("!": unchecked).
+# A row's place is the library's number of it.
+ROWS = {
+    OPENMPI: {
+        "allgather": (
+            ("linear", "", "", ""),
+            ("bruck", "bruck", "", ""),
+            ("recursive_doubling", "recursive_doubling", "", "pow2"),
+            ("ring", "ring", "", ""),
+            ("neighbor", "neighbour_exchange", "", "even"),
+            ("two_proc", "", "", "!two"),
+            ("sparbit", "", "", ""),
+        ),
+        "allgatherv": (
+            ("default", "", "", ""),
+            ("bruck", "", "", ""),
+            ("ring", "linear_ring", "", ""),
+            ("neighbor", "", "", "even"),
+            ("two_proc", "", "", "!two"),
+            ("sparbit", "", "", ""),
+        ),
+        "allreduce": (
+            ("basic_linear", "", "", ""),
+            ("nonoverlapping", "", "", ""),
+            ("recursive_doubling", "recursive_doubling", FOLDED, ""),
+            ("ring", "", "", "!commutes elements"),
+            ("segmented_ring", "", "", "!commutes elements"),
+            ("rabenseifner", "halving_doubling", "", "commutes half_elements"),
+        ),
+        "alltoall": (
+            ("linear", "simple", "", ""),
+            ("pairwise", "ring", "", ""),
+            ("modified_bruck", "bruck", "", ""),
+            ("linear_sync", "", "", ""),
+            ("two_proc", "", "", "!two"),
+        ),
+        "alltoallv": (
+            ("basic_linear", "simple", "", ""),
+            ("pairwise", "ring", TO_ITSELF, ""),
+        ),
+        "barrier": (
+            ("linear", "linear", "", ""),
+            ("double_ring", "", "", ""),
+            ("recursive_doubling", "", "", ""),
+            ("bruck", "dissemination", "", ""),
+            ("two_proc", "", "", "!two"),
+            ("tree", "tournament", "", ""),
+        ),
+        "bcast": (
+            ("basic_linear", "flat_tree", "", ""),
+            ("chain", "", "", ""),
+            ("pipeline", "chain", "", ""),
+            ("split_binary_tree", "", "", ""),
+            ("binary_tree", "", "", ""),
+            ("binomial", "binomial", "", ""),
+            ("knomial", "", "", ""),
+            ("scatter_allgather", "scatter_allgather_doubling", ALL_BLOCKS, "elements"),
+            ("scatter_allgather_ring", "scatter_allgather_ring", ALL_BLOCKS, "elements"),
+        ),
+        "gather": (
+            ("basic_linear", "linear", "", ""),
+            ("binomial", "binomial", "", ""),
+            ("linear_sync", "", "", ""),
+        ),
+        "reduce": (
+            ("linear", "", "", ""),
+            ("chain", "", "", "!commutes"),
+            ("pipeline", "", "", "!commutes"),
+            ("binary", "", "", "!commutes"),
+            ("binomial", "binary_tree", "", "!commutes"),
+            ("in-order_binary", "", "", ""),
+            ("rabenseifner", "halving_doubling", "", "commutes half_elements"),
+        ),
+        "reduce_scatter": (
+            ("non-overlapping", "", "", ""),
+            ("recursive_halving", "recursive_halving", FAR_FIRST, "!commutes"),
+            ("ring", "", "", "!commutes"),
+            ("butterfly", "", "", ""),
+        ),
+        "reduce_scatter_block": (
+            ("basic_linear", "", "", ""),
+            ("recursive_doubling", "", "", ""),
+            ("recursive_halving", "recursive_halving", FAR_FIRST, "commutes"),
+            ("butterfly", "", "", ""),
+        ),
+        "scatter": (
+            ("basic_linear", "linear", "", ""),
+            ("binomial", "binomial", "", ""),
+            ("linear_nb", "", "", ""),
+        ),
+    },
+    INTEL: {
+        "allgather": (
+            ("recursive_doubling", "recursive_doubling", "", "pow2"),
+            ("bruck", "bruck", "", ""),
+            ("ring", "ring", "", ""),
+        ),
+        "allgatherv": (
+            ("recursive_doubling", "", "", ""),
+            ("bruck", "", "", ""),
+            ("ring", "linear_ring", "", ""),
+        ),
+        "allreduce": (
+            ("recursive_doubling", "recursive_doubling", FOLDED, ""),
+            ("rabenseifner", "halving_doubling", "", "commutes half_elements"),
+        ),
+        "alltoall": (
+            ("bruck", "bruck", "", ""),
+            ("isend_irecv", "simple", "", ""),
+        ),
+        "alltoallv": (("isend_irecv", "simple", "", ""),),
+        "barrier": (("dissemination", "dissemination", "", ""),),
+        "bcast": (("binomial", "binomial", "", ""),),
+        "gather": (("binomial", "binomial", "", ""),),
+        "reduce": (
+            ("shumilin", "", "", ""),
+            ("binomial", "binary_tree", "", ""),
+        ),
+        "reduce_scatter": (
+            ("recursive_halving", "recursive_halving", FAR_FIRST, "commutes"),
+            ("pairwise", "pairwise", "", "commutes"),
+        ),
+        "scatter": (("binomial", "binomial", "", ""),),
+    },
+}
+
+
+@cache
+def own(library: str = "", operation: str = "") -> tuple[Own, ...]:
+    """Return the algorithms of a library, or of all, for an operation, or for all."""
+    return tuple(
+        _row(one, name, number, row)
+        for one, operations in ROWS.items()
+        for name, rows in operations.items()
+        for number, row in enumerate(rows, 1)
+        if library in ("", one) and operation in ("", name)
+    )
+
+
+def _row(library: str, operation: str, number: int, row: tuple[str, str, str, str]) -> Own:
+    name, ours, differs, needs = row
+    words = needs.split()
+    return Own(
+        library,
+        operation,
+        name,
+        number,
+        ours,
+        differs,
+        tuple(word.removeprefix("!") for word in words),
+        tuple(word[1:] for word in words if word.startswith("!")),
+    )
+
+
+def same_as(library: str, operation: str, ours: str) -> Own | None:
+    """Return a library's own algorithm that is the same as one of ours, None where it has none."""
+    return next((one for one in own(library, operation) if ours and one.ours == ours), None)
+
+
+def named(library: str, operation: str, name: str) -> Own | None:
+    """Return a library's own algorithm by its name or its number, None where it has none."""
+    found = own(library, operation)
+    return next((one for one in found if name in (one.name, str(one.number))), None)

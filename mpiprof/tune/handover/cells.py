@@ -1,0 +1,276 @@
+"""What of a plan a library can do itself: cells of an operation, a size and a range of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from mpiprof.model.catalogue import Algorithm, applies, catalogue
+from mpiprof.model.libraries import FAMILIES, Own, named, own, same_as
+from mpiprof.operations import OPERATIONS
+from mpiprof.tune.rules import NATIVE, STATIC, Rule
+
+LARGEST_ELEMENT = 16  # bytes, of MPI's own types: which type a program has, nobody tells
+MOST_SIZE = 4096  # of a communicator
+MOST_SEGMENT = (1 << 31) - 1  # libraries keep it in an int
+NO_END = 1 << 62
+
+Span = tuple[int, int]  # first and last byte, as a plan counts them
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Calls of an operation on `size` processes with first .. last bytes, as a plan counts them.
+
+    own: what they are to run on; segment: bytes of a pipeline's blocks, 0 none; where, what: the
+    entry that asks for it, and how it says so.
+    """
+
+    operation: str
+    size: int
+    first: int
+    last: int
+    own: Own
+    segment: int
+    where: str
+    what: str
+
+    def covers(self, count: int) -> bool:
+        """Whether so many bytes are among its."""
+        return self.first <= count <= self.last
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What could not be handed over: the entry, what it asks for, on which sizes, and why."""
+
+    where: str
+    what: str
+    sizes: tuple[int, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """Calls of a trace; bytes: None where nobody knows them all; sites: as plans name them."""
+
+    operation: str
+    size: int
+    bytes: Span | None
+    sites: tuple[str, ...]
+    place: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be handed over.
+
+    largest: the processes of the job, 0 unknown; calls: those of a trace, None without one;
+    commutative: the program has no operation of its own that does not commute.
+    """
+
+    rules: Sequence[Rule]
+    library: str
+    largest: int = 0
+    calls: Sequence[Call] | None = None
+    commutative: bool = False
+
+
+class RefusedError(Exception):
+    """Why something can't be handed over."""
+
+
+class Refusals:
+    """Refusals as they come, those of several sizes together."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[tuple[str, str, str], list[int]] = {}
+
+    def add(self, where: str, what: str, why: str, size: int = 0) -> None:
+        """Add one; no size: of all."""
+        sizes = self._sizes.setdefault((where, what, why), [])
+        if size and size not in sizes:
+            sizes.append(size)
+
+    def all(self) -> list[Refusal]:
+        """Return them in their order."""
+        return [
+            Refusal(where, what, tuple(sizes), why)
+            for (where, what, why), sizes in self._sizes.items()
+        ]
+
+
+def cells(asked: Asked, refusals: Refusals) -> list[Cell]:
+    """Return the cells, none over another; what could not be handed over is added to `refusals`.
+
+    The first rule that fits a call counts, as in `run`: where it can't be handed over, the calls
+    stay with the library, whatever later rules say of them.
+    """
+    found: list[Cell] = []
+    taken: dict[tuple[str, int], list[Span]] = {}
+    for rule in _by_operation(asked.rules):
+        span = (rule.first_byte, NO_END if rule.last_byte is None else rule.last_byte)
+        for size in _sizes(asked, rule, refusals):
+            spans = taken.setdefault((str(rule.operation), size), [])
+            for part in list(_free(span, spans)):
+                spans.append(part)
+                try:
+                    found += _cell(asked, rule, size, part, refusals)
+                except RefusedError as error:
+                    refusals.add(rule.where, _what(rule), str(error), size)
+    return sorted(found, key=lambda cell: (cell.operation, cell.size, cell.first))
+
+
+def _by_operation(rules: Sequence[Rule]) -> Iterator[Rule]:
+    """Yield rules of one operation each, those that name call sites first, as in `run`."""
+    for rule in sorted(rules, key=lambda r: r.site is None):
+        operations = [rule.operation]
+        if rule.operation is None:
+            operations = list(dict.fromkeys(a.operation for a in catalogue() if _has(a, rule)))
+        for operation in operations:
+            yield replace(rule, operation=operation, file=rule.file, entry=rule.entry)
+
+
+def _has(a: Algorithm, rule: Rule) -> bool:
+    """Whether an operation's algorithm makes a rule without an operation one of it."""
+    return a.name == rule.algorithm or rule.algorithm.startswith(NATIVE)
+
+
+def _what(rule: Rule) -> str:
+    at = f" at {rule.site}" if rule.site else ""
+    return f"{rule.operation}={rule.variant}{at}"
+
+
+def _free(span: Span, taken: Sequence[Span]) -> Iterator[Span]:
+    """Yield the parts of a range that are not taken."""
+    first, last = span
+    for begin, end in sorted(taken):
+        if end < first or begin > last:
+            continue
+        if begin > first:
+            yield first, begin - 1
+        first = end + 1
+    if first <= last:
+        yield first, last
+
+
+def _sizes(asked: Asked, rule: Rule, refusals: Refusals) -> list[int]:
+    """Return the sizes of communicators that a rule is for, as far as they are known."""
+    sizes: set[int] = set()
+    for first, last in rule.sizes or ((2, 1 << 30),):
+        end = last if last <= MOST_SIZE else asked.largest
+        if not end:
+            why = "names no largest communicator: say with -n how many ranks the job has"
+            refusals.add(rule.where, _what(rule), why)
+        sizes |= set(range(max(first, 2), min(end, MOST_SIZE) + 1))
+    return sorted(sizes)
+
+
+def _cell(asked: Asked, rule: Rule, size: int, part: Span, refusals: Refusals) -> list[Cell]:
+    """Return a rule's cell, none where it leaves calls to the library; raises RefusedError."""
+    operation = str(rule.operation)
+    if rule.algorithm == NATIVE:
+        return []
+    if rule.site is not None:
+        _check_sites(asked, rule, size, part)
+    chosen = _own(asked, rule)
+    if not rule.algorithm.startswith(f"{NATIVE}:") and not _applies(operation, rule, size):
+        return []  # as in `run`
+    if not chosen.runs_on(size):
+        raise RefusedError(f"needs {chosen.restrictions}")
+    if "commutes" in chosen.unchecked and not asked.commutative:
+        raise RefusedError(
+            f"{FAMILIES[asked.library]} does not look whether the operation commutes, and with one "
+            "that does not the result would be wrong: --commutative says that there is none"
+        )
+    least = LARGEST_ELEMENT * _least_elements(chosen, size)
+    cell = Cell(operation, size, *part, chosen, _segment(rule, chosen), rule.where, _what(rule))
+    if part[0] >= least:
+        return [cell]
+    refusals.add(
+        rule.where,
+        cell.what,
+        f"needs {chosen.restrictions}, and below {least} bytes there may be fewer",
+        size,
+    )
+    return [replace(cell, first=least)] if least <= part[1] else []
+
+
+def _own(asked: Asked, rule: Rule) -> Own:
+    operation = str(rule.operation)
+    library = FAMILIES[asked.library]
+    if rule.algorithm == STATIC:
+        raise RefusedError("is another algorithm from call to call: name it, with its bytes")
+    if rule.algorithm.startswith(f"{NATIVE}:"):
+        measured = rule.measured.mpi
+        if measured and library not in measured:
+            raise RefusedError(f"is an algorithm of {measured}")
+        name = rule.algorithm.partition(":")[2]
+        chosen = named(asked.library, operation, name)
+        if chosen is None:
+            known = ", ".join(one.name for one in own(asked.library, operation)) or "none"
+            raise RefusedError(f"{library} has no such {operation}: it has {known}")
+        return chosen
+    found = same_as(asked.library, operation, rule.algorithm)
+    if found is None:
+        raise RefusedError(f"{library} has no {operation} of its own that is the same")
+    return found
+
+
+def _applies(operation: str, rule: Rule, size: int) -> bool:
+    found = [a for a in catalogue() if (a.operation, a.name) == (operation, rule.algorithm)]
+    return any(applies(a, size) for a in found if not a.intercommunicator)
+
+
+def _segment(rule: Rule, chosen: Own) -> int:
+    given = dict(rule.parameters).get("block_size")
+    if given is None and chosen.name == "pipeline":
+        raise RefusedError("gives no block_size, and ours follows from the machine")
+    if int(given or 0) > MOST_SEGMENT:
+        raise RefusedError(f"has blocks of more than {MOST_SEGMENT} bytes")
+    return int(given or 0)
+
+
+def _least_elements(chosen: Own, size: int) -> int:
+    if "elements" in chosen.needs:
+        return size
+    return 1 << (size.bit_length() - 1) if "half_elements" in chosen.needs else 0
+
+
+# ---- call sites
+
+
+def _check_sites(asked: Asked, rule: Rule, size: int, part: Span) -> None:
+    """Raise RefusedError where calls of other sites would change as well."""
+    if asked.calls is None:
+        raise RefusedError(
+            "names a call site, of which the library knows nothing: give the TRACE, to see "
+            "whether other call sites would change, or take call_sites out of the plan"
+        )
+    for call in asked.calls:
+        if (call.operation, call.size) != (rule.operation, size):
+            continue
+        span = call.bytes if OPERATIONS[call.operation].sized else (0, NO_END)
+        if span is None or not (max(span[0], part[0]) <= min(span[1], part[1])):
+            continue
+        inside = (max(span[0], part[0]), min(span[1], part[1]))
+        if not any(_asks(other, rule, call, inside) for other in asked.rules):
+            raise RefusedError(f"would change {call.operation} at {call.place} as well")
+
+
+def _asks(other: Rule, rule: Rule, call: Call, inside: Span) -> bool:
+    """Whether a rule asks the same of a call, for all of a range of bytes."""
+    last = NO_END if other.last_byte is None else other.last_byte
+    return (
+        other.operation in (rule.operation, None)
+        and other.variant == rule.variant
+        and (other.site is None or any(_is_site(other.site, site) for site in call.sites))
+        and other.first_byte <= inside[0]
+        and inside[1] <= last
+        and (not other.sizes or any(a <= call.size <= b for a, b in other.sizes))
+    )
+
+
+def _is_site(named_site: str, site: str) -> bool:
+    """Whether a call site is the one that a plan names, which may have fewer folders."""
+    return site == named_site or site.endswith(f"/{named_site}")

@@ -1,0 +1,36 @@
+"""Intel MPI's environment: `I_MPI_ADJUST_<OPERATION>="<id>:<from>-<to>@<p>-<q>;..."`.
+
+By its reference of 2019 and 2020; later ones number presets in place of algorithms. Nothing of it
+could be run here. Its sizes are a plan's: a block, a vector or message, all counts together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mpiprof.operations import OPERATIONS
+from mpiprof.tune.handover.cells import Cell, Refusals
+
+MOST_BYTES = (1 << 31) - 1
+
+
+def possible(cells: Sequence[Cell], refusals: Refusals) -> list[Cell]:
+    """Return the cells that can be said; the others are added to `refusals`."""
+    kept = []
+    for cell in cells:
+        if cell.first > MOST_BYTES:
+            refusals.add(cell.where, cell.what, f"begins above {MOST_BYTES} bytes", cell.size)
+        else:
+            kept.append(cell)
+    return kept
+
+
+def environment(cells: Sequence[Cell]) -> dict[str, str]:
+    """Return the variables for some possible cells."""
+    found: dict[str, list[str]] = {}
+    for cell in cells:
+        last = min(cell.last, MOST_BYTES)
+        span = f"{cell.first}-{last}" if OPERATIONS[cell.operation].sized else f"0-{MOST_BYTES}"
+        condition = f"{cell.own.number}:{span}@{cell.size}-{cell.size}"
+        found.setdefault(f"I_MPI_ADJUST_{cell.operation.upper()}", []).append(condition)
+    return {name: ";".join(conditions) for name, conditions in found.items()}

@@ -1,0 +1,16 @@
+"""The calls of a trace, for plans that name call sites: whose calls would change with theirs."""
+
+from __future__ import annotations
+
+from mpiprof.trace.trace import Trace
+from mpiprof.tune import work
+from mpiprof.tune.handover.cells import Call
+
+
+def calls(trace: Trace) -> list[Call]:
+    """Return the calls on communicators of one group, by call site and size class."""
+    return [
+        Call(one.operation, one.size, one.bytes, one.sites, one.place)
+        for one in work.works(trace, 1)
+        if not one.remote_size
+    ]

@@ -1,0 +1,160 @@
+"""One handing over: which library, what it can do, the file, the environment and how to check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mpiprof.errors import MpiprofError
+from mpiprof.model.libraries import INTEL, OPENMPI
+from mpiprof.operations import OPERATIONS
+from mpiprof.trace.trace import Trace
+from mpiprof.tune.entries import Entry
+from mpiprof.tune.handover import intel, openmpi, sites
+from mpiprof.tune.handover.cells import NO_END, Asked, Call, Cell, Refusal, Refusals, cells
+from mpiprof.tune.plan import entry_rules, file_rules
+from mpiprof.tune.rules import Rule
+
+Handed = dict[str, Any]  # see `as_data`
+
+HAN = (
+    "Over several nodes the component han goes before these rules. OMPI_MCA_coll=^han sets it "
+    "aside, for all operations."
+)
+IN_PLACE = (
+    "An allgather or alltoall in place is seen with as many bytes as its unused arguments say."
+)
+COUNTED = (
+    "A job with OMPI_MCA_pml_monitoring_enable=1 OMPI_MCA_pml_monitoring_enable_output=3 "
+    "OMPI_MCA_pml_monitoring_filename=messages writes messages.RANK.prof: how many messages and "
+    "bytes went to each rank."
+)
+UNTESTED = (
+    "Untested: written by the reference of Intel MPI 2019 and 2020, as it can't be run here. "
+    "I_MPI_DEBUG=4 prints the settings that the library has taken."
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where to hand over: the library, the file, and whether all operations commute."""
+
+    library: str
+    path: Path
+    commutative: bool = False
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What was handed over and what was not.
+
+    text: the file's; environment: variables to set; notes: what else to know, a sentence each;
+    check: how to see that it has taken effect.
+    """
+
+    library: str
+    cells: Sequence[Cell]
+    refusals: Sequence[Refusal]
+    text: str
+    environment: Mapping[str, str]
+    notes: Sequence[str]
+    check: str
+
+
+def hand_over(asked: Asked, path: Path) -> Handover:
+    """Return what a file at `path` hands over; raises MpiprofError where it would say else."""
+    refusals = Refusals()
+    found = cells(asked, refusals)
+    if asked.library == INTEL:
+        kept = intel.possible(found, refusals)
+        variables = intel.environment(kept)
+        text = "".join(f'export {name}="{value}"\n' for name, value in variables.items())
+        return Handover(INTEL, kept, refusals.all(), text, variables, [], UNTESTED)
+    kept = openmpi.possible(found, refusals)
+    text = openmpi.write(kept)
+    for difference in openmpi.differences(openmpi.read(text), kept):
+        raise MpiprofError(f"{path} is not written: it would say something else for {difference}")
+    variables = {
+        "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+        "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(path.absolute()),
+    }
+    operations = {cell.operation for cell in kept}
+    notes = [HAN, *([IN_PLACE] if operations & {"allgather", "alltoall"} else [])]
+    for operation, inside in openmpi.INSIDE.items():
+        ruled = " and ".join(name for name in inside if name in operations)
+        if ruled:
+            notes.append(
+                f"Where Open MPI makes an {operation} of others, the {ruled} in it follows."
+            )
+    return Handover(OPENMPI, kept, refusals.all(), text, variables, notes, COUNTED)
+
+
+def of_plan(plan: Path, target: Target, trace: Trace | None, ranks: int | None) -> Handed:
+    """Hand over a plan file, with what a trace knows of its call sites."""
+    largest = ranks or (0 if trace is None else trace.ranks)
+    calls = None if trace is None else sites.calls(trace)
+    return _written(file_rules(plan, None), target, largest, calls)
+
+
+def of_entries(entries: Sequence[Entry], target: Target, trace: Trace) -> Handed:
+    """Hand over the entries that were found in a trace."""
+    rules = [
+        replace(rule, file="the plan", entry=number)
+        for number, entry in enumerate(entries, 1)
+        for rule in entry_rules(f"entry {number}", entry)
+    ]
+    return _written(rules, target, trace.ranks, sites.calls(trace))
+
+
+def _written(
+    rules: Sequence[Rule], target: Target, largest: int, calls: Sequence[Call] | None
+) -> Handed:
+    asked = Asked(rules, target.library, largest, calls, target.commutative)
+    done = hand_over(asked, target.path)
+    if done.cells:
+        target.path.write_text(done.text, encoding="utf-8")
+    return as_data(done, target.path)
+
+
+def as_data(done: Handover, path: Path) -> Handed:
+    """Return it as plain values, cells of several sizes together.
+
+    written: None where nothing could be handed over; bytes: first and last, None where no choice
+    depends on them; a last of None: no end.
+    """
+    together: dict[tuple[Any, ...], list[int]] = {}
+    for c in done.cells:
+        together.setdefault((c.operation, c.own, c.first, c.last, c.segment), []).append(c.size)
+    return {
+        "to": done.library,
+        "path": str(path),
+        "written": str(path) if done.cells else None,
+        "handed_over": [
+            {
+                "operation": operation,
+                "sizes": sizes,
+                "bytes": _span(operation, first, last),
+                "algorithm": chosen.name,
+                "number": chosen.number,
+                "segment": segment or None,
+                "ours": chosen.ours or None,
+                "differs": next(filter(None, map(chosen.difference, sizes)), None),
+            }
+            for (operation, chosen, first, last, segment), sizes in together.items()
+        ],
+        "refused": [
+            {"where": r.where, "what": r.what, "sizes": list(r.sizes), "why": r.why}
+            for r in done.refusals
+        ],
+        "environment": dict(done.environment),
+        "notes": list(done.notes),
+        "check": done.check,
+    }
+
+
+def _span(operation: str, first: int, last: int) -> list[int | None] | None:
+    if not OPERATIONS[operation].sized:
+        return None
+    return [first, None if last == NO_END else last]

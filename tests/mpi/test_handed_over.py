@@ -1,0 +1,183 @@
+"""Handed-over plans in jobs of Open MPI, by the messages that each rank sends to each other one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import pytest
+from support.handing import asked_for, random_plan, rules_of
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+from support.programs import compiled
+
+from mpiprof.model.libraries import own
+from mpiprof.model.schedule import SEND, Problem, Schedule, columns, find
+from mpiprof.operations import OPERATIONS
+from mpiprof.tune.handover.cells import Asked
+from mpiprof.tune.handover.openmpi import INSIDE, NUMBERS
+from mpiprof.tune.handover.targets import Handover, hand_over
+from mpiprof.tune.rules import Rule
+
+MOST = 6  # processes
+SIZES = range(2, MOST + 1)
+MONITORED = {"OMPI_MCA_pml_monitoring_enable": "1"}
+BYTES = (8, 3360)  # 3360: divided evenly by up to 8 processes, and by powers of two of them
+OTHER = (8, 96, 128, 1024, 5000, 65536)
+
+Case = tuple[str, int, int]  # operation, processes, bytes of a block, vector or message
+Messages = tuple[tuple[tuple[int, int], ...], ...]  # by sender and receiver: how many, bytes
+
+
+def messages(mpi: Mpi, cases: Sequence[Case], environment: dict[str, str]) -> dict[Case, Messages]:
+    """Return what a job of six ranks sends in some calls, each on a communicator of its own."""
+    program = compiled(mpi, "own_messages.c")
+    words = [f"{name}:{size}:{count}" for name, size, count in cases]
+    done = run_mpi(mpi, MOST, [program, *words], env=MONITORED | environment, check=True)
+    found: dict[str, dict[int, tuple[tuple[int, int], ...]]] = {}
+    for line in done.stdout.splitlines():
+        word, rank, *pairs = line.split()
+        numbers = [tuple(map(int, pair.split("/"))) for pair in pairs]
+        found.setdefault(word, {})[int(rank)] = tuple((a, b) for a, b in numbers)
+    return {
+        case: tuple(found[word][rank] for rank in range(case[1]))
+        for case, word in zip(cases, words, strict=True)
+    }
+
+
+def of_schedule(name: str, case: Case, block_size: int = 0) -> Messages:
+    """Return what our schedule sends."""
+    operation, size, count = case
+    blocks = (count,) * size
+    problem = Problem(
+        size,
+        0 if operation == "barrier" else count,
+        unit=8 if OPERATIONS[operation].reduces else 1,
+        counts=blocks if operation in ("allgatherv", "reduce_scatter") else (),
+        rows=(blocks,) * size if operation == "alltoallv" else (),
+        block_size=block_size,
+    )
+    rows = []
+    for rank in range(size):
+        sent = [[0, 0] for _ in range(size)]
+        with Schedule(find(operation, name), problem, rank) as schedule:
+            kind, peer, length = (columns().index(word) for word in ("kind", "peer", "length"))
+            for step in schedule.steps(0, schedule.rounds):
+                if step[kind] == SEND:
+                    sent[step[peer]][0] += 1
+                    sent[step[peer]][1] += int(step[length])
+        rows.append(tuple((a, b) for a, b in sent))
+    return tuple(rows)
+
+
+def in_plan(case: Case) -> int:
+    """Return a case's bytes as a plan counts them."""
+    operation, size, count = case
+    return count * size if operation in ("allgatherv", "reduce_scatter") else count
+
+
+def written(path: Path, rules: Sequence[Rule]) -> Handover:
+    """Hand a plan over into a file."""
+    done = hand_over(Asked(rules, "openmpi", MOST, commutative=True), path)
+    path.write_text(done.text)
+    return done
+
+
+@cache
+def untouched(mpi: Mpi) -> dict[Case, Messages]:
+    """Return what Open MPI sends by itself."""
+    return messages(mpi, every_case(), {})
+
+
+def every_case() -> list[Case]:
+    """Return calls of all operations, on all sizes, of all bytes."""
+    return [
+        (operation, size, count)
+        for operation in NUMBERS
+        for size in SIZES
+        for count in (OTHER if OPERATIONS[operation].sized else (8,))
+    ]
+
+
+def test_the_table_is_the_librarys_own_list(openmpi: Mpi) -> None:
+    """On one process."""
+    listed = run([openmpi.bin / "ompi_info", "--param", "coll", "tuned", "--all", "--parsable"])
+    for operation in NUMBERS:
+        head = f"mca:coll:tuned:param:coll_tuned_{operation}_algorithm:enumerator:value:"
+        rows = [line.removeprefix(head) for line in listed.stdout.splitlines() if head in line]
+        named = {number: name for number, _, name in (row.partition(":") for row in rows)}
+        assert named.pop("0") == "ignore"
+        assert named == {str(one.number): one.name for one in own("openmpi", operation)}
+
+
+def test_ours_is_the_librarys_message_by_message(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 2 to 6 processes, in a job of 6: what is handed over sends just what our schedule does."""
+    rows = [one for one in own("openmpi") if one.ours]
+    compared = 0
+    for turn in range(max(one.number for one in rows)):
+        # One of an operation at a time: the turn-th that is the same as one of ours.
+        entries = []
+        for operation in NUMBERS:
+            ours = [one.ours for one in rows if one.operation == operation]
+            if turn < len(ours):
+                entry = {"operation": operation, "algorithm": ours[turn]}
+                parameters = {"parameters": {"block_size": 1024}} if ours[turn] == "chain" else {}
+                entries.append(entry | parameters)
+        if not entries:
+            break
+        path = tmp_path / f"{turn}.conf"
+        done = written(path, rules_of(entries))
+        cells = [cell for cell in done.cells if not cell.own.difference(cell.size)]
+        cases = [
+            (cell.operation, cell.size, count)
+            for cell in cells
+            for count in (BYTES if OPERATIONS[cell.operation].sized else BYTES[-1:])
+            if cell.covers(in_plan((cell.operation, cell.size, count)))
+        ]
+        sent = messages(openmpi, cases, dict(done.environment))
+        by_name = {(cell.operation, cell.size): cell for cell in cells}
+        for case in cases:
+            cell = by_name[case[:2]]
+            expected = of_schedule(cell.own.ours, case, cell.segment)
+            assert sent[case] == expected, (case, cell.own.name)
+            compared += 1
+    assert compared > 150
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_plans_touch_nothing_else(openmpi: Mpi, tmp_path: Path, seed: int) -> None:
+    """In a job of 6 processes: calls that no rule is for send what they send without the file."""
+    entries = random_plan(random.Random(seed), "openmpi", MOST)
+    rules = rules_of(entries)
+    done = written(tmp_path / "rules.conf", rules)
+    cases = every_case()
+    sent = messages(openmpi, cases, dict(done.environment))
+    for case in cases:
+        operation, size, _ = case
+        inside = [
+            cell
+            for cell in done.cells
+            if (cell.operation, cell.size) == (operation, size) and cell.covers(in_plan(case))
+        ]
+        within = [cell for cell in done.cells if cell.operation in INSIDE.get(operation, ())]
+        if not inside and any(cell.size == size for cell in within):
+            continue
+        if not inside:
+            assert sent[case] == untouched(openmpi)[case], (entries, case)
+            continue
+        (cell,) = inside
+        rule = asked_for(rules, operation, size, in_plan(case))
+        assert rule is not None
+        if (
+            cell.own.ours == rule.algorithm
+            and not cell.own.difference(size)
+            and _even(case, cell.own.ours)
+        ):
+            assert sent[case] == of_schedule(rule.algorithm, case, cell.segment), (entries, case)
+
+
+def _even(case: Case, ours: str) -> bool:
+    """Whether halves of halves are whole elements, so that no rounding differs."""
+    return ours != "halving_doubling" or case[2] % (8 * 8) == 0

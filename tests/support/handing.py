@@ -1,0 +1,58 @@
+"""Random plans that are handed over, and what they ask of a call, read from their rules alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from mpiprof.model.catalogue import applies, catalogue
+from mpiprof.model.libraries import own
+from mpiprof.operations import OPERATIONS
+from mpiprof.tune.plan import entry_rules
+from mpiprof.tune.rules import Rule
+
+Entry = dict[str, Any]
+
+
+def random_plan(random_: random.Random, library: str, largest: int) -> list[Entry]:
+    """Return up to eight entries: ours, the library's own and `native`, in ranges that overlap."""
+    return [_entry(random_, library, largest) for _ in range(random_.randint(1, 8))]
+
+
+def _entry(random_: random.Random, library: str, largest: int) -> Entry:
+    operation = random_.choice(sorted({one.operation for one in own(library)}))
+    names = [a.name for a in catalogue() if a.operation == operation and not a.intercommunicator]
+    names += [f"native:{one.name}" for one in own(library, operation) if one.name.isidentifier()]
+    made: Entry = {"operation": operation, "algorithm": random_.choice([*names, "native"])}
+    if made["algorithm"] == "chain":
+        made["parameters"] = {"block_size": 1 << random_.randint(9, 14)}
+    first, last = sorted(random_.randint(1, largest) for _ in range(2))
+    made |= random_.choice([{}, {"size": first}, {"size": {"from": first, "to": last}}])
+    if OPERATIONS[operation].sized:
+        least, most = sorted(random_.choice([0, 1, 8, 100, 1 << 10, 5000, 1 << 16]) for _ in "12")
+        ends = {"from": least, "to": most + 7}
+        made |= random_.choice([{}, {"bytes": ends}, {"bytes": {"from": least}}])
+    return made
+
+
+def rules_of(entries: Sequence[Entry]) -> list[Rule]:
+    """Return the rules of a plan's entries."""
+    return [rule for i, one in enumerate(entries, 1) for rule in entry_rules(f"entry {i}", one)]
+
+
+def asked_for(rules: Sequence[Rule], operation: str, size: int, count: int) -> Rule | None:
+    """Return the first rule that fits a call, None where it leaves it to the library."""
+    for rule in rules:
+        if rule.operation != operation:
+            continue
+        if rule.sizes and not any(a <= size <= b for a, b in rule.sizes):
+            continue
+        if OPERATIONS[operation].sized and not (
+            rule.first_byte <= count and (rule.last_byte is None or count <= rule.last_byte)
+        ):
+            continue
+        ours = [a for a in catalogue() if (a.operation, a.name) == (operation, rule.algorithm)]
+        fits = any(applies(a, size) for a in ours if not a.intercommunicator)
+        return rule if fits or rule.algorithm.startswith("native:") else None
+    return None

@@ -1,0 +1,282 @@
+"""Plans as a library's own configuration: what of a plan its file does, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.handing import asked_for, random_plan, rules_of
+
+from mpiprof.__main__ import main
+from mpiprof.errors import MpiprofError
+from mpiprof.model.catalogue import catalogue
+from mpiprof.model.libraries import own
+from mpiprof.operations import OPERATIONS
+from mpiprof.tune.handover import intel, openmpi
+from mpiprof.tune.handover.cells import Asked, Call, Cell, Refusal, Refusals, cells
+from mpiprof.tune.handover.openmpi import NUMBERS, counted, fires
+
+LARGEST = 9  # processes of the random plans
+
+
+def handed(
+    entries: list[dict[str, Any]], library: str = "openmpi", **words: Any
+) -> tuple[list[Cell], list[Refusal]]:
+    """Return the cells of a plan that a library can do, and what it can't."""
+    refusals = Refusals()
+    found = cells(Asked(rules_of(entries), library, **words), refusals)
+    module = {"openmpi": openmpi, "intel": intel}[library]
+    return module.possible(found, refusals), refusals.all()
+
+
+def whys(entries: list[dict[str, Any]], **words: Any) -> list[str]:
+    """Return why entries can't be handed over."""
+    return [refusal.why for refusal in handed(entries, **words)[1]]
+
+
+# ---- the table
+
+
+def test_the_table_names_algorithms_of_ours() -> None:
+    known = {(a.operation, a.name) for a in catalogue() if not a.intercommunicator}
+    named = [(one.operation, one.ours) for one in own() if one.ours]
+    assert set(named) <= known
+    for library in ("openmpi", "intel"):
+        ours = [(one.operation, one.ours) for one in own(library) if one.ours]
+        assert len(ours) == len(set(ours)), "one of ours is two of theirs"
+
+
+# ---- Open MPI's rules file
+
+
+def test_a_file_guards_below_and_above() -> None:
+    entry = {"operation": "allreduce", "size": 8, "bytes": {"from": 1024, "to": 4096}}
+    found, refused = handed([entry | {"algorithm": "halving_doubling"}])
+    assert refused == []
+    lines = [line.partition("#")[0].split() for line in openmpi.write(found).splitlines()]
+    assert [list(map(int, words)) for words in lines if words] == [
+        *([1], [2], [3]),  # one operation: allreduce, with three sizes
+        *([0, 1], [0, 0, 0, 0]),
+        *([8, 3], [0, 0, 0, 0], [1024, 6, 0, 0], [4097, 0, 0, 0]),
+        *([9, 1], [0, 0, 0, 0]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("operation", "algorithm", "begin", "end"),
+    [
+        ("bcast", "binomial", 1000, 2001),
+        ("reduce_scatter_block", "recursive_halving", 4000, 8001),
+        ("alltoall", "ring", 4000, 8001),
+        ("allgather", "ring", 4000, 8001),
+        ("allgatherv", "linear_ring", 250, 500),  # 2000 bytes are the last, so 499 x 4 + 3 are in
+    ],
+)
+def test_bytes_are_counted_as_the_library_does(
+    operation: str, algorithm: str, begin: int, end: int
+) -> None:
+    span = {"from": 1000, "to": 2000}
+    entry = {"operation": operation, "size": 4, "bytes": span, "algorithm": algorithm}
+    ((cell,), _) = handed([entry])
+    rules = openmpi.read(openmpi.write([cell]))
+    (_, (_, begins, ends)) = next(x for x in rules[NUMBERS[operation]] if x[0] == 4)
+    assert (begins.first, begins.algorithm) == (begin, cell.own.number)
+    assert (ends.first, ends.algorithm) == (end, 0)
+
+
+def test_random_plans_change_nothing_else() -> None:
+    """1000 plans: the file read back does what the plan's first fitting rule asks, or nothing."""
+    random_ = random.Random(13)
+    did = refused = 0
+    for _ in range(1000):
+        entries = random_plan(random_, "openmpi", LARGEST)
+        rules = rules_of(entries)
+        found, _ = handed(entries, largest=LARGEST, commutative=True)
+        read = openmpi.read(openmpi.write(found))
+        assert list(openmpi.differences(read, found)) == []
+        for _ in range(60):
+            operation, size = random_.choice(sorted(NUMBERS)), random_.randint(2, LARGEST + 3)
+            count = random_.choice([0, 1, 7, 8, 99, 100, 107, 1031, 5007, random_.randint(0, 9000)])
+            line = fires(read, operation, size, counted(operation, size, count))
+            asked = asked_for(rules, operation, size, count)
+            if line.algorithm == 0:
+                refused += asked is not None
+                continue
+            did += 1
+            assert asked is not None, (entries, operation, size, count)
+            chosen = own("openmpi", operation)[line.algorithm - 1]
+            assert asked.algorithm in (chosen.ours, f"native:{chosen.name}")
+            assert line.segment == int(dict(asked.parameters).get("block_size", 0))
+    assert did > 2000 and refused > 1000
+
+
+def test_a_change_of_the_file_is_seen() -> None:
+    entry = {"operation": "bcast", "size": 4, "bytes": {"from": 100, "to": 200}}
+    found, _ = handed([entry | {"algorithm": "binomial"}])
+    text = openmpi.write(found)
+    for old, new in (("100 6", "99 6"), ("201 0", "202 0"), ("5 1 #", "6 1 #"), ("100 6", "100 5")):
+        assert text.count(old) == 1
+        changed = openmpi.read(text.replace(old, new))
+        assert list(openmpi.differences(changed, found))
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", "'' in place of the number of operations"),
+        ("1 2 1 0 1 0 0 0", "'' in place of a segment"),
+        ("1 22 0", "'22' in place of an operation"),
+        ("1 2 1 0 1 8 3 0 0", "bytes must ascend from 0"),
+        ("1 2 1 0 2 0 3 0 0 0 4 0 0", "bytes must ascend from 0"),
+        ("1 2 2 4 1 0 3 0 0 4 1 0 3 0 0", "sizes must ascend"),
+        ("1 2 1 0 1 0 3 0 010", "'010' in place of a segment"),  # the library reads an octal number
+        ("0 1", "goes on after its end"),
+        ("rule-file-version-2\n0", "of another version"),
+    ],
+)
+def test_what_the_library_would_ignore_is_refused(text: str, wrong: str) -> None:
+    with pytest.raises(MpiprofError, match=wrong):
+        openmpi.read(text)
+
+
+# ---- what can't be handed over
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({"operation": "allreduce", "algorithm": "circulant", "size": 4}, "none|is the same"),
+        ({"operation": "allreduce", "algorithm": "static", "size": 4}, "from call to call"),
+        ({"operation": "reduce", "algorithm": "binary_tree", "size": 4}, "commutes"),
+        ({"operation": "allreduce", "algorithm": "native:ring", "size": 4}, "commutes"),
+        ({"operation": "allreduce", "algorithm": "native:7", "size": 4}, "it has basic_linear, "),
+        ({"operation": "alltoall", "algorithm": "native:two_proc", "size": 4}, "two processes"),
+        ({"operation": "bcast", "algorithm": "chain", "size": 4}, "no block_size"),
+        ({"operation": "bcast", "algorithm": "binomial"}, "say with -n"),
+        (
+            {"operation": "gather", "algorithm": "linear", "size": 4, "bytes": {"from": 9}},
+            "choose alike",
+        ),
+        (
+            {"operation": "allgatherv", "algorithm": "linear_ring", "size": 9, "bytes": {"to": 5}},
+            "can't tell 0 to 5 bytes from others",
+        ),
+        (
+            {
+                "operation": "bcast",
+                "algorithm": "native:binomial",
+                "size": 4,
+                "measured": {"mpi": "MPICH 5.0.2"},
+            },
+            "is an algorithm of MPICH 5.0.2",
+        ),
+    ],
+)
+def test_what_is_refused_and_why(entry: dict[str, Any], why: str) -> None:
+    found, (refusal,) = handed([entry])
+    assert found == []
+    assert any(part in refusal.why for part in why.split("|"))
+
+
+def test_what_is_refused_stays_with_the_library() -> None:
+    """A later entry gets nothing of what an earlier one asks for."""
+    first = {"operation": "bcast", "size": 4, "bytes": {"to": 999}, "algorithm": "circulant"}
+    found, refused = handed([first, {"operation": "bcast", "size": 4, "algorithm": "binomial"}])
+    assert [(cell.first, cell.own.name) for cell in found] == [(1000, "binomial")]
+    assert len(refused) == 1
+
+
+def test_few_elements_stay_with_the_library() -> None:
+    """Rabenseifner's needs an element for each of 4 processes: of the largest type, 64 bytes."""
+    entry = {"operation": "allreduce", "size": 5, "algorithm": "halving_doubling"}
+    ((cell,), (refusal,)) = handed([entry])
+    assert cell.first == 64 and "below 64 bytes" in refusal.why
+
+
+def test_call_sites_need_a_trace_in_which_no_other_calls_alike() -> None:
+    entry = {"operation": "bcast", "size": 4, "algorithm": "binomial", "call_sites": ["a.py:3"]}
+    entry["bytes"] = {"from": 100, "to": 200}
+    assert "give the TRACE" in whys([entry])[0]
+    here = Call("bcast", 4, (129, 256), ("/home/a.py:3",), "a.py:3 f")
+    others = [
+        Call("bcast", 5, (129, 256), ("b.py:1",), "b.py:1 g"),
+        Call("bcast", 4, (257, 512), ("b.py:1",), "b.py:1 g"),
+        Call("reduce", 4, (129, 256), ("b.py:1",), "b.py:1 g"),
+    ]
+    assert whys([entry], calls=[here, *others]) == []
+    alike = Call("bcast", 4, (65, 128), ("b.py:1",), "b.py:1 g")
+    assert whys([entry], calls=[here, alike]) == ["would change bcast at b.py:1 g as well"]
+    assert whys([entry | {"call_sites": ["a.py:3", "b.py:1"]}], calls=[here, alike]) == []
+
+
+# ---- Intel MPI's environment
+
+
+def test_intel_by_its_reference() -> None:
+    plan: list[dict[str, Any]] = [
+        {"operation": "allreduce", "size": [4, 5], "bytes": {"to": 99}, "algorithm": "native:1"},
+        {"operation": "barrier", "size": 4, "algorithm": "dissemination"},
+    ]
+    found, _ = handed(plan, "intel")
+    assert intel.environment(found) == {
+        "I_MPI_ADJUST_ALLREDUCE": "1:0-99@4-4;1:0-99@5-5",
+        "I_MPI_ADJUST_BARRIER": "1:0-2147483647@4-4",
+    }
+
+
+# ---- the verb
+
+
+def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan, out = tmp_path / "plan.json", tmp_path / "rules.conf"
+    plan.write_text(
+        json.dumps(
+            [
+                {"operation": "bcast", "size": 4, "algorithm": "binomial"},
+                {"operation": "bcast", "size": 5, "algorithm": "circulant"},
+            ]
+        )
+    )
+    words = ["tune", "--plan", str(plan), "--to", "openmpi", "-o", str(out)]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "bcast on 4 processes: binomial (6)" in said
+    assert "entry 2: bcast=circulant on 5 processes: Open MPI has no bcast" in said.replace(
+        "\n    ", " "
+    )
+    assert f"export OMPI_MCA_coll_tuned_dynamic_rules_filename={out}" in said
+    assert openmpi.read(out.read_text())[NUMBERS["bcast"]][1][0] == 4
+    assert main([*words, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)["handover"]
+    assert data["written"] == str(out) and data["handed_over"][0]["sizes"] == [4]
+    assert data["refused"][0]["sizes"] == [5]
+
+
+def test_nothing_to_hand_over_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, out = tmp_path / "plan.json", tmp_path / "rules.conf"
+    plan.write_text('[{"operation": "bcast", "size": 4, "algorithm": "circulant"}]')
+    assert main(["tune", "--plan", str(plan), "--to", "openmpi", "-o", str(out)]) == 1
+    assert "Nothing can be handed over" in capsys.readouterr().out and not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (["--to", "openmpi"], "--to openmpi needs -o FILE"),
+        (["--plan", "plan.json"], "--plan goes with --to"),
+        (["--plan", "none.json", "--to", "openmpi", "-o", "x"], "--plan none.json: no such file"),
+        (["--plan", "p", "--to", "intel", "-o", "x", "--site", "a"], "is handed over as it is"),
+    ],
+)
+def test_wrong_use(words: list[str], wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", *words]) == 2
+    assert wrong in capsys.readouterr().err
+
+
+def test_sized_operations_have_bytes() -> None:
+    assert all(counted(name, 4, 100) > 0 for name in NUMBERS if OPERATIONS[name].sized)
