@@ -8,6 +8,7 @@ an inter-communicator follow.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -61,12 +62,15 @@ def label(process: int, length: int, start: int = 0) -> Labels:
     return process * PLACE + np.arange(start, start + length, dtype=np.int64)
 
 
-def labels(first: int, lengths: list[int]) -> Labels:
-    """Return the labels of one process's data after the other's, from process `first` on."""
+def labels(first: int, lengths: Sequence[int], starts: int | Labels = 0) -> Labels:
+    """Return the labels of one process's data after the other's, from process `first` on.
+
+    starts: the places of each process from which on its data are.
+    """
     length = np.array(lengths, np.int64)
     begins = np.cumsum(length) - length
-    processes = np.arange(first, first + len(length))
-    return np.repeat(processes * PLACE - begins, length) + np.arange(length.sum())
+    shift: Labels = np.arange(first, first + len(length)) * PLACE - begins + starts
+    return np.repeat(shift, length) + np.arange(length.sum())
 
 
 def shares(problem: Problem, operation: str) -> list[int]:
@@ -123,11 +127,10 @@ def wanted(operation: str, problem: Problem, rank: int) -> Labels:
         parts = [n // p.unit for n in shares(p, operation)]
         return label(0, parts[rank], sum(parts[:rank]))
     if operation == "alltoall":
-        return np.concatenate([label(q, p.bytes, rank * p.bytes) for q in range(p.size)])
+        return labels(0, [p.bytes] * p.size, rank * p.bytes)
     if operation == "alltoallv":
-        return np.concatenate(
-            [label(q, row[rank], sum(row[:rank])) for q, row in enumerate(p.rows)]
-        )
+        before = np.array([sum(row[:rank]) for row in p.rows], np.int64)
+        return labels(0, [row[rank] for row in p.rows], before)
     if operation in ("scatter", "scatterv"):
         sizes = shares(p, operation)
         return label(p.root, sizes[rank], sum(sizes[:rank]))
@@ -141,6 +144,22 @@ def wanted(operation: str, problem: Problem, rank: int) -> Labels:
     else:
         sizes, first = [], 0
     return labels(first, sizes)
+
+
+def buffers(
+    operation: str, problem: Problem, rank: int, process: int, in_place: bool
+) -> tuple[Labels, Labels]:
+    """Return IN and OUT as they are at the start; with in_place one is part of the other."""
+    own = given(operation, problem, rank, process)
+    want = wanted(operation, problem, rank)
+    out = want if operation == "bcast" and rank == problem.root else np.full_like(want, EMPTY)
+    place = own_place(operation, problem, rank) if in_place else None
+    if place is not None and operation in FROM_IN:
+        out = own[place[0] : place[0] + place[1]]
+    elif place is not None:
+        out[place[0] : place[0] + place[1]] = own
+        own = out[place[0] : place[0] + place[1]]
+    return own, out
 
 
 def own_place(operation: str, problem: Problem, rank: int) -> tuple[int, int] | None:

@@ -65,7 +65,7 @@ class Proof:
     volume: int
 
 
-@dataclass
+@dataclass(slots=True)
 class _Clock:
     """A process's time: when its round began and its messages end, when its ports are free."""
 
@@ -75,7 +75,7 @@ class _Clock:
     receiving: int = 0
 
 
-@dataclass
+@dataclass(slots=True)
 class _Process:
     number: int
     rank: int
@@ -99,7 +99,7 @@ class _Process:
     heard: int = 0
 
     def __post_init__(self) -> None:
-        self.addresses = [data.ctypes.data for data in self.buffers]
+        self.addresses = [data.ctypes.data // data.itemsize for data in self.buffers]
 
     def where(self, row: Row) -> str:
         return (
@@ -133,9 +133,13 @@ class _Run:
             raise self.fail(process, row, f"outside of {BUFFERS[buffer]}, {len(data)} long")
         return data[begin : begin + length]
 
+    def address(self, process: _Process, buffer: int, offset: int) -> int:
+        """Return where in memory a range begins, counted in elements."""
+        return process.addresses[buffer] + offset // self.unit
+
     def read(self, process: _Process, row: Row, buffer: int, offset: int) -> Labels:
         data = self.span(process, row, buffer, offset)
-        if len(data) and int(data.min()) == EMPTY:
+        if len(data) and np.minimum.reduce(data) == EMPTY:
             raise self.fail(process, row, "reads what nothing has written")
         return data
 
@@ -143,47 +147,50 @@ class _Run:
         target = self.span(process, row, row[3], row[4])
         if row[3] == IN:
             raise self.fail(process, row, "writes into IN")
-        if row[3] == OUT and not self.reduces and len(target) and int(target.max()) != EMPTY:
+        written = row[3] == OUT and not self.reduces and len(target)
+        if written and np.maximum.reduce(target) != EMPTY:
             raise self.fail(process, row, "writes into OUT a second time")
         target[:] = data
 
     def local(self, process: _Process, row: Row) -> None:
         source = self.read(process, row, row[6], row[7])
         if row[1] == COPY:
-            target = self.span(process, row, row[3], row[4])
-            if np.shares_memory(source, target) and len(source):
-                begins = source.__array_interface__["data"][0]
-                if begins == target.__array_interface__["data"][0]:
-                    return
+            apart = self.address(process, row[3], row[4]) - self.address(process, row[6], row[7])
+            if apart == 0:
+                return
+            if abs(apart) < len(source):
                 raise self.fail(process, row, "copies between ranges that overlap")
             self.write(process, row, source)
             return
         target = self.read(process, row, row[3], row[4])
         if row[3] == IN:
             raise self.fail(process, row, "reduces into IN")
-        places = target % PLACE
-        if not np.array_equal(places, source % PLACE):
+        (left, places), (right, others) = np.divmod(source, PLACE), np.divmod(target, PLACE)
+        if (places != others).any():
             raise self.fail(process, row, "reduces elements of different places")
-        left, right = (target, source) if row[8] & RIGHT else (source, target)
-        pairs, back = np.unique(left // PLACE * PAIR + right // PLACE, return_inverse=True)
+        if row[8] & RIGHT:
+            left, right = right, left
         try:
-            made = [self.expressions.combine(*divmod(pair, PAIR)) for pair in pairs.tolist()]
+            target[:] = self.combined(left, right) * PLACE + places
         except ValueError as error:
             raise self.fail(process, row, str(error)) from error
-        target[:] = np.array(made, np.int64)[back.reshape(-1)] * PLACE + places
         if row[8] & RIGHT:
             source[:] = EMPTY
+
+    def combined(self, left: Labels, right: Labels) -> Labels | int:
+        """Return the trees that join those of the left and right operands of each element."""
+        pairs = left * PAIR + right
+        if len(pairs) and (pairs == pairs[0]).all():  # nearly always
+            return self.expressions.combine(int(left[0]), int(right[0]))
+        distinct, back = np.unique(pairs, return_inverse=True)
+        made = [self.expressions.combine(*divmod(pair, PAIR)) for pair in distinct.tolist()]
+        return np.asarray(np.array(made, np.int64)[back.reshape(-1)])
 
     def check_overlaps(self, process: _Process, rows: list[Row]) -> None:
         if len(rows) < 2:
             return
         ranges = sorted(
-            (
-                process.addresses[row[3]] + 8 * row[4] // self.unit,
-                8 * (row[5] // self.unit),
-                row[1],
-                i,
-            )
+            (self.address(process, row[3], row[4]), row[5] // self.unit, row[1], i)
             for i, row in enumerate(rows)
             if row[5] > 0
         )
@@ -211,9 +218,10 @@ class _Run:
         target.heard |= source.entered
         for sending, receiving, took in zip(source.clocks, target.clocks, (1, out[5]), strict=True):
             begin = max(sending.round, receiving.round, sending.sending, receiving.receiving)
-            sending.sending = receiving.receiving = begin + took
-            sending.end = max(sending.end, begin + took)
-            receiving.end = max(receiving.end, begin + took)
+            sending.sending = receiving.receiving = end = begin + took
+            for clock in (sending, receiving):
+                if clock.end < end:
+                    clock.end = end
         for process in (source, target):
             process.open -= 1
             if process.open == 0:
@@ -235,9 +243,10 @@ class _Run:
             queue.append((process, row))
 
     def account(self, process: _Process, messages: list[Row]) -> None:
-        sends = [row[5] for row in messages if row[1] == SEND and not row[8] & TOKEN]
-        receives = [row[5] for row in messages if row[1] == RECEIVE and not row[8] & TOKEN]
-        process.talking += bool(sends or receives)
+        data = [row for row in messages if not row[8] & TOKEN]
+        sends = [row[5] for row in data if row[1] == SEND]
+        receives = [row[5] for row in data if row[1] == RECEIVE]
+        process.talking += bool(data)
         process.messages += len(sends)
         process.sent += sum(sends)
         process.received += sum(receives)
@@ -253,16 +262,19 @@ class _Run:
             process.done = True
             return
         process.round += 1
-        rows: list[Row] = steps.tolist()
-        messages = [row for row in rows if row[1] in (SEND, RECEIVE)]
-        for row in rows:
+        messages: list[Row] = []
+        barriers: list[Row] = []
+        for row in steps.tolist():
             if row[1] in (COPY, REDUCE):
                 self.local(process, row)
-        self.account(process, messages)
-        self.check_overlaps(process, messages)
-        if any(row[1] == BARRIER for row in rows):
+            else:
+                (barriers if row[1] == BARRIER else messages).append(row)
+        if messages:
+            self.account(process, messages)
+            self.check_overlaps(process, messages)
+        if barriers:
             if messages:
-                raise self.fail(process, rows[0], "has a barrier and messages in one round")
+                raise self.fail(process, barriers[0], "has a barrier and messages in one round")
             self.waiting.append(process)
             if len(self.waiting) == len(self.processes):
                 self.meet()
@@ -339,19 +351,8 @@ def _process(
     operation, number = algorithm.operation, first + rank
     schedule = Schedule(algorithm, problem, rank)
     unit = problem.unit if operation in layout.REDUCTIONS else 1
-    own = layout.given(operation, problem, rank, number)
-    out = np.full(len(layout.wanted(operation, problem, rank)), EMPTY, np.int64)
     scratch = np.full(schedule.scratch // unit, EMPTY, np.int64)
-    if operation == "bcast" and rank == problem.root:
-        out[:] = label = layout.wanted(operation, problem, rank)
-        assert len(label) == problem.bytes
-    place = layout.own_place(operation, problem, rank) if in_place else None
-    if place is not None and operation in layout.FROM_IN:
-        out = own[place[0] : place[0] + place[1]]
-    elif place is not None:
-        out[place[0] : place[0] + place[1]] = own
-        own = out[place[0] : place[0] + place[1]]
-    buffers = [own, out, scratch]
+    buffers = [*layout.buffers(operation, problem, rank, number, in_place), scratch]
     return _Process(
         number, rank, first, remote, schedule, schedule.by_round(), buffers, entered=1 << number
     )
