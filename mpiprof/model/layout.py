@@ -69,7 +69,8 @@ def labels(first: int, lengths: Sequence[int], starts: int | Labels = 0) -> Labe
     """
     length = np.array(lengths, np.int64)
     begins = np.cumsum(length) - length
-    shift: Labels = np.arange(first, first + len(length)) * PLACE - begins + starts
+    processes = np.arange(first, first + len(length))
+    shift = np.asarray(processes * PLACE - begins + starts, np.int64)
     return np.repeat(shift, length) + np.arange(length.sum())
 
 
