@@ -45,7 +45,7 @@ def strip(data: Data, state: State) -> Component | None:
     time_ns = now_ns(data.trace)
     verdict = verdict_of(data)
     if verdict.is_bad:
-        told = f"{hang.TITLES[verdict.kind].lower()}: "
+        told = f"{hang.TITLES[verdict.kind].capitalize()}: "
         told += hang.text(data.trace, found, verdict, time_ns)
         link = "/live" + state.shared().query()
         return dcc.Link(tables.text_of(told), href=link, className="state dead")

@@ -34,6 +34,7 @@ TITLES = {
     "undecided": "UNDECIDED",
 }
 STATES = {"stalled": "stalled", "dead": "dying", "undecided": "stalled"}
+LOOKED_AT = ("missing", "stalled", "point_to_point")
 BETWEEN = {"point_to_point": "a point-to-point call", "completion": "MPI_Wait or MPI_Test"}
 
 
@@ -68,7 +69,7 @@ def text(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None 
     if not one.is_bad:
         return "Nothing is wrong that can be told."
     told = _told(trace, found, one, now)
-    return f"{told} No process of the job is left." if one.ended else told
+    return f"{told} No process of the job is left." if one.ended else told + _look(trace, one)
 
 
 def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
@@ -112,10 +113,21 @@ def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None
     if one.kind == "stalled":
         return (
             f"{waits} {who} {verb} not arrived: it computes{last}, and uses its processor. "
-            "It is slow, or in a loop without end: look at it with a debugger."
+            "It is slow, or in a loop without end."
         )
     how = " It uses no processor: it sleeps, or waits outside MPI." if one.why == "still" else ""
     return f"{waits} {who} {verb} not arrived, last seen{last or ' before any collective'}.{how}"
+
+
+def _look(trace: Trace, one: Verdict) -> str:
+    """Return where to look at a rank that has not come, as a sentence; "" where none is named."""
+    process = trace.tables.processes.get(one.odd_ranks[0]) if one.odd_ranks else None
+    if one.kind not in LOOKED_AT or one.why == "finished" or process is None:
+        return ""
+    pid, host = process["pid"], process["host"]
+    many = len(one.odd_ranks) > 1
+    stack = f"the stack of rank {one.odd_ranks[0]}" if many else "its stack"
+    return f" See {stack}: process {pid} on {host} (`gdb -p {pid}`, `py-spy dump -p {pid}`)."
 
 
 def _ranks(chosen: Sequence[int]) -> str:

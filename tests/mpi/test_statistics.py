@@ -209,7 +209,7 @@ def test_the_verdict_on_a_summary_says_where_and_not_why(both: list[Trace]) -> N
     said = conclusion.verdict(trace, verdict(trace, trace.findings()))
     waiting = trace.callsites["total_wait_ns"]
     assert said[0].startswith(share(waiting.sum() / trace.process_time_ns))
-    assert where(trace, int(waiting.idxmax())) in said[1]
+    assert where(trace, int(waiting.to_numpy().argmax())) in said[1]
     assert said[2] == "A summary doesn't hold why ranks are late: record events to see it."
 
 

@@ -230,6 +230,23 @@ def test_live_page_and_status_conclude_alike(
     assert "being carried out" not in page
 
 
+def test_a_job_that_hangs_is_never_shown_in_the_colour_of_one_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The strip over all pages takes its colours from what the verdict is."""
+    made = Synthetic(3)
+    for rank in range(3):
+        made.add(rank, made.shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0)
+    found = Data("t", made.write(tmp_path / "t", finished=False))
+    monkeypatch.setattr(live.status, "is_running", lambda *_: True)
+    monkeypatch.setattr(live, "now_ns", lambda _: 20 * 10**9)
+    strip = json.dumps(live.strip(found, State()), default=plain_of)
+    assert '"Different roots: Ranks name different roots' in strip and '"state dead"' in strip
+    style = Path(str(live.__file__)).with_name("assets") / "style.css"
+    (rule,) = [line for line in style.read_text().splitlines() if "#live-strip a.dead" in line]
+    assert "border-left-color: var(--late); background: color-mix(in srgb, var(--late)" in rule
+
+
 def plain_of(part: Any) -> Any:
     """Return a component of a page as what JSON knows."""
     return part.to_plotly_json()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,8 @@ def test_what_the_missing_rank_does(tmp_path: Path) -> None:
     still = now(0, 1, 2, after=20, still=frozenset([2]))
     verdict, text = conclude(made, tmp_path, busy)
     assert (verdict.kind, verdict.odd_ranks) == ("stalled", (2,)) and "computes" in text
+    look = r"See its stack: process (\d+) on n\d+ \(`gdb -p \1`, `py-spy dump -p \1`\)\.$"
+    assert re.search(look, text), text
     verdict, text = conclude(made, tmp_path, still)
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (2,)) and "no processor" in text
     made.inside[2] = 1
