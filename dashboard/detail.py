@@ -23,6 +23,7 @@ from .data import Context, Data
 from .figures import callsite as figures
 
 MOST_PLACES = 4
+MOST_OF = 1.2  # of the instances that a band is named after, for those that are alike
 MARGIN = 0.3  # of an instance's length, around it in the timeline
 
 
@@ -50,7 +51,8 @@ def layout(context: Context, state: states.State, callsite: int) -> Component:
         return html.Div([*head, source(context, row)], className="stack")
     instances = tables.instances_of(data, callsite, state)
     if not len(instances):
-        return html.Div([*head, components.empty("No instance passes the filters", "")])
+        way = [_bands(data, state, callsite)] if state.get("band") else []
+        return html.Div([*head, components.empty("No instance passes the filters", ""), *way])
     return html.Div(
         [
             html.Div(head, className="detail-head"),
@@ -58,6 +60,7 @@ def layout(context: Context, state: states.State, callsite: int) -> Component:
                 source(context, row),
                 components.card("One instance", components.later("callsite-instance")),
             ),
+            _by_imbalance(data, state, callsite),
             _over_instances(data, state, callsite),
             components.columns(*_over_ranks(data, state, callsite)),
             components.columns(
@@ -101,6 +104,43 @@ def source(context: Context, row: dict[str, Any]) -> Component:
     if len(row["sites"]) > MOST_PLACES:
         parts.append(html.P(f"and {len(row['sites']) - MOST_PLACES} more places"))
     return components.card("Source", *parts or [html.P("The place is not known.")])
+
+
+def _by_imbalance(data: Data, state: states.State, callsite: int) -> Component:
+    return components.card(
+        "How imbalanced its instances are",
+        _bands(data, state, callsite),
+        components.graph(pictures.spread(data, state, callsite), state, id="callsite-spread"),
+        note="Drag over a band of bars, or click one: the pictures of instances and ranks on this "
+        "page then show the instances in it alone.",
+    )
+
+
+def _bands(data: Data, state: states.State, callsite: int) -> Component:
+    """Return bands that are often asked for, what is shown now, and the way back to all."""
+    every = tables.instances_of(data, callsite, state.with_own(band=None))
+    values = every["worst_imbalance_ns"].dropna().to_numpy(np.float64)
+    parts: list[Component] = []
+    if len(values) > 1:
+        parts.append(dcc.Link("all instances", href=_with_band(state, None)))
+        ordered = np.sort(values).astype(np.int64)
+        tenth, half = max(len(ordered) // 10, 1), len(ordered) // 2
+        for name, low, high, wanted in (
+            ("the largest tenth", ordered[-tenth], ordered[-1] + 1, tenth),
+            ("the smaller half", ordered[0], ordered[half - 1] + 1, half),
+        ):
+            held = int(((values >= low) & (values < high)).sum())
+            if held <= MOST_OF * wanted:  # with many alike there is no such part
+                parts.append(dcc.Link(name, href=_with_band(state, f"{low}-{high}")))
+    if (band := tables.band_of(state)) is not None:
+        shown = int(((values >= band[0]) & (values < band[1])).sum())
+        told = f"{count(shown)} of {count(len(values))} instances, ω from {duration(band[0])} to "
+        parts.append(html.B(told + duration(band[1])))
+    return html.Nav(parts, className="steps")
+
+
+def _with_band(state: states.State, band: str | None) -> str:
+    return "/callsites" + state.with_own(band=band, instance=None).query()
 
 
 def _over_instances(data: Data, state: states.State, callsite: int) -> Component:
@@ -217,6 +257,24 @@ def register(app: dash.Dash, context: Context) -> None:
             raise PreventUpdate
         make = partial(instance, context.data(state), state, callsite)
         return components.guarded("an instance", make)
+
+    @app.callback(
+        Output("url", "search", allow_duplicate=True),
+        Input("callsite-spread", "selectedData"),
+        Input("callsite-spread", "clickData"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def choose_band(dragged: Any, clicked: Any, search: str) -> str:
+        """Write the band of the bars that were dragged over, or of the one clicked."""
+        way = dash.ctx.triggered[0]["prop_id"].partition(".")[2]
+        try:
+            chosen = (dragged if way == "selectedData" else clicked)["points"]
+            ends = [[int(value) for value in point["customdata"]] for point in chosen]
+            low, high = min(a for a, _ in ends), max(b for _, b in ends)
+        except (TypeError, KeyError, IndexError, ValueError):
+            raise PreventUpdate from None
+        return states.parse(search).with_own(band=f"{low}-{high}", instance=None).query()
 
     @app.callback(
         Output("url", "search", allow_duplicate=True),

@@ -21,13 +21,14 @@ from mpiprof.trace.types import Float, Int
 from . import race, tables, theme
 from .data import Data
 from .figures import algorithms as races
-from .figures import axes, overview
+from .figures import axes, histogram, overview
 from .figures import callsite as figures
 from .figures import compare as pairs
 from .figures import timeline as timelines
 from .state import State
 
 MOST_CANDIDATES = 40
+MOST_CELLS = 1 << 22  # arrivals of a band that are held
 
 
 def time(data: Data, state: State) -> go.Figure:
@@ -77,18 +78,43 @@ def lateness_of(data: Data, state: State, callsite: int) -> tuple[Float, Int, In
         most = axes.MOST_ROWS, axes.MOST_COLUMNS
         return lateness(data.trace, instances, {callsite: members}, *most)[callsite]
 
-    late = data.once(("late", callsite, state.shared().query()), make)
+    kept = state.shared().with_own(band=state.get("band"))
+    late = data.once(("late", callsite, kept.query()), make)
     return late, members, instances["number"].to_numpy(np.int64)
 
 
 def late_ranks(data: Data, state: State, callsite: int) -> go.Figure:
     """Return which rank is late at a call site, how often and by how much."""
+    if tables.band_of(state) is not None:
+        return figures.late_ranks(*_late_in_band(data, state, callsite))
     totals = tables.totals(data, state)
     here = totals[totals["callsite"] == callsite]
     table = here.groupby("rank")[["last", "lateness_ns"]].sum().reset_index()
     table["where"] = [data.where(rank) for rank in table["rank"].tolist()]
     complete = int(tables.instances_of(data, callsite, state)["complete"].sum())
     return figures.late_ranks(table, complete)
+
+
+def _late_in_band(data: Data, state: State, callsite: int) -> tuple[pd.DataFrame, int]:
+    """Return the late ranks over the instances of a band, evenly spread where they are many."""
+    instances = tables.instances_of(data, callsite, state)
+    members = np.intersect1d(tables.members(data, callsite), data.ranks(state))
+    most = max(MOST_CELLS // max(len(members), 1), 1)
+    some = instances.iloc[axes.edges(len(instances), most)]
+    size = len(members), len(some)
+    late = lateness(data.trace, some, {callsite: members}, *size)[callsite].astype(np.float64)
+    known = np.nan_to_num(late)
+    last = np.bincount(known.argmax(0)[known.max(0) > data.trace.clock_error_ns], None, size[0])
+    where = [data.where(rank) for rank in members.tolist()]
+    sums = {"rank": members, "where": where, "last": last, "lateness_ns": known.sum(1)}
+    return pd.DataFrame(sums), size[1]
+
+
+def spread(data: Data, state: State, callsite: int) -> go.Figure:
+    """Return how many instances of a call site are how imbalanced; a band of them stands out."""
+    every = tables.instances_of(data, callsite, state.with_own(band=None))
+    values = every["worst_imbalance_ns"].to_numpy(np.float64)
+    return histogram.spread(values, tables.band_of(state))
 
 
 def distribution(data: Data, state: State, callsite: int) -> go.Figure:

@@ -109,8 +109,18 @@ def by_callsite(data: Data, state: State) -> pd.DataFrame:
     return table.sort_values(order, ascending=False, kind="stable", ignore_index=True)
 
 
+def band_of(state: State) -> tuple[int, int] | None:
+    """Return the band of ω in ns, its end excluded, that the address asks for as LOW-HIGH."""
+    low, _, high = state.get("band").partition("-")
+    good = low.isdecimal() and high.isdecimal() and len(low + high) < 36 and low.isascii()
+    return (int(low), int(high)) if good and high.isascii() and int(low) < int(high) else None
+
+
 def instances_of(data: Data, callsite: int, state: State) -> pd.DataFrame:
-    """Return the instances of a call site that pass the filters; `number`: 0-based, of all."""
+    """Return the instances of a call site that pass the filters; `number`: 0-based, of all.
+
+    A band in the address lets those pass whose ω lies in it.
+    """
 
     def make() -> pd.DataFrame:
         table = data.instances
@@ -119,7 +129,11 @@ def instances_of(data: Data, callsite: int, state: State) -> pd.DataFrame:
         return found
 
     found = data.once(("instances", callsite), make)
-    return found[data.passing(found, state)]
+    passing = data.passing(found, state)
+    if (band := band_of(state)) is not None:
+        spread = found["worst_imbalance_ns"].to_numpy(np.float64)
+        passing = passing & (spread >= band[0]) & (spread < band[1])
+    return found[passing]
 
 
 def sparklines(data: Data) -> dict[int, list[float | None]]:

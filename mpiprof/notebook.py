@@ -56,6 +56,10 @@ class Plots:
         """Which rank is late at a call site, how often and by how much."""
         return self._drawn("late_ranks", self._number(site))
 
+    def spread(self, site: Site = None) -> go.Figure:
+        """How many instances of a call site are how imbalanced."""
+        return self._drawn("spread", self._number(site))
+
     def distribution(self, site: Site = None) -> go.Figure:
         """How many instances of a call site are balanced."""
         return self._drawn("distribution", self._number(site))

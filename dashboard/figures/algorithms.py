@@ -123,7 +123,7 @@ def race_over_sizes(table: pd.DataFrame) -> go.Figure:
         unit_text = axes.durations(part["score_ns"])
         figure.add_scatter(
             x=part["processes"],
-            y=part["score_ns"] / 1e6,
+            y=part["score_ns"],
             mode="lines+markers",
             name=str(name),
             line={"color": colours.CYCLE[i % 8], "dash": theme.DASHES[i // 8 % len(theme.DASHES)]},
@@ -134,7 +134,7 @@ def race_over_sizes(table: pd.DataFrame) -> go.Figure:
     figure.update_layout(
         height=360,
         xaxis={"title": "processes", "type": "log", "tickvals": ticks, "ticktext": ticks},
-        yaxis={"title": "score (ms)", "type": "log"},
+        yaxis={"title": "score", **axes.log_axis(table["score_ns"].to_numpy(), axes.round_time)},
     )
     return figure
 

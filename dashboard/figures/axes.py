@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from mpiprof.trace.types import Array, Float, Int
 from mpiprof.units import UNKNOWN, duration
 
 UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
+MOST_FINE = 3e3  # highest to lowest of an axis with ticks at 2 and 5, too
 MOST_ROWS, MOST_COLUMNS = 256, 1000  # of what is drawn; more are aggregated
 
 
@@ -52,6 +55,32 @@ def run_labels(names: Array, most: int) -> list[str]:
 def time_axis(figure: go.Figure, axis: str, title: str, unit: str) -> None:
     """Title an axis on which times are given in a unit."""
     figure.update_layout({axis: {"title": f"{title} ({unit})", "rangemode": "tozero"}})
+
+
+def round_time(ns: float) -> str:
+    """Return a time that was chosen as a tick: 20 µs, where `duration` says 20.0 µs."""
+    unit, scale = unit_of(ns)
+    return f"{ns / scale:g} {unit}"
+
+
+def round_number(value: float) -> str:
+    """Return a number that was chosen as a tick: 0.5, 200, 20K."""
+    for unit, scale in (("M", 1e6), ("K", 1e3)):
+        if value >= scale:
+            return f"{value / scale:g}{unit}"
+    return f"{value:g}"
+
+
+def log_axis(values: Float, text: Callable[[float], str]) -> dict[str, Any]:
+    """Return a logarithmic axis over what is above 0; ticks at 1, 10, ... or 1, 2, 5, 10, ..."""
+    known = values[values > 0]
+    if not len(known):
+        return {"type": "log"}
+    low, high = float(known.min()), float(known.max())
+    steps = (1, 2, 5) if high / low < MOST_FINE else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [step * 10.0**power for power in powers for step in steps]
+    return {"type": "log", "tickvals": ticks, "ticktext": [text(tick) for tick in ticks]}
 
 
 def blank(text: str) -> go.Figure:

@@ -32,17 +32,19 @@ def factors(instances: pd.DataFrame, phases: pd.DataFrame, switches: pd.DataFram
             ("average_factor", "average δ/T", colours.BLUE),
         ]
         if known
-        else [("worst_imbalance_ns", "ω (ns)", colours.RED)]
+        else [("worst_imbalance_ns", "ω", colours.RED)]
     )
     numbers = instances["number"].to_numpy(np.int64)
     starts = axes.edges(len(numbers), MOST_POINTS)
+    apart = len(numbers) > 1 and bool((np.diff(numbers) > 1).any())  # no line over what is left out
+    mode = "markers" if apart else "lines+markers" if len(starts) < 200 else "lines"
     figure = go.Figure()
     for column, name, colour in columns:
         values = axes.reduced(instances[column].to_numpy(np.float64), MOST_POINTS)
         figure.add_scatter(
             x=numbers[starts],
             y=np.where(values > 0, values, np.nan),
-            mode="lines+markers" if len(values) < 200 else "lines",
+            mode=mode,
             name=name,
             line={"color": colour, "width": 1.2},
             marker={"size": 4},
@@ -63,10 +65,11 @@ def factors(instances: pd.DataFrame, phases: pd.DataFrame, switches: pd.DataFram
         margin=MARGIN,
         xaxis={"title": "instance", "range": [numbers[0] - 0.5, numbers[-1] + 0.5]},
         yaxis={
-            "type": "log",
-            "title": "imbalance factor" if known else "imbalance (ns)",
-            "dtick": 1,
-            "exponentformat": "SI",
+            "title": "imbalance factor" if known else "imbalance",
+            **axes.log_axis(
+                instances[[column for column, _, _ in columns]].to_numpy(np.float64),
+                axes.round_number if known else axes.round_time,
+            ),
         },
         hovermode="closest",
     )
@@ -140,13 +143,15 @@ def heat_map(late: Float, ranks: Int, numbers: Int, *, latest_first: bool = Fals
         order = np.argsort(-_row_means(late), kind="stable")
         late, rows = late[order], [rows[i] for i in order.tolist()]
     starts = numbers[axes.edges(len(numbers), late.shape[1])]
+    # Where instances are left out between, those that are there stand side by side.
+    apart = late.shape[1] == len(numbers) and bool((np.diff(numbers) > 1).any())
     largest = float(np.nanmax(late))
     unit, scale = axes.unit_of(largest)
     high = float(np.nanquantile(late, CLIPPED)) or largest
     figure = go.Figure(
         go.Heatmap(
             z=(late / scale).astype(np.float32),
-            x=starts,
+            x=starts.astype(str) if apart else starts,
             y=rows,
             colorscale=theme.SEQUENTIAL,
             zmin=0,
@@ -160,8 +165,12 @@ def heat_map(late: Float, ranks: Int, numbers: Int, *, latest_first: bool = Fals
     figure.update_layout(
         height=height,
         margin=MARGIN,
-        xaxis={"title": "instance", "showgrid": False,
-               "range": [numbers[0] - 0.5, numbers[-1] + 0.5]},
+        xaxis={"title": "instance", "showgrid": False}
+        | (
+            {"type": "category", "nticks": 20}
+            if apart
+            else {"range": [numbers[0] - 0.5, numbers[-1] + 0.5]}
+        ),
         yaxis={
             "title": "rank", "type": "category", "autorange": "reversed", "showgrid": False,
             "nticks": 20,

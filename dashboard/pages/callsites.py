@@ -15,7 +15,7 @@ from .. import state as states
 from ..data import Context
 
 TITLE, PATH = "Call sites", "/callsites"
-OWN = frozenset(("callsite", "instance", "sort", "where", "order"))
+OWN = frozenset(("callsite", "instance", "sort", "where", "order", "band"))
 HINT = (
     "Choose one by click, or with the arrow keys and space. Headings sort; what is typed below "
     "them filters: text, or the least value, such as 2ms, 64K, 10%."
@@ -55,7 +55,7 @@ def register(app: dash.Dash, context: Context) -> None:
         chosen = rows[0].get("callsite") if isinstance(rows, list) and rows else None
         if chosen is None or str(chosen) == state.get("callsite"):
             raise PreventUpdate
-        return state.with_own(callsite=chosen, instance=None).query()
+        return state.with_own(callsite=chosen, instance=None, band=None).query()
 
     @app.callback(
         Output("callsite-detail", "children"),

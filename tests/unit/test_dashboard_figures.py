@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mpiprof.dashboard import theme
-from mpiprof.dashboard.figures import algorithms, axes, callsite, compare, overview
+from mpiprof.dashboard.figures import algorithms, axes, callsite, compare, histogram, overview
 
 from mpiprof.model import setting
 from mpiprof.model.simulate import simulate
@@ -235,3 +235,33 @@ def test_the_heat_map_says_what_a_cell_is_and_where_colours_end() -> None:
     assert "greatest lateness of up to 4 ranks by 2 instances." in told
     assert "Colours end at 1.00 µs; the latest came 5.00 ms late." in told
     assert told.endswith("shows the instance and opens the ranks of the row.")
+
+
+def test_the_histogram_counts_every_instance_once() -> None:
+    values = np.array([0.0, 5, 5, 999, 1e6, np.nan])
+    bar = histogram.spread(values, (900, 2000)).data[0]
+    assert sum(bar.y) == 5
+    ends = np.array(bar.customdata)
+    assert (ends[1:, 0] == ends[:-1, 1]).all() and ends[0, 0] == 1 and ends[-1, 1] > 1e6
+    grey = np.array(bar.marker.color) == colours.GREY
+    assert not grey[(ends[:, 0] <= 999) & (ends[:, 1] > 999)].any()
+    assert grey[(ends[:, 1] <= 900) | (ends[:, 0] >= 2000)].all()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(900, 9e3, ["1 µs", "2 µs", "5 µs"]), (1e3, 1e9, ["1 µs", "10 µs", "100 µs", "1 ms", "1 s"])],
+)
+def test_log_axes_have_times_as_ticks(low: float, high: float, expected: list[str]) -> None:
+    axis = axes.log_axis(np.array([low, high, np.nan, 0]), axes.round_time)
+    assert set(expected) <= set(axis["ticktext"])
+    assert min(axis["tickvals"]) <= low and len(axis["tickvals"]) <= 13
+
+
+def test_instances_that_are_left_out_are_not_drawn_over() -> None:
+    late = np.array([[0.0, 0, 0], [1e6, 2e6, 3e6]])
+    heat = callsite.heat_map(late, np.arange(2), np.array([3, 9, 40])).data[0]
+    assert list(heat.x) == ["3", "9", "40"]
+    table = instances(50).iloc[[3, 9, 40]]
+    line = callsite.factors(table, NO_PHASES, NO_SWITCHES).data[0]
+    assert (line.mode, list(line.x)) == ("markers", [3, 9, 40])

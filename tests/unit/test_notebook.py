@@ -13,7 +13,8 @@ from mpiprof.testing.synthetic import Synthetic
 
 go = pytest.importorskip("plotly.graph_objects")
 MS = 1_000_000
-SITED = ("arrivals", "factors", "late_ranks", "distribution", "instance", "whom", "algorithms")
+OVER_INSTANCES = ("arrivals", "factors", "distribution", "spread", "instance")
+SITED = (*OVER_INSTANCES, "late_ranks", "whom", "algorithms")
 
 
 @pytest.fixture

@@ -1,0 +1,70 @@
+"""How many instances are how imbalanced: a histogram in which a band can be chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from mpiprof.reports import colours
+from mpiprof.trace.types import Float
+from mpiprof.units import count, duration
+
+from . import axes
+
+BINS = 40
+LEAST_NS = 1.0  # what is less stands there: a logarithmic axis has no 0
+
+
+def bins(values: Float) -> Float:
+    """Return the edges of at most BINS bins, alike on a logarithmic axis, in whole ns."""
+    known = np.maximum(values, LEAST_NS)
+    low, high = float(np.floor(known.min())), float(np.ceil(known.max())) + 1
+    found: Float = np.unique(np.rint(np.geomspace(low, high, BINS + 1)))
+    return found
+
+
+def spread(imbalance_ns: Float, band: tuple[int, int] | None) -> go.Figure:
+    """Draw the instances by ω, last minus first arrival in ns; those outside of a band in grey.
+
+    Each bar carries its ends (customdata: ns, the second one excluded).
+    """
+    known = imbalance_ns[~np.isnan(imbalance_ns)]
+    if not len(known):
+        return axes.blank("no complete instance")
+    edges = bins(known)
+    counts = np.histogram(np.maximum(known, LEAST_NS), edges)[0]
+    low, high = edges[:-1], edges[1:]
+    chosen = np.ones(len(counts), np.bool_) if band is None else (low < band[1]) & (high > band[0])
+    figure = go.Figure(
+        go.Bar(
+            x=(low + high) / 2,
+            y=counts,
+            width=high - low,
+            marker={
+                "color": np.where(chosen, colours.RED, colours.GREY).tolist(),
+                "line": {"width": 0},
+            },
+            customdata=np.stack([low, high], 1)
+            .astype(np.int64)
+            .tolist(),  # no typed array: it is sent back
+            text=[
+                f"{duration(a)} to {duration(b)}: {count(n)} instance{'s' * (n != 1)}"
+                for a, b, n in zip(low, high, counts.tolist(), strict=True)
+            ],
+            textposition="none",
+            hovertemplate="%{text}<extra></extra>",
+        )
+    )
+    figure.update_layout(
+        height=220,
+        dragmode="select",
+        selectdirection="h",
+        xaxis={
+            "title": "ω, last minus first arrival",
+            **axes.log_axis(edges, axes.round_time),
+            "range": np.log10([edges[0], edges[-1]]).tolist(),
+        },
+        yaxis={"title": "instances", "rangemode": "tozero"},
+        bargap=0,
+    )
+    return figure
