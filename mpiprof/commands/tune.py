@@ -11,7 +11,7 @@
   mpiexec -n 16 python -m mpiprof run --switch plan.json app.py
   python -m mpiprof tune TRACE --to openmpi -o rules.conf
                                                        as the library's own configuration, to run
-                                                       without mpiprof; intel: as its environment
+                                                       without mpiprof; also mpich and intel
   python -m mpiprof tune --plan plan.json -n 16 --to openmpi -o rules.conf
                                                        the same of a plan, for up to 16 ranks
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mpiprof.tune.result import Result, Verdict
 
 TOP = 15
-LIBRARIES = ("openmpi", "intel")
+LIBRARIES = ("openmpi", "mpich", "intel")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,12 +1,14 @@
 """The MPI libraries' own algorithms for blocking collectives: the one table of them.
 
 Open MPI's are those of its component tuned, by the names and numbers of
-`coll_tuned_<operation>_algorithm` (5.0.11). Intel MPI's are the numbers of
-`I_MPI_ADJUST_<OPERATION>` (reference of 2019 and 2020), under short names of ours.
+`coll_tuned_<operation>_algorithm` (5.0.11). MPICH's are those of
+`MPIR_CVAR_<OPERATION>_INTRA_ALGORITHM` (5.0.2), which names and does not number them. Intel MPI's
+are the numbers of `I_MPI_ADJUST_<OPERATION>` (reference of 2019 and 2020), under short names of
+ours.
 
-Which of ours is the same as Open MPI's was found by counting the messages and bytes from each
-process to each other one, on 2 to 8 processes, against those of our schedules; of Intel MPI's it
-is what the names say.
+Which of ours is the same as Open MPI's or MPICH's was found by counting the messages and bytes
+from each process to each other one, on 2 to 8 and 2 to 6 processes, against those of our
+schedules; of Intel MPI's it is what the names say.
 """
 
 from __future__ import annotations
@@ -14,8 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-OPENMPI, INTEL = "openmpi", "intel"
-FAMILIES = {OPENMPI: "Open MPI", INTEL: "Intel MPI"}  # as traces and plans name them
+OPENMPI, MPICH, INTEL = "openmpi", "mpich", "intel"
+FAMILIES = {
+    OPENMPI: "Open MPI",
+    MPICH: "MPICH",
+    INTEL: "Intel MPI",
+}  # as traces and plans name them
 
 # What an algorithm needs, beside its library's own checks, as words of a row.
 NEEDS = {
@@ -25,6 +31,12 @@ NEEDS = {
     "commutes": "a commutative operation",
     "elements": "an element for each process",
     "half_elements": "an element for each of the largest power of two of processes",
+    "builtin": "an operation of MPI's own",
+    "parent": "several processes on a node",
+    "consecutive": "consecutive ranks on each node",
+    "regular": "blocks of one size",
+    "in_place": "MPI_IN_PLACE",
+    "not_in_place": "a send buffer other than MPI_IN_PLACE",
 }
 
 
@@ -32,16 +44,17 @@ NEEDS = {
 class Own:
     """One of a library's own algorithms.
 
-    number: the library's; ours: the catalogue's name of the same algorithm, or empty; differs:
-    what its messages have that ours do not, empty where they are the same one by one; needs:
-    words of NEEDS; unchecked: those of them that the library does not look at, so that it would
-    compute something wrong, or end the job.
+    number: the library's, None where it has names only; ours: the catalogue's name of the same
+    algorithm, or empty, or several with the processes that they are the same on; differs: what
+    its messages have that ours do not, empty where they are the same one by one; needs: words of
+    NEEDS; unchecked: those of them that the library does not look at, so that it would compute
+    something wrong, or end the job.
     """
 
     library: str
     operation: str
     name: str
-    number: int
+    number: int | None
     ours: str = ""
     differs: str = ""
     needs: tuple[str, ...] = ()
@@ -54,17 +67,34 @@ class Own:
 
     def difference(self, size: int) -> str:
         """What its messages have on so many processes that ours do not, empty where nothing."""
-        return "" if self.differs == FOLDED and size & (size - 1) == 0 else self.differs
+        return "" if self.differs == FOLDED and _is_power(size) else self.differs
 
     def runs_on(self, size: int) -> bool:
         """Whether it is this algorithm that runs on so many processes."""
-        fits = {"pow2": size & (size - 1) == 0, "even": size % 2 == 0, "two": size == 2}
-        return all(fits.get(need, True) for need in self.needs)
+        return all(_fits(need, size) for need in self.needs)
+
+    def is_ours(self, name: str, size: int) -> bool:
+        """Whether it is one of ours on so many processes."""
+        words = (word.partition(":") for word in self.ours.split())
+        return any(one == name and _fits(need, size) for one, _, need in words)
+
+
+def _is_power(size: int) -> bool:
+    return size & (size - 1) == 0
+
+
+def _fits(need: str, size: int) -> bool:
+    """Whether a number of processes is what a word of NEEDS says."""
+    power = _is_power(size)
+    known = {"pow2": power, "other": not power, "even": size % 2 == 0, "two": size == 2}
+    return known.get(need, True)
 
 
 FOLDED = "other processes fold in where their number is no power of two"
 FAR_FIRST = "the first exchange is with the process farthest away, ours with the next one"
 ALL_BLOCKS = "blocks go also to processes that have them already"
+OTHER_CHILDREN = "a process's children are served in another numbering"
+PIECES = "blocks of more than 32 KB go in pieces"
 TO_ITSELF = "a process's message to itself goes through the library"
 
 # operation: rows of a name, of ours the same, of what differs, of what it needs ("!": unchecked).
@@ -158,6 +188,87 @@ ROWS = {
             ("linear_nb", "", "", ""),
         ),
     },
+    MPICH: {
+        "allgather": (
+            ("brucks", "bruck", "", ""),
+            ("k_brucks", "", "", ""),
+            ("nb", "", "", ""),
+            ("recursive_doubling", "recursive_doubling", "", "!pow2"),
+            ("ring", "ring", "", ""),
+            ("recexch_doubling", "", "", ""),
+            ("recexch_halving", "", "", ""),
+        ),
+        "allgatherv": (
+            ("brucks", "", "", ""),
+            ("nb", "", "", ""),
+            ("recursive_doubling", "", "", "!pow2"),
+            ("ring", "linear_ring", PIECES, ""),
+        ),
+        "allreduce": (
+            ("nb", "", "", ""),
+            ("smp", "", "", "commutes parent"),
+            ("recursive_doubling", "recursive_doubling", FOLDED, ""),
+            ("recursive_multiplying", "", "", "commutes"),
+            ("reduce_scatter_allgather", "", "", "half_elements builtin"),
+            ("tree", "", "", ""),
+            ("recexch", "", "", ""),
+            ("ring", "", "", "commutes"),
+            ("k_reduce_scatter_allgather", "", "", "commutes"),
+            ("ccl", "", "", ""),
+        ),
+        "alltoall": (
+            ("brucks", "bruck", "", "not_in_place"),
+            ("k_brucks", "", "", "not_in_place"),
+            ("nb", "", "", ""),
+            ("pairwise", "pair:pow2 ring:other", "", "not_in_place"),
+            ("pairwise_sendrecv_replace", "", "", "in_place"),
+            ("scattered", "simple", "", "not_in_place"),
+        ),
+        "alltoallv": (
+            ("nb", "", "", ""),
+            ("pairwise_sendrecv_replace", "", "", "in_place"),
+            ("scattered", "simple", "", "not_in_place"),
+        ),
+        "barrier": (
+            ("nb", "", "", ""),
+            ("smp", "", "", "parent"),
+            ("k_dissemination", "dissemination", "", ""),
+            ("recexch", "", "", ""),
+        ),
+        "bcast": (
+            ("binomial", "binomial", OTHER_CHILDREN, ""),
+            ("nb", "", "", ""),
+            ("smp", "", "", "parent"),
+            ("scatter_recursive_doubling_allgather", "", "", ""),
+            ("scatter_ring_allgather", "", "", ""),
+            ("pipelined_tree", "", "", ""),
+            ("tree", "", "", ""),
+        ),
+        "gather": (("binomial", "binomial", "", ""), ("nb", "", "", "")),
+        "gatherv": (("linear", "", "", ""), ("nb", "", "", "")),
+        "reduce": (
+            ("binomial", "binary_tree", "", ""),
+            ("nb", "", "", ""),
+            ("smp", "", "", "commutes parent"),
+            ("reduce_scatter_gather", "", "", "half_elements builtin"),
+        ),
+        "reduce_scatter": (
+            ("nb", "", "", ""),
+            ("noncommutative", "", "", "!pow2 !regular"),
+            ("pairwise", "pairwise", "", "commutes"),
+            ("recursive_doubling", "", "", ""),
+            ("recursive_halving", "recursive_halving", FAR_FIRST, "commutes"),
+        ),
+        "reduce_scatter_block": (
+            ("noncommutative", "", "", "!pow2"),
+            ("recursive_doubling", "", "", ""),
+            ("pairwise", "pairwise", "", "commutes"),
+            ("recursive_halving", "recursive_halving", FAR_FIRST, "commutes"),
+            ("nb", "", "", ""),
+        ),
+        "scatter": (("binomial", "binomial", "", ""), ("nb", "", "", "")),
+        "scatterv": (("linear", "", "", ""), ("nb", "", "", "")),
+    },
     INTEL: {
         "allgather": (
             ("recursive_doubling", "recursive_doubling", "", "pow2"),
@@ -213,7 +324,7 @@ def _row(library: str, operation: str, number: int, row: tuple[str, str, str, st
         library,
         operation,
         name,
-        number,
+        None if library == MPICH else number,
         ours,
         differs,
         tuple(word.removeprefix("!") for word in words),
@@ -221,9 +332,9 @@ def _row(library: str, operation: str, number: int, row: tuple[str, str, str, st
     )
 
 
-def same_as(library: str, operation: str, ours: str) -> Own | None:
-    """Return a library's own algorithm that is the same as one of ours, None where it has none."""
-    return next((one for one in own(library, operation) if ours and one.ours == ours), None)
+def same_as(library: str, operation: str, ours: str, size: int) -> Own | None:
+    """Return a library's own algorithm that is one of ours on so many processes, None: none is."""
+    return next((one for one in own(library, operation) if one.is_ours(ours, size)), None)
 
 
 def named(library: str, operation: str, name: str) -> Own | None:

@@ -37,7 +37,9 @@ def _line(row: Mapping[str, Any]) -> str:
             found += f", {size(first)} to {size(last)}"
         elif first:
             found += f", {size(first)} and more"
-    found += f": {row['algorithm']} ({row['number']})"
+    found += f": {row['algorithm']}"
+    if row["number"] is not None:
+        found += f" ({row['number']})"
     if row["segment"]:
         found += f" in blocks of {size(row['segment'])}"
     return found + (f"; {row['differs']}" if row["differs"] else "")

@@ -1,6 +1,9 @@
-/* Counts the messages and bytes that collectives send, from each rank to each other one, by the
- * monitoring of Open MPI (pml_monitoring_enable=1). Arguments: operation:processes:bytes; bytes are
- * those of a block, vector or message. Prints a line a case and rank: case rank count/bytes ... */
+/* Counts the messages and bytes that collectives send, from each rank to each other one: by the
+ * monitoring of Open MPI (pml_monitoring_enable=1), under MPICH by what ucx_messages.c counts.
+ * Arguments: a folder, then cases operation:processes:bytes; bytes are those of a block, vector or
+ * message. Each rank writes a file of its number: a line a case, case count/bytes ... */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +11,15 @@
 
 enum { COUNT, BYTES, KINDS, MOST = 64 };
 
+struct sent { /* as in ucx_messages.c */
+    void *endpoint;
+    unsigned long count, bytes;
+};
+
 static MPI_T_pvar_session session;
 static MPI_T_pvar_handle handles[KINDS];
+static struct sent *ucx;    /* NULL: Open MPI counts */
+static int endpoints[MOST]; /* by rank */
 
 static void attach(const char *name, MPI_T_pvar_handle *handle)
 {
@@ -24,10 +34,49 @@ static void attach(const char *name, MPI_T_pvar_handle *handle)
     }
 }
 
-static void look(unsigned long seen[KINDS][MOST])
+/* Which endpoint leads to which rank: the one that a message to it adds to. */
+static void learn(int rank, int size)
 {
-    for (int kind = 0; kind < KINDS; kind++)
+    for (int other = 0; other < size; other++) {
+        unsigned long before[MOST];
+        MPI_Request request;
+        int none;
+
+        for (int i = 0; i < MOST; i++)
+            before[i] = ucx[i].count;
+        MPI_Irecv(&none, 0, MPI_INT, other, 7, MPI_COMM_WORLD, &request);
+        MPI_Send(&none, 0, MPI_INT, other, 7, MPI_COMM_WORLD);
+        for (int i = 0; i < MOST && other != rank; i++)
+            if (ucx[i].count != before[i])
+                endpoints[other] = i;
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    endpoints[rank] = MOST - 1; /* to itself nothing goes out */
+}
+
+static void begin(int rank, int size)
+{
+    int provided;
+
+    ucx = dlsym(RTLD_DEFAULT, "ucx_sent");
+    if (ucx != NULL) {
+        learn(rank, size);
+        return;
+    }
+    MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+    MPI_T_pvar_session_create(&session);
+    attach("pml_monitoring_messages_count", &handles[COUNT]);
+    attach("pml_monitoring_messages_size", &handles[BYTES]);
+}
+
+static void look(unsigned long seen[KINDS][MOST], int size)
+{
+    for (int kind = 0; kind < KINDS && ucx == NULL; kind++)
         MPI_T_pvar_read(session, handles[kind], seen[kind]);
+    for (int other = 0; other < size && ucx != NULL; other++) {
+        seen[COUNT][other] = ucx[endpoints[other]].count;
+        seen[BYTES][other] = ucx[endpoints[other]].bytes;
+    }
 }
 
 static void call(const char *name, int n, int size, MPI_Comm comm)
@@ -71,11 +120,11 @@ static void call(const char *name, int n, int size, MPI_Comm comm)
     free(displs);
 }
 
-static void count(const char *text, int rank)
+static void count(const char *text, int rank, FILE *out)
 {
     static unsigned long before[KINDS][MOST], after[KINDS][MOST];
-    char name[MOST], line[64 * MOST];
-    int size, bytes, length;
+    char name[MOST];
+    int size, bytes;
     MPI_Comm comm;
 
     if (sscanf(text, "%63[^:]:%d:%d", name, &size, &bytes) != 3)
@@ -83,16 +132,14 @@ static void count(const char *text, int rank)
     MPI_Comm_split(MPI_COMM_WORLD, rank < size ? 0 : MPI_UNDEFINED, rank, &comm);
     MPI_Barrier(MPI_COMM_WORLD);
     if (comm != MPI_COMM_NULL) {
-        look(before);
+        look(before, size);
         call(name, bytes / (int)sizeof(double), size, comm);
-        look(after);
-        length = snprintf(line, sizeof line, "%s %d", text, rank);
+        look(after, size);
+        fprintf(out, "%s", text);
         for (int i = 0; i < size; i++)
-            length +=
-                snprintf(line + length, sizeof line - (size_t)length, " %lu/%lu",
-                         after[COUNT][i] - before[COUNT][i], after[BYTES][i] - before[BYTES][i]);
-        printf("%s\n", line);
-        fflush(stdout);
+            fprintf(out, " %lu/%lu", after[COUNT][i] - before[COUNT][i],
+                    after[BYTES][i] - before[BYTES][i]);
+        fprintf(out, "\n");
         MPI_Comm_free(&comm);
     }
     MPI_Barrier(MPI_COMM_WORLD);
@@ -100,16 +147,21 @@ static void count(const char *text, int rank)
 
 int main(int argc, char **argv)
 {
-    int rank, provided;
+    char path[4096];
+    int rank, size;
 
     MPI_Init(&argc, &argv);
-    MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
-    MPI_T_pvar_session_create(&session);
-    attach("pml_monitoring_messages_count", &handles[COUNT]);
-    attach("pml_monitoring_messages_size", &handles[BYTES]);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    for (int i = 1; i < argc; i++)
-        count(argv[i], rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    snprintf(path, sizeof path, "%s/%d", argv[1], rank);
+    FILE *const out = fopen(path, "w");
+
+    if (out == NULL)
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    begin(rank, size);
+    for (int i = 2; i < argc; i++)
+        count(argv[i], rank, out);
+    fclose(out);
     MPI_Finalize();
     return 0;
 }

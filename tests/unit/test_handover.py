@@ -9,16 +9,19 @@ from typing import Any
 
 import pytest
 from support.handing import asked_for, random_plan, rules_of
+from support.mpis import environment_of
 
 from mpiprof.__main__ import main
 from mpiprof.errors import MpiprofError
 from mpiprof.model.catalogue import catalogue
 from mpiprof.model.libraries import own
 from mpiprof.operations import OPERATIONS
-from mpiprof.tune.handover import intel, openmpi
+from mpiprof.tune.handover import intel, mpich, openmpi
 from mpiprof.tune.handover.cells import Asked, Call, Cell, Refusal, Refusals, cells
+from mpiprof.tune.handover.mpich import Asking, decides
 from mpiprof.tune.handover.openmpi import NUMBERS, counted, fires
 
+MPICH = environment_of("mpich") / "lib" / "libmpi.so.12"
 LARGEST = 9  # processes of the random plans
 
 
@@ -28,6 +31,8 @@ def handed(
     """Return the cells of a plan that a library can do, and what it can't."""
     refusals = Refusals()
     found = cells(Asked(rules_of(entries), library, **words), refusals)
+    if library == "mpich":
+        return mpich.possible(found, MPICH, refusals), refusals.all()
     module = {"openmpi": openmpi, "intel": intel}[library]
     return module.possible(found, refusals), refusals.all()
 
@@ -42,9 +47,10 @@ def whys(entries: list[dict[str, Any]], **words: Any) -> list[str]:
 
 def test_the_table_names_algorithms_of_ours() -> None:
     known = {(a.operation, a.name) for a in catalogue() if not a.intercommunicator}
-    named = [(one.operation, one.ours) for one in own() if one.ours]
+    words = [(one.operation, word) for one in own() for word in one.ours.split()]
+    named = [(operation, word.partition(":")[0]) for operation, word in words]
     assert set(named) <= known
-    for library in ("openmpi", "intel"):
+    for library in ("openmpi", "mpich", "intel"):
         ours = [(one.operation, one.ours) for one in own(library) if one.ours]
         assert len(ours) == len(set(ours)), "one of ours is two of theirs"
 
@@ -140,6 +146,80 @@ def test_a_change_of_the_file_is_seen() -> None:
 def test_what_the_library_would_ignore_is_refused(text: str, wrong: str) -> None:
     with pytest.raises(MpiprofError, match=wrong):
         openmpi.read(text)
+
+
+# ---- MPICH's tree of choices
+
+
+@pytest.fixture(scope="module")
+def tree() -> mpich.Tree:
+    """The tree that is compiled into MPICH."""
+    if not MPICH.exists():
+        pytest.skip(f"no {MPICH}")
+    return mpich.own_tree(MPICH)
+
+
+def test_random_plans_change_nothing_else_of_mpich(tree: mpich.Tree) -> None:
+    """1000 plans: the tree does what the plan's first fitting rule asks, or as before."""
+    random_ = random.Random(14)
+    did = 0
+    for number in range(1000):
+        entries = random_plan(random_, "mpich", LARGEST)
+        rules = rules_of(entries)
+        found, _ = handed(entries, "mpich", largest=LARGEST)
+        changed = mpich.merged(tree, found)
+        if number % 20 == 0:
+            assert list(mpich.differences(tree, changed, found)) == []
+        for _ in range(40):
+            operation, size = (
+                random_.choice(sorted(mpich.MEASURES)),
+                random_.randint(2, LARGEST + 3),
+            )
+            count = random_.choice(
+                [0, 1, 7, 8, 99, 100, 107, 1031, 5007, random_.randint(0, 99999)]
+            )
+            made = random_.choice([(False, True), (True, True), (False, False)])
+            asking = Asking(operation, size, count, *made)
+            leaf, before = decides(changed, asking), decides(tree, asking)
+            if leaf == before:
+                continue
+            did += 1
+            asked = asked_for(rules, operation, size, count)
+            assert asked is not None, (entries, asking)
+            name = leaf.partition("_intra_")[2]
+            (chosen,) = [one for one in own("mpich", operation) if one.name == name]
+            assert chosen.is_ours(asked.algorithm, size) or asked.algorithm == f"native:{name}"
+            assert asking.commutes or "commutes" not in chosen.needs
+            assert not (asking.in_place and "not_in_place" in chosen.needs)
+    assert did > 500
+
+
+def test_a_size_is_answered_before_a_choice_by_bytes(tree: mpich.Tree) -> None:
+    """At calls the library takes comm_size<8 for 8 as well: nothing of that may be left there."""
+    entry = {"operation": "alltoall", "size": 8, "bytes": {"from": 9, "to": 99}}
+    found, _ = handed([entry | {"algorithm": "simple"}], "mpich")
+    changed = mpich.merged(tree, found)
+    below = changed["collective=alltoall"]["comm_type=intra"]["comm_size<=8"]
+    assert "comm_size<" not in json.dumps(below)
+    for count in (8, 100, 256, 257, 40000):
+        asking = Asking("alltoall", 8, count)
+        assert decides(changed, asking) == decides(tree, asking)
+    assert decides(changed, Asking("alltoall", 8, 9)).endswith("intra_scattered")
+
+
+def test_what_is_divided_by_nodes_is_refused(tree: mpich.Tree) -> None:
+    assert tree
+    found, (refusal,) = handed(
+        [{"operation": "bcast", "size": 4, "algorithm": "binomial"}], "mpich"
+    )
+    assert found == [] and "divides it by nodes" in refusal.why
+
+
+def test_a_library_without_a_tree_is_refused(tmp_path: Path) -> None:
+    library = tmp_path / "libmpi.so.12"
+    library.write_bytes(b'\x7fELF {"collective=bcast":{}}\0')
+    with pytest.raises(MpiprofError, match="no tree of choices"):
+        mpich.own_tree(library)
 
 
 # ---- what can't be handed over

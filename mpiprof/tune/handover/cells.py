@@ -173,9 +173,9 @@ def _cell(asked: Asked, rule: Rule, size: int, part: Span, refusals: Refusals) -
         return []
     if rule.site is not None:
         _check_sites(asked, rule, size, part)
-    chosen = _own(asked, rule)
-    if not rule.algorithm.startswith(f"{NATIVE}:") and not _applies(operation, rule, size):
+    if not _applies(operation, rule, size):
         return []  # as in `run`
+    chosen = _own(asked, rule, size)
     if not chosen.runs_on(size):
         raise RefusedError(f"needs {chosen.restrictions}")
     if "commutes" in chosen.unchecked and not asked.commutative:
@@ -196,7 +196,7 @@ def _cell(asked: Asked, rule: Rule, size: int, part: Span, refusals: Refusals) -
     return [replace(cell, first=least)] if least <= part[1] else []
 
 
-def _own(asked: Asked, rule: Rule) -> Own:
+def _own(asked: Asked, rule: Rule, size: int) -> Own:
     operation = str(rule.operation)
     library = FAMILIES[asked.library]
     if rule.algorithm == STATIC:
@@ -211,7 +211,7 @@ def _own(asked: Asked, rule: Rule) -> Own:
             known = ", ".join(one.name for one in own(asked.library, operation)) or "none"
             raise RefusedError(f"{library} has no such {operation}: it has {known}")
         return chosen
-    found = same_as(asked.library, operation, rule.algorithm)
+    found = same_as(asked.library, operation, rule.algorithm, size)
     if found is None:
         raise RefusedError(f"{library} has no {operation} of its own that is the same")
     return found
@@ -219,7 +219,7 @@ def _own(asked: Asked, rule: Rule) -> Own:
 
 def _applies(operation: str, rule: Rule, size: int) -> bool:
     found = [a for a in catalogue() if (a.operation, a.name) == (operation, rule.algorithm)]
-    return any(applies(a, size) for a in found if not a.intercommunicator)
+    return not found or any(applies(a, size) for a in found if not a.intercommunicator)
 
 
 def _segment(rule: Rule, chosen: Own) -> int:

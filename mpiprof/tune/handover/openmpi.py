@@ -118,7 +118,7 @@ def _lines(cell: Cell) -> list[Line]:
         first, end = max(first, 0 if whole else 1) * size, cell.last * size + 1
     if first >= end:
         raise RefusedError(f"Open MPI can't tell {cell.first} to {cell.last} bytes from others")
-    made = [Line(first, cell.own.number, 0, cell.segment)]
+    made = [Line(first, cell.own.number or 0, 0, cell.segment)]
     return made if cell.last == NO_END else [*made, Line(end, 0, 0, 0)]
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mpiprof.errors import MpiprofError
-from mpiprof.model.libraries import INTEL, OPENMPI
+from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.launch import library
+from mpiprof.model.libraries import INTEL, MPICH, OPENMPI
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.trace import Trace
 from mpiprof.tune.entries import Entry
-from mpiprof.tune.handover import intel, openmpi, sites
+from mpiprof.tune.handover import intel, mpich, openmpi, sites
 from mpiprof.tune.handover.cells import NO_END, Asked, Call, Cell, Refusal, Refusals, cells
 from mpiprof.tune.plan import entry_rules, file_rules
 from mpiprof.tune.rules import Rule
@@ -30,6 +33,9 @@ COUNTED = (
     "A job with OMPI_MCA_pml_monitoring_enable=1 OMPI_MCA_pml_monitoring_enable_output=3 "
     "OMPI_MCA_pml_monitoring_filename=messages writes messages.RANK.prof: how many messages and "
     "bytes went to each rank."
+)
+SUMMARY = (
+    "A job with MPIR_CVAR_DEBUG_SUMMARY=1 prints at its begin which file its choices are from."
 )
 UNTESTED = (
     "Untested: written by the reference of Intel MPI 2019 and 2020, as it can't be run here. "
@@ -63,15 +69,50 @@ class Handover:
     check: str
 
 
-def hand_over(asked: Asked, path: Path) -> Handover:
-    """Return what a file at `path` hands over; raises MpiprofError where it would say else."""
+def hand_over(asked: Asked, path: Path, libmpi: Path | None = None) -> Handover:
+    """Return what a file at `path` hands over; raises MpiprofError where it would say else.
+
+    libmpi: the MPICH whose tree of choices is changed, by default that of this Python.
+    """
     refusals = Refusals()
     found = cells(asked, refusals)
     if asked.library == INTEL:
-        kept = intel.possible(found, refusals)
-        variables = intel.environment(kept)
-        text = "".join(f'export {name}="{value}"\n' for name, value in variables.items())
-        return Handover(INTEL, kept, refusals.all(), text, variables, [], UNTESTED)
+        return _to_intel(found, refusals)
+    if asked.library == MPICH:
+        return _to_mpich(found, refusals, path, libmpi or own_mpich())
+    return _to_openmpi(found, refusals, path)
+
+
+def _to_intel(found: Sequence[Cell], refusals: Refusals) -> Handover:
+    kept = intel.possible(found, refusals)
+    variables = intel.environment(kept)
+    text = "".join(f'export {name}="{value}"\n' for name, value in variables.items())
+    return Handover(INTEL, kept, refusals.all(), text, variables, [], UNTESTED)
+
+
+def _to_mpich(found: Sequence[Cell], refusals: Refusals, path: Path, libmpi: Path) -> Handover:
+    tree = mpich.own_tree(libmpi)
+    kept = mpich.possible(found, libmpi, refusals)
+    text = json.dumps(mpich.merged(tree, kept), indent=1) + "\n"
+    for difference in mpich.differences(tree, json.loads(text), kept):
+        raise MpiprofError(f"{path} is not written: it would say something else for {difference}")
+    variables = {"MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE": str(path.absolute())}
+    notes = [f"For this MPICH only ({libmpi}): with another tree of its own a job may end."]
+    return Handover(MPICH, kept, refusals.all(), text, variables, notes, SUMMARY)
+
+
+def own_mpich() -> Path:
+    """Return the MPICH of this Python; raises UsageError where it has another MPI."""
+    mpi = library.mpi_of_python(library.this_interpreter(), os.environ)
+    if mpi is None or mpi.abi != "mpich" or mpi.library is None:
+        raise UsageError(
+            "--to mpich takes the tree of choices from the MPICH of this Python, which has none: "
+            "run it with the Python whose mpi4py uses that MPICH"
+        )
+    return mpi.library
+
+
+def _to_openmpi(found: Sequence[Cell], refusals: Refusals, path: Path) -> Handover:
     kept = openmpi.possible(found, refusals)
     text = openmpi.write(kept)
     for difference in openmpi.differences(openmpi.read(text), kept):
@@ -85,9 +126,7 @@ def hand_over(asked: Asked, path: Path) -> Handover:
     for operation, inside in openmpi.INSIDE.items():
         ruled = " and ".join(name for name in inside if name in operations)
         if ruled:
-            notes.append(
-                f"Where Open MPI makes an {operation} of others, the {ruled} in it follows."
-            )
+            notes.append(f"Where Open MPI makes {operation} of others, the {ruled} in it follows.")
     return Handover(OPENMPI, kept, refusals.all(), text, variables, notes, COUNTED)
 
 
