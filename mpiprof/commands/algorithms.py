@@ -5,6 +5,9 @@
   python -m mpiprof algorithms OPERATION [NAME] -p 5772 --bytes 64K --simulate
   python -m mpiprof algorithms [OPERATION [NAME]] --prove [-p 64]
 
+Beside ours the list has what Open MPI and MPICH have themselves: their numbers and names, and which
+is the same as one of ours.
+
 --bytes is the message of a bcast, the vector of a reduction, and a rank's block in all others (to
 each other rank in an alltoall); with a distribution its base. Sizes may end in K, M or G, times end
 in ns, us, ms or s. --arrivals 0,0,5ms is a list by rank, --arrivals 7=5ms one rank's; all others
@@ -78,6 +81,9 @@ def run(args: argparse.Namespace) -> int:
     chosen = setting.algorithms(args.operation or "")
     if args.name:
         chosen = setting.named(args.operation, args.name)
+    rows = [setting.row_of(a) for a in chosen]
+    for operation in [] if args.name else dict.fromkeys(a.operation for a in chosen):
+        rows += setting.rows_of_libraries(operation)
     if args.prove:
         return prove(args, chosen)
     if args.draw or args.output:
@@ -85,10 +91,10 @@ def run(args: argparse.Namespace) -> int:
     elif args.simulate or args.processes:
         simulate(args)
     elif args.json:
-        print(json.dumps([setting.row_of(a) for a in chosen], indent=1, ensure_ascii=False))
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
     else:
         operation = args.operation or "allgatherv"
-        print(catalogue.listing([setting.row_of(a) for a in chosen]))
+        print(catalogue.listing(rows))
         words = (operation, "-p", 64, "--bytes", "64K", "--simulate")
         print(f"\nnext: {command('algorithms', *words)}")
     return 0

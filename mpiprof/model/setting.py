@@ -10,6 +10,7 @@ from typing import Any
 from mpiprof.errors import UsageError
 from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
 from mpiprof.model.distributions import DISTRIBUTIONS
+from mpiprof.model.libraries import MPICH, OPENMPI, own
 from mpiprof.model.machine import DEFAULT, Machine
 from mpiprof.model.schedule import Problem
 from mpiprof.model.variant import Variant
@@ -84,7 +85,30 @@ def row_of(a: Algorithm) -> dict[str, Any]:
         "cost": a.cost,
         "parameters": a.parameters,
         "source": a.source,
+        "library": None,
+        "number": None,
+        "same_as": [],
     }
+
+
+def rows_of_libraries(operation: str) -> list[dict[str, Any]]:
+    """Return the algorithms that MPI libraries have themselves for an operation, as data."""
+    return [
+        {
+            "operation": one.operation,
+            "name": one.name,
+            "intercommunicator": False,
+            "restrictions": one.restrictions,
+            "cost": None,
+            "parameters": None,
+            "source": None,
+            "library": one.library,
+            "number": one.number,
+            "same_as": [word.partition(":")[0] for word in one.ours.split()],
+        }
+        for library in (OPENMPI, MPICH)
+        for one in own(library, operation)
+    ]
 
 
 def problem(operation: str, setting: Setting) -> Problem:

@@ -10,6 +10,7 @@ from typing import Any
 from mpiprof.reports.table import Column, paragraph, render
 from mpiprof.units import count, duration, ranks, size
 
+FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 PROVED = (
     "proved: on labels in place of data every rank ends with the right result, every byte of it is "
     "written once, nothing waits for ever though each send waits for its receive, nothing depends "
@@ -29,14 +30,24 @@ class Prediction:
 
 
 def listing(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return entries of the catalogue, grouped by operation."""
+    """Return entries of the catalogue, grouped by operation, those of MPI libraries at the end."""
     parts = []
-    for (operation, inter), group in groupby(
-        rows, key=lambda row: (row["operation"], row["intercommunicator"])
+    for (operation, inter, library), group in groupby(
+        rows, key=lambda row: (row["operation"], row["intercommunicator"], row["library"])
     ):
         head = f"{operation} on inter-communicators" if inter else str(operation)
-        parts.append("\n".join([head, *(_entry(row) for row in group)]))
+        head += f" in {FAMILIES[library]} itself" if library else ""
+        entry = _own if library else _entry
+        parts.append("\n".join([head, *(entry(row) for row in group)]))
     return "\n\n".join(parts)
+
+
+def _own(row: Mapping[str, Any]) -> str:
+    number = "" if row["number"] is None else f"{row['number']} "
+    same = f"as {' or '.join(row['same_as'])}" if row["same_as"] else ""
+    needs = f"needs {row['restrictions']}" if row["restrictions"] else ""
+    words = ", ".join(text for text in (same, needs) if text)
+    return f"  {number + row['name']:<27} {words}".rstrip()
 
 
 def _entry(row: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from mpiprof.model.schedule import SEND, Schedule, catalogue
 from mpiprof.quantities import arrivals, duration, size
 
 FIELDS = ["operation", "name", "intercommunicator", "restrictions", "cost", "parameters", "source"]
+FIELDS += ["library", "number", "same_as"]
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -33,6 +34,16 @@ def test_the_catalogue_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     assert text.splitlines()[-1].startswith("next: ")
 
 
+def test_what_libraries_have_themselves_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "alltoall")
+    ours, _, theirs = text.partition("\nalltoall in Open MPI itself\n")
+    openmpi, _, mpich = theirs.partition("\nalltoall in MPICH itself\n")
+    assert "linear_sync" not in ours
+    assert "  2 pairwise                  as ring\n" in openmpi
+    assert "  pairwise                    as pair or ring, needs a send buffer other than" in mpich
+    assert "itself" not in said(capsys, "alltoall", "ring")
+
+
 def test_one_operation_and_one_algorithm(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "alltoall")
     assert "bruck" in text
@@ -45,7 +56,11 @@ def test_one_operation_and_one_algorithm(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(said(capsys, "--json"))
-    assert [list(row) for row in rows] == [FIELDS] * len(catalogue())
+    assert all(list(row) == FIELDS for row in rows)
+    assert [row["library"] for row in rows].count(None) == len(catalogue())
+    theirs = {(row["library"], row["operation"], row["number"], row["name"]) for row in rows}
+    assert ("openmpi", "allreduce", 6, "rabenseifner") in theirs
+    assert ("mpich", "allreduce", None, "reduce_scatter_allgather") in theirs
     assert all(row["name"] != "native" for row in rows)
     rows = json.loads(said(capsys, "allgather", "--json"))
     assert {row["operation"] for row in rows} == {"allgather"}
