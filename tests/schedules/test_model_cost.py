@@ -13,7 +13,10 @@ from support.rounds import is_power_of_two
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model.layout import REDUCTIONS
+from mpiprof.model.machine import uniform
 from mpiprof.model.schedule import Algorithm, Problem, catalogue, find
+from mpiprof.model.simulate import simulate
+from mpiprof.model.traffic import applies
 from mpiprof.model.verify import verify
 
 SIZES = [*range(1, 14), 16, 17, 24, 27, 32, 33]
@@ -65,6 +68,26 @@ def test_proof_measures_the_cost(algorithm: Algorithm) -> None:
             assert 0.85 * stated[1] <= measured[1] <= 1.15 * stated[1], size
         else:
             assert measured == stated, size
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [a for a in catalogue() if a.operation in REDUCTIONS and a.name != "binary_blocks"],
+    ids=lambda a: f"{a.operation}-{a.name}",
+)
+def test_simulation_takes_the_cost_with_gamma(algorithm: Algorithm) -> None:
+    """Where all parts are equal. Which chain of binary blocks is the longest depends on them."""
+    for size in SIZES:
+        if algorithm.operation == "reduce_scatter":
+            problem = Problem(size, counts=(64,) * size, unit=8)
+        else:
+            problem = problem_for(algorithm, size)
+        if size == 1 or not applies(algorithm, problem):
+            continue
+        formula = cost(algorithm.operation, algorithm.name, problem)
+        for alpha, beta, gamma in ((0.0, 0.0, 1.0), (1000.0, 2.0, 0.5)):
+            took = simulate(algorithm, problem, uniform(alpha, beta, gamma)).last
+            assert took == pytest.approx(formula.time(alpha, beta, gamma)), (size, alpha)
 
 
 def test_every_algorithm_has_a_cost() -> None:

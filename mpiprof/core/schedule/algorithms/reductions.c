@@ -235,16 +235,24 @@ struct move blocks_reducing(const struct context *c, int64_t r)
 
 /* ---- pairwise */
 
+/* Arrivals 1 .. rank come from below, the others from above: their first is kept as it is, and what
+ * they make is folded in last. That first one leaves its rank nothing to reduce, in another round on
+ * each rank; so arrivals from below are folded a round later, and none is folded in the first round
+ * by anybody. Else some rank would reduce in each round, and all wait for it: for p parts in all,
+ * where each rank reduces p - 1. */
 static void pairwise_fold(const struct context *c, const struct pairwise *w, int64_t i,
                           int64_t length, struct round *out)
 {
     const int64_t arrived = w->scratch + i % 2 * length, high = w->scratch + 2 * length;
+    const int64_t before = w->scratch + (i - 1) % 2 * length, last = c->size - 1;
 
-    if (i <= c->rank)
-        emit_reduce(out, w->into, w->offset, BUFFER_SCRATCH, arrived, length, false);
-    else if (i > c->rank + 1)
+    if (i > 1 && i - 1 <= c->rank)
+        emit_reduce(out, w->into, w->offset, BUFFER_SCRATCH, before, length, false);
+    if (i > c->rank + 1)
         emit_reduce(out, BUFFER_SCRATCH, high, BUFFER_SCRATCH, arrived, length, false);
-    if (i == c->size - 1 && c->rank < c->size - 1)
+    if (i == last && c->rank == last)
+        emit_reduce(out, w->into, w->offset, BUFFER_SCRATCH, arrived, length, false);
+    else if (i == last)
         emit_reduce(out, w->into, w->offset, BUFFER_SCRATCH, high, length, true);
 }
 
