@@ -44,6 +44,7 @@ NOTABLE_SHARE = 0.01  # of all waiting
 REST = 0.2  # of a call site's waiting that is worth a finding where no pattern explains it
 MOSTLY = 0.5  # of the instances in which lateness began at one place
 OFTEN = 0.1  # of what follows a barrier
+FEWEST = 5  # instances that tell who mostly comes last
 MOST_SURE = 0.999
 LEAST_SPANS = 1  # instances by which spans are apart
 
@@ -284,6 +285,7 @@ def _rest(
         "by_rank": causes.by_rank.value,
         "by_node": causes.by_node.value,
         "random": causes.random.value,
+        "mostly_last": _mostly_last(trace.callsites.loc[causes.callsite], facts),
         **began,
     }
     one = _finding(trace, "noise", cost, causes.callsite, told)
@@ -293,6 +295,18 @@ def _rest(
         places = (causes.callsite, began["origin_callsite"])
         return replace(one, cause="inside", callsites=places, ranks=(began["origin_rank"],))
     return replace(one, certainty=0.0 if facts["instances"] < 2 else MOST_SURE)
+
+
+def _mostly_last(row: Any, facts: Mapping[str, Any]) -> tuple[int, float] | None:
+    """Return who comes last far more often than chance has it, where all wait for the last.
+
+    And in which share of the instances. It may still be chance: who wanders is last for long.
+    """
+    least = (1 + 1 / facts["size"]) / 2
+    waited = facts["state"] in ("nxn", "barrier", "gathering") and facts["instances"] >= FEWEST
+    if not waited or pd.isna(row["latest_rank"]) or row["latest_share"] < least:
+        return None
+    return int(row["latest_rank"]), float(row["latest_share"])
 
 
 def _of_gain(trace: Trace, gain: Gain) -> Finding:

@@ -99,6 +99,12 @@ def _do_noise(trace: Trace, found: Finding) -> str:
     often = known.get("origin_share", 0.0) >= MOSTLY and place != found.callsites[0]
     if often and known["origin_how"] != "unknown":
         return f"It mostly begins before {where(trace, place)}: look there."
+    if known["mostly_last"] is not None:
+        rank, _ = known["mostly_last"]
+        return (
+            f"Look at rank {rank} first: how late it comes varies too much to be sure. Record more "
+            "instances to tell."
+        )
     return "Look for other work on the nodes, or for work whose amount changes at random."
 
 

@@ -212,8 +212,17 @@ def _noise(trace: Trace, found: Finding) -> str:
     if known["besides"]:
         whole: Any = trace.callsites.loc[found.callsites[0], "total_wait_ns"]
         part = "Most" if found.cost_ns > whole / 2 else "Some"
-        return f"{part} of the waiting at {here} has no pattern, with other ranks late each time"
-    return f"Arrivals at {here} scatter by {duration(spread)}, and no rank stands out"
+        return f"{part} of the waiting at {here} has no pattern, {_no_rank(known)}"
+    return f"Arrivals at {here} scatter by {duration(spread)}, {_no_rank(known)}"
+
+
+def _no_rank(known: Mapping[str, Any]) -> str:
+    """Return why no rank is blamed for waiting without a pattern."""
+    if known["mostly_last"] is None:
+        return "with other ranks late each time" if known["besides"] else "and no rank stands out"
+    rank, part = known["mostly_last"]
+    link = "though" if known["besides"] else "and"
+    return f"{link} rank {rank} comes last in {share(part)} of its instances"
 
 
 def _algorithm(trace: Trace, found: Finding) -> str:

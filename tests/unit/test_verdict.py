@@ -260,6 +260,28 @@ def test_one_cause_at_several_call_sites_is_one_finding(tmp_path: Path) -> None:
     assert "before bcast at md.py:10 start" in sentences.what(trace, of_rank[0])
 
 
+def test_a_rank_that_is_mostly_last_is_not_passed_over(tmp_path: Path) -> None:
+    """Too uneven to accuse it for sure, but no sentence may say that others are late as often."""
+    random = np.random.default_rng(1)
+    late = random.exponential(MS, (60, 4))
+    late[:, 2] += random.exponential(3 * MS, 60)
+    made, now = Synthetic(4), 10 * MS
+    for row in late:
+        came = now + row.astype(np.int64)
+        made.collective("allreduce", came, np.full(4, came.max() + 1000), site="md.py:13:step")
+        now = int(came.max()) + 5 * MS
+    made.ended_ns = now + MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    part = (late.argmax(1) == 2).mean()
+    said = sentences.finding(trace, trace.findings()[0])
+    assert "stands out" not in said and "other ranks late" not in said
+    if trace.findings()[0].cause == "noise":
+        assert f"rank 2 comes last in {part:.0%}".replace("%", " %") in said
+        assert "Look at rank 2 first" in said
+    else:
+        assert trace.findings()[0].ranks == (2,)
+
+
 def test_text_never_overflows(tmp_path: Path) -> None:
     """Every kind of finding fits a screen, with 4 or 100 ranks."""
     for case in CASES:
