@@ -23,7 +23,7 @@ from mpiprof.trace.machine import fault
 from mpiprof.trace.match import BATCH, Matcher
 from mpiprof.trace.stream import FOREVER, SLACK, RankStream, Source
 from mpiprof.trace.tables import read_tables
-from mpiprof.trace.types import Problems
+from mpiprof.trace.types import EXTENSION, LONGEST, Array, Problems
 
 RANK_LIMIT = 1 << 22
 
@@ -384,6 +384,12 @@ def _last_time(chunk: Chunk) -> int:
     records = chunk.log.read([(chunk.index, 0, chunk.log.layout.records)])
     used = records[(records["kind"] >= 1) & (records["kind"] <= 3)]
     if not len(used):
-        return 0
+        return _last_summed(records)
     # Not the maximum: one damaged time must not become the length of the run.
     return max(int(used["enter_ns"][-1]), int(used["exit_ns"][-1]))
+
+
+def _last_summed(records: Array) -> int:
+    """Return when the last call ended that was summed up, 0 where none is known."""
+    longest = (records["kind"] == EXTENSION) & (records["sequence"] == LONGEST)
+    return int(records["enter_ns"][longest].max(initial=0))

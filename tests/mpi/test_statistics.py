@@ -321,3 +321,29 @@ def test_statistics_among_events_change_nothing(tmp_path: Path) -> None:
     assert trace.problems == [] and trace.statistics["latest_rank"].tolist() == [1]
     pd.testing.assert_frame_equal(trace.instances.head(2), alone.instances)
     assert len(trace.events) == 6
+
+
+KILLED = """
+import os, signal, time
+from array import array
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+mine, all_ = array('d', [1.0]), array('d', [0.0])
+began = time.monotonic()
+while time.monotonic() < began + 1.0:
+    time.sleep(0.002 * world.rank)
+    world.Allreduce(mine, all_)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_summary_ends_with_its_last_call(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks, killed a second after MPI_Init: the log has no event to tell its end."""
+    (tmp_path / "app.py").write_text(KILLED)
+    options = ["-q", "-o", "trace", "--record", "summary"]
+    run_mpi(mpi, 2, [mpi.python, "-m", "mpiprof", "run", *options, "app.py"], cwd=tmp_path)
+    trace = mpiprof.open(tmp_path / "trace")
+    row = trace.callsites.set_index("operation").loc["allreduce"]
+    assert not trace.complete and row["instances"] > 10
+    assert trace.duration_ns >= 9e8
+    assert row["total_wait_ns"] <= row["total_elapsed_ns"] <= trace.process_time_ns

@@ -162,7 +162,7 @@ void describe_accepted(struct call *c, const struct arguments *a)
         traffic(&(struct exchange){c->comm, c->operation, c->root}, a, &m);
         if (c->record == NULL) {
             if (record_is_summed())
-                record_summarise(c->signatures, c->algorithm, c->exit_ns - c->enter_ns, m.sent,
+                record_summarise(c->signatures, c->algorithm, c->enter_ns, c->exit_ns, m.sent,
                                  m.received);
             return;
         }

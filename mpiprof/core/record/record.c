@@ -208,9 +208,10 @@ struct record *record_statistics(uint32_t shape)
     return r;
 }
 
-void record_summarise(struct signatures *f, const char *algorithm, int64_t elapsed, int64_t sent,
-                      int64_t received)
+void record_summarise(struct signatures *f, const char *algorithm, int64_t enter, int64_t exit,
+                      int64_t sent, int64_t received)
 {
+    const int64_t elapsed = exit - enter;
     const struct signature wanted = {.algorithm = algorithm,
                                      .root = ROOT_NONE,
                                      .sent = -1,
@@ -230,6 +231,7 @@ void record_summarise(struct signatures *f, const char *algorithm, int64_t elaps
     __atomic_fetch_add(&r[2].exit_ns, received, __ATOMIC_RELAXED);
     if (elapsed > r[3].exit_ns) /* two threads may race for the maximum: either is a long call */
         r[3].exit_ns = elapsed;
+    r[3].enter_ns = exit; /* the end of a run that is killed */
 }
 
 /* ---- start and end */

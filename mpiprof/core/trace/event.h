@@ -58,7 +58,7 @@ enum extension {
     EXT_START, /* the n-th start of a persistent operation, or communicator of its kin (comm.c) */
     EXT_SENT,
     EXT_RECEIVED,
-    EXT_LONGEST,
+    EXT_LONGEST, /* enter_ns: when the last call ended */
     EXT_AVERAGE, /* these follow their `statistics`, in this order */
     EXT_WORST,
     EXT_WAIT,
