@@ -124,7 +124,8 @@ def options() -> str:
 def algorithms(folder: Path) -> str:
     """Return the catalogue, a drawing of each algorithm in the folder beside it."""
     parts = []
-    rows = json.loads(said("algorithms", "--json"))
+    listed = json.loads(said("algorithms", "--json"))
+    rows = [row for row in listed if row["library"] is None]  # the others can't be drawn
     for (operation, inter), group in groupby(
         rows, key=lambda row: (row["operation"], row["intercommunicator"])
     ):

@@ -210,7 +210,7 @@ def test_proofs_say_on_what(capsys: pytest.CaptureFixture[str]) -> None:
 def named(capsys: pytest.CaptureFixture[str], operation: str) -> list[dict[str, str]]:
     """Return an operation's rows of the catalogue."""
     found: list[dict[str, str]] = json.loads(said(capsys, operation, "--json"))
-    return found
+    return [row for row in found if row["library"] is None]
 
 
 def test_every_algorithm_is_proved_with_its_parameters() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import tune_traces
 from support.handing import asked_for, random_plan, rules_of
 from support.mpis import environment_of
 
@@ -360,3 +361,37 @@ def test_wrong_use(words: list[str], wrong: str, capsys: pytest.CaptureFixture[s
 
 def test_sized_operations_have_bytes() -> None:
     assert all(counted(name, 4, 100) > 0 for name in NUMBERS if OPERATIONS[name].sized)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace of 8 ranks: an allgatherv that should run on the pipelined ring, and an allreduce."""
+    return tune_traces.one_sender(tmp_path_factory.mktemp("tune") / "t", "app.py:7:<module>")
+
+
+def test_a_traces_own_plan(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "rules.conf"
+    assert main(["tune", str(trace), "--to", "openmpi", "-o", str(out)]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the plan, entry 1: allgatherv=pipelined_ring:block_size=" in said
+    assert "Open MPI has no allgatherv of its own that is the same" in said and not out.exists()
+
+
+def test_a_plan_with_call_sites_and_its_trace(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, out = tmp_path / "plan.json", tmp_path / "rules.conf"
+    entry = {"operation": "allgatherv", "algorithm": "linear_ring", "call_sites": ["app.py:7"]}
+    plan.write_text(json.dumps([entry | {"size": 8}]))
+    words = ["--plan", str(plan), "--to", "openmpi", "-o", str(out)]
+    assert main(["tune", *words]) == 1
+    assert "give the TRACE" in " ".join(capsys.readouterr().out.split())
+    assert main(["tune", str(trace), *words]) == 0
+    assert "allgatherv on 8 processes: ring (3)" in capsys.readouterr().out
+    plan.write_text(json.dumps([entry]))  # no size: of those that the trace has
+    assert main(["tune", str(trace), *words]) == 0
+    assert "allgatherv on 8 processes: ring (3)" in capsys.readouterr().out
+    entry["call_sites"] = ["other.py:1"]
+    plan.write_text(json.dumps([entry]))
+    assert main(["tune", str(trace), *words]) == 1
+    assert "would change allgatherv at app.py:7" in " ".join(capsys.readouterr().out.split())

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from mpiprof.model.catalogue import Algorithm, applies, catalogue
 from mpiprof.model.libraries import FAMILIES, Own, named, own, same_as
-from mpiprof.operations import OPERATIONS
 from mpiprof.tune.rules import NATIVE, STATIC, Rule
 
 LARGEST_ELEMENT = 16  # bytes, of MPI's own types: which type a program has, nobody tells
@@ -171,8 +170,8 @@ def _cell(asked: Asked, rule: Rule, size: int, part: Span, refusals: Refusals) -
     operation = str(rule.operation)
     if rule.algorithm == NATIVE:
         return []
-    if rule.site is not None:
-        _check_sites(asked, rule, size, part)
+    if rule.site is not None and not _is_called(asked, rule, size, part):
+        return []
     if not _applies(operation, rule, size):
         return []  # as in `run`
     chosen = _own(asked, rule, size)
@@ -240,22 +239,25 @@ def _least_elements(chosen: Own, size: int) -> int:
 # ---- call sites
 
 
-def _check_sites(asked: Asked, rule: Rule, size: int, part: Span) -> None:
-    """Raise RefusedError where calls of other sites would change as well."""
+def _is_called(asked: Asked, rule: Rule, size: int, part: Span) -> bool:
+    """Whether a rule's call site has such calls; raises RefusedError where others have them too."""
     if asked.calls is None:
         raise RefusedError(
             "names a call site, of which the library knows nothing: give the TRACE, to see "
             "whether other call sites would change, or take call_sites out of the plan"
         )
+    found = False
     for call in asked.calls:
         if (call.operation, call.size) != (rule.operation, size):
             continue
-        span = call.bytes if OPERATIONS[call.operation].sized else (0, NO_END)
-        if span is None or not (max(span[0], part[0]) <= min(span[1], part[1])):
-            continue
+        span = call.bytes or (0, NO_END)
         inside = (max(span[0], part[0]), min(span[1], part[1]))
+        if inside[0] > inside[1]:
+            continue
         if not any(_asks(other, rule, call, inside) for other in asked.rules):
             raise RefusedError(f"would change {call.operation} at {call.place} as well")
+        found |= any(_is_site(str(rule.site), site) for site in call.sites)
+    return found
 
 
 def _asks(other: Rule, rule: Rule, call: Call, inside: Span) -> bool:
