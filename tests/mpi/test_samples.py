@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support import ROOT
-from support.jobs import run, run_mpi
+from support.jobs import EVERY_TRANSPORT, run, run_mpi
 from support.mpis import Mpi
 from support.traces import table_rows
 
@@ -55,12 +55,18 @@ def result_of(output: str) -> list[str]:
 
 
 def same_bare_and_recorded(
-    mpi: Mpi, ranks: int, bare: list[str], recorded: list[str], operations: str, trace: Path
+    mpi: Mpi,
+    ranks: int,
+    bare: list[str],
+    recorded: list[str],
+    operations: str,
+    trace: Path,
+    env: dict[str, str] | None = None,
 ) -> None:
     """Run a sample both ways; `recorded` is what follows `mpiprof run` and its options."""
     wrapper = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace)]
-    expected = run_mpi(mpi, ranks, bare, check=True, cwd=trace.parent)
-    printed = run_mpi(mpi, ranks, [*wrapper, *recorded], check=True, cwd=trace.parent)
+    expected = run_mpi(mpi, ranks, bare, check=True, cwd=trace.parent, env=env)
+    printed = run_mpi(mpi, ranks, [*wrapper, *recorded], check=True, cwd=trace.parent, env=env)
     assert result_of(expected.stdout)[-1] == "check ok"
     assert result_of(printed.stdout) == result_of(expected.stdout)
     recording = mpiprof.open(trace)
@@ -72,6 +78,18 @@ def same_bare_and_recorded(
 def test_python(case: Case, mpi: Mpi, tmp_path: Path) -> None:
     bare = [str(mpi.python), *case.argv]
     same_bare_and_recorded(mpi, case.ranks, bare, case.argv, case.operations, tmp_path / "trace")
+
+
+def test_beside_all_that_open_mpi_opens_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:
+    """Libfabric and UCX, which has hooks of its own; in all other tests they stay closed."""
+    words = [str(openmpi.python), *(case := CASES[1]).argv]
+    trace = tmp_path / "trace"
+    same_bare_and_recorded(
+        openmpi, case.ranks, words, case.argv, case.operations, trace, EVERY_TRANSPORT
+    )
+    noisy = {**EVERY_TRANSPORT, "OMPI_MCA_pml_base_verbose": "10"}
+    said = run_mpi(openmpi, case.ranks, words, check=True, cwd=tmp_path, env=noisy)
+    assert "initializing pml component ucx" in said.stdout + said.stderr
 
 
 def compile_late_rank(mpi: Mpi, folder: Path) -> list[str]:
