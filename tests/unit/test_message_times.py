@@ -115,7 +115,8 @@ def test_a_measured_table_that_is_not_usable_gives_no_advice(
     file = tmp_path / "machine.json"
     file.write_text(json.dumps(both_ways(1 / 14)))
     simulated = ["algorithms", "bcast", "-p", "4", "--simulate"]
-    for words in (["tune", str(tmp_path / "t")], simulated):
+    study = ["bench", "reduction", "--simulate", "4"]
+    for words in (["tune", str(tmp_path / "t")], simulated, study):
         assert main([*words, "--machine", str(file)]) == 2
         said = capsys.readouterr().err
         assert "its message times are not usable, one way takes 14 times" in said

@@ -30,6 +30,7 @@ from mpiprof.bench.harness.timing import Ranks
 from mpiprof.errors import MpiprofError
 from mpiprof.model.machine import DEFAULT, Machine, read, uniform, with_memory, with_node_port
 from mpiprof.progress import Progress
+from mpiprof.trace.machine import fault
 from mpiprof.units import duration, span
 
 
@@ -195,7 +196,7 @@ def trace_folder() -> Path | None:
 def run_simulated(name: str, options: Options, processes: int) -> None:
     """Compute a study's table for so many processes."""
     study = study_of(name)
-    machine = read(options.machine) if options.machine else DEFAULT
+    machine = read(options.machine, fault) if options.machine else DEFAULT
     if options.machine is None and options.per_node > 1:
         machine = with_memory(machine)
     if options.node_port:
