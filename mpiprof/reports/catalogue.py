@@ -47,17 +47,22 @@ def _own(row: Mapping[str, Any]) -> str:
     same = f"as {' or '.join(row['same_as'])}" if row["same_as"] else ""
     needs = f"needs {row['restrictions']}" if row["restrictions"] else ""
     words = ", ".join(text for text in (same, needs) if text)
-    return f"  {number + row['name']:<27} {words}".rstrip()
+    return _named(number + row["name"], words)
 
 
 def _entry(row: Mapping[str, Any]) -> str:
-    lines = [paragraph(f"{row['name']:<27} {row['cost']}", 2, 30)]
-    lines[0] = f"  {row['name']:<27} " + lines[0].strip()[len(row["name"]) :].strip()
+    lines = [_named(str(row["name"]), str(row["cost"]))]
     needs = f"needs {row['restrictions']}" if row["restrictions"] else ""
     lines += [
         paragraph(text, 30) for text in (needs, f"from {row['source']}", row["parameters"]) if text
     ]
     return "\n".join(lines)
+
+
+def _named(name: str, words: str) -> str:
+    """Return a name and what is said of it, in lines of the terminal's width."""
+    text = paragraph(f"{name:<27} {words}", 2, 30)
+    return f"  {name:<27} {text.strip()[len(name) :].strip()}".rstrip()
 
 
 def title(operation: str, name: str, asked: Mapping[str, Any]) -> str:
