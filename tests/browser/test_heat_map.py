@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from support.dashboard_server import Browser, chromium, view
 
 from mpiprof.testing.synthetic import Synthetic
 
-MS, RANKS, LATE = 1_000_000, 600, 437
+MS = 1_000_000
 
 
-def test_a_click_on_the_first_row_opens_its_ranks(tmp_path: Path) -> None:
-    made, random = Synthetic(RANKS), np.random.default_rng(1)
-    late = random.integers(0, MS // 10, (8, RANKS)) + 2 * MS * (np.arange(RANKS) == LATE)
+@pytest.mark.parametrize("ranks", [600, pytest.param(4096, marks=pytest.mark.everything)])
+def test_a_click_on_the_first_row_opens_its_ranks(tmp_path: Path, ranks: int) -> None:
+    planted = ranks * 2 // 3
+    made, random = Synthetic(ranks), np.random.default_rng(1)
+    late = random.integers(0, MS // 10, (8, ranks)) + 2 * MS * (np.arange(ranks) == planted)
     arrivals = np.arange(1, 9)[:, None] * 10 * MS + late
     exits = arrivals.max(1, keepdims=True) + 9_000 + 0 * arrivals
     made.collective("allreduce", arrivals, exits, site="md.py:93:force")
@@ -23,13 +26,13 @@ def test_a_click_on_the_first_row_opens_its_ranks(tmp_path: Path) -> None:
         browser = Browser(page, running)
         browser.open("/callsites?callsite=0")
         page.wait_for_selector("#callsite-heat .js-plotly-plot")
-        assert "greatest lateness of up to 3 ranks" in browser.text()
+        assert f"greatest lateness of up to {-(-ranks // 256)} ranks" in browser.text()
         page.click("nav.steps a:text-is('latest first')")
         rows = "document.querySelector('#callsite-heat .js-plotly-plot')?.data?.[0]?.y"
         browser.until(f"({rows}?.[0] ?? '0-1') !== '0-1'")
         first = page.evaluate(f"{rows}[0]")
         low, high = map(int, first.split("-"))
-        assert low <= LATE <= high
+        assert low <= planted <= high
         plot = page.locator("#callsite-heat .nsewdrag")
         plot.scroll_into_view_if_needed()
         box = plot.bounding_box()
@@ -38,10 +41,10 @@ def test_a_click_on_the_first_row_opens_its_ranks(tmp_path: Path) -> None:
         page.wait_for_timeout(300)
         plot.click(position=place)
         browser.until(f"{rows}?.length === {high - low + 1}")
-        assert page.evaluate(f"{rows}[0]") == str(LATE)
+        assert page.evaluate(f"{rows}[0]") == str(planted)
         assert f"rank={first}" in page.url and "order=late" in page.url
         browser.settled()
-        browser.shot("heat-map")
+        browser.shot(f"heat-map-{ranks}")
         page.click("nav.steps a:text-is('all ranks')")
         browser.until(f"{rows}?.length === 256")
         assert not browser.complaints
