@@ -265,3 +265,13 @@ def test_instances_that_are_left_out_are_not_drawn_over() -> None:
     table = instances(50).iloc[[3, 9, 40]]
     line = callsite.factors(table, NO_PHASES, NO_SWITCHES).data[0]
     assert (line.mode, list(line.x)) == ("markers", [3, 9, 40])
+
+
+@pytest.mark.parametrize("count", [1, 255, 256, 257, 600, 4096, 65_537])
+def test_labels_name_the_ranks_that_are_in_a_row(count: int) -> None:
+    """Lateness puts rank i of `count` into row i * rows // count."""
+    rows = min(count, axes.MOST_ROWS)
+    expected = [np.flatnonzero(np.arange(count) * rows // count == row) for row in range(rows)]
+    labels = axes.run_labels(np.arange(count), axes.MOST_ROWS)
+    told = [f"{of[0]}" if len(of) == 1 else f"{of[0]}-{of[-1]}" for of in expected]
+    assert labels == told
