@@ -59,6 +59,7 @@ lint: $(VENV)/mpich/.lint
 	$(LINT)/ruff format --check .
 	$(LINT)/mypy
 	$(LINT)/clang-format --dry-run -Werror $(C_SOURCES)
+	$(LINT)/oxlint --deny-warnings dashboard/assets
 
 format: $(VENV)/mpich/.lint
 	$(LINT)/ruff check --fix .

@@ -123,7 +123,7 @@ export const eventList = (c, view, data, palette, theme, chosen, searching, off)
       c.fillStyle = theme.late;
       c.fillRect(Math.max(end - 3, x), y, 3, inner);
     }
-    if (w > 46 && h >= 13) caption(c, data.shapes[e.shape], x + waits, w - waits, y + inner / 2, theme, view.colour, fill);
+    if (w > 46 && h >= 13) caption(c, data.shapes[e.shape], x + waits, w - waits, y + inner / 2, theme, view.colour);
     if (e.instance === chosen) {
       c.globalAlpha = 1;
       c.strokeStyle = theme.ink;
@@ -134,7 +134,7 @@ export const eventList = (c, view, data, palette, theme, chosen, searching, off)
   c.globalAlpha = 1;
 };
 
-export const caption = (c, shape, x, width, y, theme, colour, fill) => {
+export const caption = (c, shape, x, width, y, theme, colour) => {
   const name = colour === "algorithm" ? shape.algorithm.split(":")[0] : shape.operation;
   c.font = `11px ${theme.font}`;
   if (width < c.measureText(name).width + 8) return;

@@ -7,6 +7,7 @@ const LEGEND = 22, SHARPER = 2; // pixels of a line of the legend, and of the PN
 
 const NAMES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 // XML has no control characters, not even as entities.
+// oxlint-disable-next-line no-control-regex
 const safe = (text) => String(text).replace(/[\u0000-\u001f\u007f]/g, " ").replace(/[&<>"]/g, (c) => NAMES[c]);
 const number = (x) => String(Math.round(x * 100) / 100);
 

@@ -55,7 +55,7 @@ export const facts = (pairs) => {
 export const short = (name) => (name.length > 90 ? name.slice(0, 88) + "…" : name);
 
 // What stands under the pointer for one event.
-export const eventFacts = (event, shape, label, base) => [
+export const eventFacts = (event, shape, label) => [
   ["rank", label],
   ["call site", short(shape.site)],
   ["communicator", short(shape.communicator)],
@@ -100,14 +100,14 @@ export const decode = (buffer) => {
 const SIZE = 32; // bytes of an event, as timeline.py packs it
 export const events = (bytes) => {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const found = new Array(bytes.byteLength / SIZE);
-  for (let i = 0, at = 0; i < found.length; i++, at += SIZE) {
-    found[i] = {
+  const found = [];
+  for (let at = 0; at < bytes.byteLength; at += SIZE) {
+    found.push({
       enter: view.getFloat64(at, true), exit: view.getFloat64(at + 8, true),
       wait: view.getFloat32(at + 16, true), instance: view.getInt32(at + 20, true),
       shape: view.getInt32(at + 24, true), row: view.getUint16(at + 28, true),
       state: view.getUint8(at + 30), flags: view.getUint8(at + 31),
-    };
+    });
   }
   return found;
 };

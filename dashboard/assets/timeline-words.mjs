@@ -22,7 +22,7 @@ export const showLegend = (t) => {
     const numbers = `${t.colour === "waiting" ? "" : `${Format.many(count, "call")} · `}${Format.time(inside)} · ${Format.percent(share)}`;
     const waits = t.colour !== "waiting" && inside > 0 ? ` · ${Format.percent(wait / inside)} of it waiting` : "";
     const button = E("button", { type: "button", className: "tl-entry", "aria-pressed": String(on), title: `${name}: in the visible window, all shown ranks`,
-      onclick: () => { on ? t.off.add(name) : t.off.delete(name); t.write(); t.draw(); t.refresh(); } },
+      onclick: () => { if (on) t.off.add(name); else t.off.delete(name); t.write(); t.draw(); t.refresh(); } },
       swatch, E("b", {}, Format.short(name)), E("span", {}, numbers + waits));
     button.dataset.state = name;
     return button;
