@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from support import PROGRAMS
-from support.jobs import run, run_mpi
+from support.jobs import EVERY_TRANSPORT, run, run_mpi
 from support.mpis import Mpi
 from support.programs import compiled
 
@@ -162,8 +162,9 @@ def test_address_space_that_is_short(more: str, number: int, mpi: Mpi, tmp_path:
     It would end the program without: Open MPI with MPI_ERR_INTERN, MPICH by a signal.
     """
     words: list[str | Path] = [compiled(mpi, "tight_memory.c"), more, "12", "200000"]
-    bare = run_mpi(mpi, 2, words)
-    wrapped = run_mpi(mpi, 2, [*recorder(mpi, tmp_path, SWITCHES[number]), *words])
+    bare = run_mpi(mpi, 2, words, env=EVERY_TRANSPORT)
+    started = [*recorder(mpi, tmp_path, SWITCHES[number]), *words]
+    wrapped = run_mpi(mpi, 2, started, env=EVERY_TRANSPORT)
     assert bare.returncode == 0
     assert wrapped.returncode == 0, wrapped.stdout[-2000:] + wrapped.stderr[-3000:]
     assert wrapped.stdout.count(": 0 wrong") == 2
@@ -176,15 +177,17 @@ def test_limit_of_the_shell(
     """On 2 ranks under `ulimit -v`, from 4 MB above what the bare program takes: it ends as bare.
 
     Where less than 32 MB are left when MPI has begun the recorder leaves itself out, and says so.
+    With all of the library's transports, which take most of their memory in MPI_Init.
     """
     words: list[str | Path] = [calls(mpi), "4", "20000"]
-    free = run_mpi(mpi, 2, words, check=True)
+    free = run_mpi(mpi, 2, words, check=True, env=EVERY_TRANSPORT)
     had = max(int(kb) for kb in re.findall(r"had (\d+) KB", free.stdout))
     for more in (4_000, 20_000, 150_000):
         limit = ["bash", "-c", f'ulimit -v {had + more}; exec "$@"', "limited"]
         folder = tmp_path / str(more)
         folder.mkdir()
-        ended = run_mpi(mpi, 2, [*recorder(mpi, folder, SWITCHES[number]), *limit, *words])
+        started = [*recorder(mpi, folder, SWITCHES[number]), *limit, *words]
+        ended = run_mpi(mpi, 2, started, env=EVERY_TRANSPORT)
         assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-3000:]
         assert ("runs unrecorded" in ended.stderr) == (more < 40_000), ended.stderr
 
