@@ -17,7 +17,7 @@ from mpiprof.analysis import disagreement
 from mpiprof.analysis.circle import Link, shortest
 from mpiprof.analysis.disagreement import Disagreement, Side
 from mpiprof.analysis.operations import WAITS, base_operation
-from mpiprof.analysis.positions import Call, Pending, Position
+from mpiprof.analysis.positions import Call, Key, Pending, Position
 from mpiprof.trace.processes import Processes
 
 if TYPE_CHECKING:
@@ -229,13 +229,17 @@ def _order(
     long: set[tuple[int, int, int]],
     ended: bool,
 ) -> Verdict | None:
-    """Operations on several communicators, each of which lacks a rank that is in another."""
+    """Operations on several communicators, each of which lacks a rank that is in another.
+
+    A rank with a thread that is in none of them may still come: nothing is concluded from it.
+    """
     links: dict[int, list[Link]] = {}
     by_key = {one.key: one for one in pending}
     for position in positions:
         for call in position.open:
             one = by_key.get(call.key)
-            if one is not None and one.missing and not _leaves(position):
+            stuck = not position.free and not _leaves(position)
+            if one is not None and one.missing and stuck:
                 for other in _awaited(trace, position.rank, call, one, call.key in long):
                     links.setdefault(position.rank, []).append(Link(position.rank, call, other))
     cycle = shortest(links)
@@ -297,7 +301,7 @@ def _lacking(
 ) -> Verdict | None:
     """What has long lacked a rank: the ranks that others wait for and that wait for none."""
     for one in long:
-        absent = _ends_of_waiting(one, positions, pending)
+        absent = _ends_of_waiting(one, positions, pending, {other.key for other in long})
         if not absent:
             continue
         if silent:
@@ -319,9 +323,12 @@ def _lacking(
 
 
 def _ends_of_waiting(
-    one: Pending, positions: Sequence[Position], pending: Sequence[Pending]
+    one: Pending, positions: Sequence[Position], pending: Sequence[Pending], long: set[Key]
 ) -> list[int]:
-    """Follow those who have not come because they wait elsewhere to whom they wait for."""
+    """Follow those who have not come because they wait elsewhere to whom they wait for.
+
+    Who has a thread to spare waits elsewhere only if it has long done so.
+    """
     by_key = {other.key: other for other in pending}
     seen: set[int] = set()
     ends: set[int] = set()
@@ -331,10 +338,13 @@ def _ends_of_waiting(
         if rank in seen:
             continue
         seen.add(rank)
-        lacking = [by_key[c.key].missing for c in positions[rank].open if c.key in by_key]
-        if any(lacking):
+        mine = positions[rank].open
+        lacking = [by_key[c.key].missing for c in mine if c.key in by_key]
+        if positions[rank].free and not any(c.key in long for c in mine):
+            ends.add(rank)
+        elif any(lacking):
             queue.extend(other for missing in lacking for other in missing)
-        elif not positions[rank].open:
+        elif not mine:
             ends.add(rank)
     return sorted(ends)
 

@@ -58,6 +58,7 @@ class Position:
 
     recent: its newest calls, oldest first, open ones among them. between: the kind of call without
     a record that all its threads are in (point_to_point, completion, one_sided, files), or "".
+    free: how many of its threads are in no open call, of those that have made any.
     """
 
     rank: int
@@ -67,6 +68,7 @@ class Position:
     open: list[Call] = field(default_factory=list)
     last: Call | None = None
     started: dict[Key, Call] = field(default_factory=dict)
+    free: int = 0
 
     @property
     def state(self) -> str:
@@ -231,8 +233,9 @@ def _follow(trace: Trace, block: Block, position: Position) -> None:
         return Call(shape, key, int(block.enter[i]), int(block.exit[i]), *moved)
 
     calls = np.isin(kinds, (CALL, START, COMPLETION))
-    for i in np.flatnonzero(calls & (block.exit == 0)).tolist():
-        position.open.append(call_at(i))
+    still = np.flatnonzero(calls & (block.exit == 0)).tolist()
+    position.open += [call_at(i) for i in still]
+    position.free += bool(calls.any() and not still)
     newest_calls = np.flatnonzero(kinds == CALL)[-(position.recent.maxlen or 0) :]
     position.recent.extend(call_at(i) for i in newest_calls.tolist())
     closed = np.flatnonzero(calls & (block.exit != 0))

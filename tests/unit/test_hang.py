@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,32 @@ def test_circle_of_three_communicators(tmp_path: Path) -> None:
     verdict, text = conclude(made, tmp_path, now(0, 1, 2))
     assert (verdict.kind, verdict.odd_ranks) == ("order", (0, 1, 2))
     assert text.count("for rank") == 3
+
+
+def test_a_rank_with_a_thread_to_spare_is_in_no_circle(tmp_path: Path) -> None:
+    """Rank 2's other thread is in a sound call for a moment; its first has left the barrier out.
+
+    Without that thread it would be a circle: rank 2 waits for rank 0, which waits for rank 2.
+    """
+    made = job(3)
+    made.communicator("sound", [0, 1, 2])
+    for rank in (0, 1):
+        call(made, rank, "barrier", site=HERE)
+    call(made, 2, "barrier", communicator="sound", sequence=0, site=THERE)
+    for rank in range(3):
+        made.add(rank, 0, 0, 0, 0, kind=0)
+    trace = mpiprof.open(made.write(tmp_path / "t", finished=False))
+    found, pending = positions.find(trace)
+    assert [one.free for one in found] == [0, 0, 0]
+    assert hang.conclude(trace, found, pending, now(0, 1, 2)).kind == "order"
+    found[2].free = 1
+    assert hang.conclude(trace, found, pending, now(0, 1, 2)).kind == "none"
+    (sound,) = [one for one in pending if one.missing == [0, 1]]
+    later = replace(sound, since_ns=10_000 + 19 * SECOND)
+    pending = [later if one is sound else one for one in pending]
+    still = now(0, 1, 2, after=20, still=frozenset([2]))
+    verdict = hang.conclude(trace, found, pending, still)
+    assert (verdict.kind, verdict.odd_ranks) == ("missing", (2,))
 
 
 def test_a_root_that_is_only_sending_is_no_circle(tmp_path: Path) -> None:
