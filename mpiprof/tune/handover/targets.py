@@ -23,11 +23,12 @@ from mpiprof.tune.rules import Rule
 Handed = dict[str, Any]  # see `as_data`
 
 HAN = (
-    "Over several nodes the component han goes before these rules. OMPI_MCA_coll=^han sets it "
-    "aside, for all operations."
+    "Over several nodes Open MPI's component han decides before these rules are read. "
+    "OMPI_MCA_coll=^han turns it off, for all operations."
 )
 IN_PLACE = (
-    "An allgather or alltoall in place is seen with as many bytes as its unused arguments say."
+    "For an allgather or alltoall in place Open MPI takes the size from arguments that MPI "
+    "ignores: a rule by bytes may miss it."
 )
 COUNTED = (
     "A job with OMPI_MCA_pml_monitoring_enable=1 OMPI_MCA_pml_monitoring_enable_output=3 "
@@ -35,7 +36,7 @@ COUNTED = (
     "bytes went to each rank."
 )
 SUMMARY = (
-    "A job with MPIR_CVAR_DEBUG_SUMMARY=1 prints at its begin which file its choices are from."
+    "A job with MPIR_CVAR_DEBUG_SUMMARY=1 prints when it begins which file its choices are from."
 )
 UNTESTED = (
     "Untested: written by the reference of Intel MPI 2019 and 2020, as it can't be run here. "
@@ -123,10 +124,13 @@ def _to_openmpi(found: Sequence[Cell], refusals: Refusals, path: Path) -> Handov
     }
     operations = {cell.operation for cell in kept}
     notes = [HAN, *([IN_PLACE] if operations & {"allgather", "alltoall"} else [])]
-    for operation, inside in openmpi.INSIDE.items():
-        ruled = " and ".join(name for name in inside if name in operations)
-        if ruled:
-            notes.append(f"Where Open MPI makes {operation} of others, the {ruled} in it follows.")
+    for ruled in sorted(operations):
+        around = [name for name, inside in openmpi.INSIDE.items() if ruled in inside]
+        if around:
+            notes.append(
+                f"Open MPI may run {' or '.join(around)} as several operations. If {ruled} is one "
+                "of them, its rule holds there, too."
+            )
     return Handover(OPENMPI, kept, refusals.all(), text, variables, notes, COUNTED)
 
 
