@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -55,16 +58,31 @@ def test_shell_script_around_the_program(ranks: int, code: int, mpi: Mpi, tmp_pa
 
 
 def test_second_program_of_a_script_stays_passive(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: the folder is one run's; a second one in it ends as bare, without a word."""
+    """On 1 rank: the folder is one run's; a second one in it ends as bare, without a word.
+
+    Under Open MPI 5.0 the second program hangs bare in one of a hundred runs: such a run counts
+    for nothing.
+    """
     program = script(tmp_path, "comm.Barrier()\ncomm.Bcast(bytearray(1))\n")
     twice = f"{mpi.python} {program}; {mpi.python} {program}; echo $?"
-    bare = run_mpi(mpi, 1, ["/bin/sh", "-c", twice])
-    words = words_for(mpi, tmp_path / "trace", "--mpi", mpi.name, "--", "/bin/sh", "-c", twice)
-    ended = run_mpi(mpi, 1, words)
+    shell = ["--mpi", mpi.name, "--", "/bin/sh", "-c", twice]
+    bare = ended_within(mpi, lambda _: shell[-3:])
+    ended = ended_within(mpi, lambda turn: words_for(mpi, tmp_path / f"trace{turn}", *shell))
+    trace = max(tmp_path.glob("trace*"))
     assert (ended.returncode, ended.stdout) == (bare.returncode, bare.stdout)
     assert "mpiprof:" not in ended.stderr
-    assert mpiprof.open(tmp_path / "trace").complete
-    assert operations(tmp_path / "trace", 0) == ["barrier", "bcast"]
+    assert mpiprof.open(trace).complete
+    assert operations(trace, 0) == ["barrier", "bcast"]
+
+
+def ended_within(
+    mpi: Mpi, words: Callable[[int], Sequence[str | Path]]
+) -> subprocess.CompletedProcess[str]:
+    """Run on 1 rank, the words of another turn where one does not end; three hangs are a fault."""
+    for turn in range(2):
+        with contextlib.suppress(pytest.fail.Exception):
+            return run_mpi(mpi, 1, words(turn), timeout=30)
+    return run_mpi(mpi, 1, words(2), timeout=30)
 
 
 def test_subprocesses_have_no_library(mpi: Mpi, tmp_path: Path) -> None:
