@@ -117,6 +117,11 @@ def capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
+def continued(sentence: str) -> str:
+    """Return a sentence as it stands after other words: its first letter is small."""
+    return sentence[:1].lower() + sentence[1:]
+
+
 def _three(value: float) -> str:
     size = abs(value)
     if size < 9.995:

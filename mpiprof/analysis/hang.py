@@ -226,7 +226,7 @@ def _order(
     trace: Trace,
     positions: Sequence[Position],
     pending: Sequence[Pending],
-    long: set[tuple[int, int, int]],
+    long: set[Key],
     ended: bool,
 ) -> Verdict | None:
     """Operations on several communicators, each of which lacks a rank that is in another.

@@ -108,8 +108,11 @@ def samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
             if signature.callsite in makers:
                 rows = measure.rows(batch) if rows is None else rows
                 makers[signature.callsite].add(batch, rows, signature, instances, kept)
-        for barrier in barriers:
-            barrier.add(batch, kept, signatures)
+        if barriers:
+            used, inverse = np.unique(kept.signature, return_inverse=True)
+            sites = np.array([signatures[i].callsite for i in used.tolist()], np.int64)[inverse]
+            for barrier in barriers:
+                barrier.add(batch, kept, signatures, sites)
         context.add(kept)
         if context.size >= GENERATION:
             _follow(makers.values(), context, trace.clock_error_ns)

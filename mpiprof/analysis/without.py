@@ -44,9 +44,8 @@ class Without:
         """What all ranks together would save over the run; never below 0."""
         return max(self.gained_ns, 0.0) * self.calls / max(self.replayed, 1)
 
-    def add(self, batch: Batch, kept: Kept, signatures: Sequence[Signature]) -> None:
-        """Replay the windows that begin in a batch."""
-        sites = np.array([signatures[i].callsite for i in kept.signature.tolist()])
+    def add(self, batch: Batch, kept: Kept, signatures: Sequence[Signature], sites: Int) -> None:
+        """Replay the windows that begin in a batch; sites: the call site of each instance."""
         barriers = np.flatnonzero(sites == self.callsite)
         if not len(barriers) or len(batch.communicator.ranks) < 2:
             return
@@ -64,9 +63,9 @@ class Without:
 
     def _follow(self, kept: Kept, sites: Int, barriers: Int) -> None:
         after = barriers[barriers + 1 < len(sites)] + 1
-        for column in after[_joined(kept, after)].tolist():
-            site = int(sites[column])
-            self.followers[site] = self.followers.get(site, 0) + 1
+        found, times = np.unique(sites[after[_joined(kept, after)]], return_counts=True)
+        for site, count in zip(found.tolist(), times.tolist(), strict=True):
+            self.followers[site] = self.followers.get(site, 0) + count
 
     def _replay(
         self, batch: Batch, kept: Kept, signatures: Sequence[Signature], first: int, end: int
@@ -89,11 +88,11 @@ class Without:
             barriers += barrier
             begin = free if barrier else _begin(signature, free)
             free = begin + finish - _begin(signature, arrival)
-            ended = float(finish.max() - free.max())
+            ended = finish
         else:
             column = end
         if barriers and column > first + 1:
-            self.gained_ns += ended * len(free)
+            self.gained_ns += float(ended.max() - free.max()) * len(free)
             self.replayed += barriers
         return max(column, first + 1)
 

@@ -81,16 +81,18 @@ def run(args: argparse.Namespace) -> int:
     chosen = setting.algorithms(args.operation or "")
     if args.name:
         chosen = setting.named(args.operation, args.name)
-    rows = [setting.row_of(a) for a in chosen]
-    for operation in [] if args.name else dict.fromkeys(a.operation for a in chosen):
-        rows += setting.rows_of_libraries(operation)
     if args.prove:
         return prove(args, chosen)
     if args.draw or args.output:
         draw(args)
-    elif args.simulate or args.processes:
+        return 0
+    if args.simulate or args.processes:
         simulate(args)
-    elif args.json:
+        return 0
+    rows = [setting.row_of(a) for a in chosen]
+    for operation in [] if args.name else dict.fromkeys(a.operation for a in chosen):
+        rows += setting.rows_of_libraries(operation)
+    if args.json:
         print(json.dumps(rows, indent=1, ensure_ascii=False))
     else:
         operation = args.operation or "allgatherv"
@@ -140,11 +142,7 @@ def asked(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:
         raise UsageError("name an operation: `algorithms allgatherv -p 64 --simulate`")
     if args.processes is None:
         raise UsageError("give the number of processes with -p")
-    found = machine.read(args.machine, fault) if args.machine else machine.DEFAULT
-    if args.node_port:
-        found = machine.with_node_port(found)
-    if args.machine is None and args.per_node > 1:
-        found = machine.with_memory(found)
+    found = machine.asked(args.machine, args.per_node, fault, node_port=args.node_port)
     nodes = nodes_of(args.processes, args.remote, args.per_node)
     made = Setting(
         args.processes,

@@ -46,10 +46,11 @@ def run(args: argparse.Namespace) -> int:
         from mpiprof.trace.machine import fault
 
         table = written(args.output)
-        print(describe(args.output, table))
+        why = fault(table)
+        print(describe(args.output, table, why))
         line = command("run", "--machine", args.output, "app.py", ranks=8)
         again = command("calibrate", "-o", args.output, ranks=8)
-        print(f"next: {again}   (measures again)" if fault(table) else f"next: {line}")
+        print(f"next: {again}   (measures again)" if why else f"next: {line}")
     sys.stdout.flush()
     return 0
 
@@ -104,9 +105,8 @@ def written(output: Path) -> dict[str, Any]:
     return table
 
 
-def describe(output: Path, machine: dict[str, Any]) -> str:
-    """Return what was measured, in a few lines."""
-    from mpiprof.trace.machine import fault
+def describe(output: Path, machine: dict[str, Any], why: str) -> str:
+    """Return what was measured, in a few lines; why: the reason that it can't be used, or ""."""
     from mpiprof.units import duration
 
     lines = [f"{output}: message times of this machine"]
@@ -118,7 +118,6 @@ def describe(output: Path, machine: dict[str, Any]) -> str:
         beta = link["beta_ns_per_byte"]
         bandwidth = f", {1 / beta:.2f} GB/s" if beta > 0 else ""
         lines.append(f"  {label:<14} {duration(link['alpha_ns'])} for an empty message{bandwidth}")
-    why = fault(machine)
     if why:
         lines.append(
             f"  not usable: {why}; measure again with a core for each rank and nothing else running"

@@ -63,7 +63,21 @@ def scaled(machine: Machine, factor: float) -> Machine:
     return replace(machine, **{name: factor * getattr(machine, name) for name in times})
 
 
-def read(path: Path, fault: Callable[[Any], str] = lambda _: "") -> Machine:
+def asked(
+    path: Path | None, per_node: int, fault: Callable[[Any], str], *, node_port: bool
+) -> Machine:
+    """Return the machine of --machine, --per-node and --node-port; without a file what is assumed.
+
+    fault: as of `read`, whose errors it raises.
+    """
+    if path is not None:
+        found = read(path, fault)
+    else:
+        found = with_memory(DEFAULT) if per_node > 1 else DEFAULT
+    return with_node_port(found) if node_port else found
+
+
+def read(path: Path, fault: Callable[[Any], str]) -> Machine:
     """Return the machine that `calibrate -o FILE` has measured; raises UsageError.
 
     fault: says of a table why its times can't be used, or nothing.

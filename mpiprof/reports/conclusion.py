@@ -12,7 +12,7 @@ from mpiprof.analysis.verdict import LITTLE
 from mpiprof.reports.actions import action
 from mpiprof.reports.places import where
 from mpiprof.reports.sentences import claim, finding, what
-from mpiprof.units import duration, share
+from mpiprof.units import continued, duration, share
 
 if TYPE_CHECKING:
     from mpiprof.analysis.verdict import Verdict
@@ -30,8 +30,8 @@ def verdict(trace: Trace, found: Verdict) -> list[str]:
     part = found.worst.share / found.waiting if found.waiting > 0 else 0.0
     if found.worst.cause in ("algorithm", "barrier"):
         return [first, what(trace, found.worst), action(trace, found.worst)]
-    said = claim(trace, found.worst)
-    lines = [first, f"{portion(part)} of it: {said[0].lower() + said[1:]}."]
+    said = continued(claim(trace, found.worst))
+    lines = [first, f"{portion(part)} of it: {said}."]
     return [*lines, action(trace, found.worst) + _other_algorithm(trace, found)]
 
 

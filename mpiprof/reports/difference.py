@@ -11,7 +11,7 @@ from mpiprof.reports.actions import action
 from mpiprof.reports.conclusion import portion
 from mpiprof.reports.places import pattern_of, places
 from mpiprof.reports.sentences import claim
-from mpiprof.units import change, duration
+from mpiprof.units import change, continued, duration
 
 if TYPE_CHECKING:
     from mpiprof.analysis.difference import Changed, Difference
@@ -135,9 +135,9 @@ def _do(found: Difference, other: Sequence[Trace], runs: int, name: str) -> str:
     if one.waiting is not False and trace.record == "events":
         known = trace.conclusions(int(row["other_callsite"]))
         if known:
-            said = claim(trace, known[0])
+            said = continued(claim(trace, known[0]))
             which = f"{name}1" if len(other) > 1 else name
-            return f"In {which}, {said[0].lower() + said[1:]}. {action(trace, known[0])}"
+            return f"In {which}, {said}. {action(trace, known[0])}"
     if row["algorithm"] != row["other_algorithm"] and "," not in str(row["algorithm"]):
         rule = switched(pattern_of(row["sites"]), row["algorithm"])
         return f"Run it on {row['algorithm']} again: run --switch {quoted(rule)}"

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.dashboard_server import Browser, chromium, view
-
-from mpiprof.testing.synthetic import Synthetic
+from support.dashboard_traces import lateness
 
 MS = 1_000_000
 
@@ -17,11 +16,9 @@ MS = 1_000_000
 @pytest.mark.parametrize("ranks", [600, pytest.param(4096, marks=pytest.mark.everything)])
 def test_a_click_on_the_first_row_opens_its_ranks(tmp_path: Path, ranks: int) -> None:
     planted = ranks * 2 // 3
-    made, random = Synthetic(ranks), np.random.default_rng(1)
+    random = np.random.default_rng(1)
     late = random.integers(0, MS // 10, (8, ranks)) + 2 * MS * (np.arange(ranks) == planted)
-    arrivals = np.arange(1, 9)[:, None] * 10 * MS + late
-    exits = arrivals.max(1, keepdims=True) + 9_000 + 0 * arrivals
-    made.collective("allreduce", arrivals, exits, site="md.py:93:force")
+    made = lateness(late)
     with view([made.write(tmp_path / "late")]) as running, chromium() as started:
         page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
         browser = Browser(page, running)

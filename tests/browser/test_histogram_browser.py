@@ -7,21 +7,17 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 from support.dashboard_server import Browser, chromium, view
-
-from mpiprof.testing.synthetic import Synthetic
+from support.dashboard_traces import lateness
 
 MS = 1_000_000
 SLOW = [7, 19, 33]  # the instances in which rank 2 is late by 5 ms; else rank 1 by some 0.1 ms
 
 
 def test_a_band_filters_the_pictures(tmp_path: Path) -> None:
-    made = Synthetic(4)
     late = np.zeros((40, 4), np.int64)
     late[:, 1] = MS // 10 + 100 * np.arange(40)
     late[SLOW, 2] = 5 * MS
-    arrivals = np.arange(1, 41)[:, None] * 10 * MS + late
-    exits = arrivals.max(1, keepdims=True) + 9_000 + 0 * arrivals
-    made.collective("allreduce", arrivals, exits, site="md.py:93:force")
+    made = lateness(late)
     with view([made.write(tmp_path / "late")]) as running, chromium() as started:
         page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
         browser = Browser(page, running)

@@ -6,18 +6,15 @@ from pathlib import Path
 
 import numpy as np
 from support.dashboard_server import Browser, chromium, view
-
-from mpiprof.testing.synthetic import Synthetic
+from support.dashboard_traces import lateness
 
 MS = 1_000_000
 
 
 def test_a_late_rank_is_found_and_shown_on_the_timeline(tmp_path: Path) -> None:
-    made, random = Synthetic(16), np.random.default_rng(1)
+    random = np.random.default_rng(1)
     late = random.integers(0, MS // 10, (40, 16)) + 2 * MS * (np.arange(16) == 5)
-    arrivals = np.arange(1, 41)[:, None] * 10 * MS + late
-    exits = arrivals.max(1, keepdims=True) + 9_000 + 0 * arrivals
-    made.collective("allreduce", arrivals, exits, site="md.py:93:force")
+    made = lateness(late)
     made.started_ns, made.ended_ns = 0, 420 * MS
     with view([made.write(tmp_path / "late")]) as running, chromium() as started:
         page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()

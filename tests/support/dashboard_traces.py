@@ -53,6 +53,15 @@ def empty(folder: Path) -> Path:
     return trace.write(folder)
 
 
+def lateness(late: Int) -> Synthetic:
+    """Return an allreduce every 10 ms, to which ranks come so late: instances x ranks, ns."""
+    trace = Synthetic(late.shape[1])
+    arrivals = np.arange(1, len(late) + 1)[:, None] * 10 * MS + late
+    exits = arrivals.max(1, keepdims=True) + 9_000 + 0 * arrivals
+    trace.collective("allreduce", arrivals, exits, site="md.py:93:force")
+    return trace
+
+
 def of_size(folder: Path, ranks: int, instances: int) -> Path:
     """Write an allreduce on so many ranks, so often; the last rank is late by 1 ms."""
     nodes = ranks // 64 + 1

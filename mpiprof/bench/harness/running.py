@@ -28,7 +28,7 @@ from mpiprof.bench.harness.study import (
 )
 from mpiprof.bench.harness.timing import Ranks
 from mpiprof.errors import MpiprofError
-from mpiprof.model.machine import DEFAULT, Machine, read, uniform, with_memory, with_node_port
+from mpiprof.model.machine import Machine, asked, uniform
 from mpiprof.progress import Progress
 from mpiprof.trace.machine import fault
 from mpiprof.units import duration, span
@@ -196,11 +196,7 @@ def trace_folder() -> Path | None:
 def run_simulated(name: str, options: Options, processes: int) -> None:
     """Compute a study's table for so many processes."""
     study = study_of(name)
-    machine = read(options.machine, fault) if options.machine else DEFAULT
-    if options.machine is None and options.per_node > 1:
-        machine = with_memory(machine)
-    if options.node_port:
-        machine = with_node_port(machine)
+    machine = asked(options.machine, options.per_node, fault, node_port=options.node_port)
     # A pattern's time is exact: only patterns that differ need laps.
     laps = min(wanted_laps(study, options), timing.PATTERNS) if name == "impact" else 1
     per_node = options.per_node
