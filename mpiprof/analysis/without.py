@@ -91,9 +91,9 @@ class Without:
             ended = finish
         else:
             column = end
-        if barriers and column > first + 1:
+        self.replayed += max(barriers, 1)  # one that can't be replayed is held to gain nothing
+        if column > first + 1:
             self.gained_ns += float(ended.max() - free.max()) * len(free)
-            self.replayed += barriers
         return max(column, first + 1)
 
 

@@ -285,6 +285,28 @@ def test_a_barrier_costs_what_moving_lateness_adds_up_to(tmp_path: Path) -> None
     assert found.saved_ns == pytest.approx(4 * (with_it - without), rel=0.1)
 
 
+def test_barriers_that_cannot_be_replayed_promise_nothing(tmp_path: Path) -> None:
+    """The last 90 are followed by a call on another communicator: what they gain is not known.
+
+    What the first 10 gain, late in turn as above, is no more than a tenth of all the waiting.
+    """
+    made, now = Synthetic(4), 10 * MS
+    made.communicator("other", [0, 1, 2, 3])
+    for i in range(100):
+        came = now + np.full(4, MS // 10)
+        came[1 + i % 3] += 3 * MS
+        made.collective("barrier", came, np.full(4, came.max() + 1000), site="md.py:10:sync")
+        now = int(came.max()) + 2000
+        where = "world" if i < 10 else "other"
+        made.collective(
+            "bcast", np.full(4, now - 500), np.full(4, now), where, root=0, site="md.py:11:spread"
+        )
+    made.ended_ns = now + MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    waited = trace.callsites["total_wait_ns"][0]
+    assert 0 <= trace.causes(0).saved_ns <= 0.1 * waited * 1.1
+
+
 def test_what_a_late_rank_does_is_named(tmp_path: Path) -> None:
     """Samples between the calls, by function: 6 of 8 in solve(), most of them in line 9."""
     made, random = Synthetic(4), np.random.default_rng(9)
