@@ -76,6 +76,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Name our marks."""
     os.environ["COLUMNS"] = "120"  # a worker of xdist has another width than a terminal or a file
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each rank would compile mpiprof anew
+    sys.dont_write_bytecode = False
     config.addinivalue_line("markers", "everything: long; only with --everything")
     config.addinivalue_line("markers", "heavy: for an MPI, or seconds; not in make check")
 

@@ -102,9 +102,25 @@ def modules_after(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_run_imports_nothing_heavy() -> None:
-    loaded = modules_after("import mpiprof.__main__, mpiprof.commands.run")
-    heavy = {"numpy", "pandas", "scipy", "mpi4py", "subprocess", "ctypes", "importlib.metadata"}
+AS_A_PROGRAM = """
+import os, sys
+from mpiprof.__main__ import main
+os.execve = lambda *_: os.write(1, " ".join(sys.modules).encode()) and os._exit(0)
+main(["run", "-q", "-o", "trace", *sys.argv[1:], "app.py"])
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--switch", "auto"], ["--switch", "bcast=chain"]])
+def test_run_imports_nothing_heavy(options: list[str], tmp_path: Path) -> None:
+    """What each rank of a job has imported when it becomes the program."""
+    (tmp_path / "app.py").write_text("from mpi4py import MPI\n")
+    words = [sys.executable, "-c", AS_A_PROGRAM, *options]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=True)
+    loaded = set(done.stdout.split())
+    assert "mpiprof.launch.program" in loaded, done.stderr
+    heavy = {"numpy", "pandas", "scipy", "mpi4py", "subprocess", "importlib.metadata"}
+    if not options:
+        heavy.add("ctypes")  # the catalogue, which a switch is held to, is the library's
     assert not loaded & heavy
 
 
