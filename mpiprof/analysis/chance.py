@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mpiprof.analysis import tails
 from mpiprof.trace.types import Float
 
 STRETCHES = (20, 5)
@@ -59,8 +60,6 @@ def p_above_zero(values: Float) -> Float:
 
 def _p_of_means(means: Float, alike: Float | float) -> Float:
     """Return what `p_above_zero` does, of stretches of which neighbours are alike (0 to 1)."""
-    from scipy import special
-
     known = (~np.isnan(means)).sum(1)
     with np.errstate(invalid="ignore", divide="ignore"):
         whole = np.nansum(means, 1) / known
@@ -68,7 +67,7 @@ def _p_of_means(means: Float, alike: Float | float) -> Float:
         unsure = (1 + alike) / (1 - alike)
         score = whole / np.sqrt(spread / known * unsure)
         free = np.maximum(known / unsure - 1, LEAST_FREE)
-    p = special.stdtr(np.minimum(free, known - 1), -score)
+    p = tails.student(np.minimum(free, known - 1), score)
     p = np.where(spread == 0, np.where(whole > 0, 0.0, 1.0), p)
     return np.asarray(np.where((known >= 2) & ~np.isnan(p), p, 1.0))
 

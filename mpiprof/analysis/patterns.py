@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpiprof.analysis import ranksets
+from mpiprof.analysis import ranksets, tails
 from mpiprof.analysis.grid import Grid, mean_of, median_of
 from mpiprof.analysis.phases import (
     CHANCE_PERIODIC,
@@ -368,8 +368,6 @@ def _chance_of_events(waits: Float, last: Int, row: int, ranks: int) -> float:
 
     What follows within NEAR instances of another one of the same rank is the same event.
     """
-    from scipy import special
-
     order = np.sort(waits)[::-1]
     heavy = order[: int(np.searchsorted(np.cumsum(order), order.sum() / 2)) + 1]
     events = np.flatnonzero(waits > float(np.median(heavy)) / 2)
@@ -380,7 +378,7 @@ def _chance_of_events(waits: Float, last: Int, row: int, ranks: int) -> float:
             count += 1
             hits += of == row
         newest[of] = column
-    return min(float(special.bdtrc(hits - 1, count, 1 / ranks)) * ranks, 1.0) if hits else 1.0
+    return min(tails.binomial(hits, count, 1 / ranks) * ranks, 1.0)
 
 
 def _notable(late: Float, chosen: Bool) -> Bool:

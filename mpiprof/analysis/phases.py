@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from mpiprof.analysis import tails
 from mpiprof.analysis.chance import persistence
 from mpiprof.analysis.sample import sample_of
 from mpiprof.analysis.segmentation import running_mean, running_median, segments
@@ -167,10 +168,8 @@ def _explained(rest: Float, kind: Int, kinds: int, tests: int) -> float:
     if adjusted < ALIKE * LEAST_PERIODIC:
         return 0.0
     if within > 0:
-        from scipy import special
-
         ratio = ((total - within) / (kinds - 1)) / (within / left)
-        if special.fdtrc(kinds - 1, left, ratio) * tests > CHANCE_PERIODIC:
+        if tails.fisher(kinds - 1, left, ratio) * tests > CHANCE_PERIODIC:
             return 0.0
     return adjusted
 

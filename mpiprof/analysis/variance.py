@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpiprof.analysis import tails
 from mpiprof.trace.types import Bool, Float, Int
 
 GROUPS = 20
@@ -49,11 +50,9 @@ def jackknife(
     count = len(sums)
     half: Float = np.full(len(value), np.nan)
     if count >= 3:
-        from scipy import special
-
         without = np.stack([statistic(whole - part) for part in sums])
         spread = ((without - without.mean(0)) ** 2).sum(0) * (count - 1) / count
-        half = special.stdtrit(count - 1, (1 + CONFIDENCE) / 2) * np.sqrt(spread)
+        half = tails.student_quantile(count - 1, (1 + CONFIDENCE) / 2) * np.sqrt(spread)
     low, high = value - half, value + half
     if bounds is not None:
         least, most = np.minimum(value, bounds[0]), np.maximum(value, bounds[1])
@@ -153,11 +152,9 @@ def nodes_differ(lateness: Float, node: Int, least: float) -> bool:
     between = float(((drawn - drawn.mean()) ** 2).sum()) - within
     if all(np.ptp(group) == 0 for group in groups):
         return True
-    from scipy import special  # its `stats` has the test ready, and takes half a second to import
-
     free = len(groups) - 1, len(drawn) - len(groups)
     ratio = (between / free[0]) / (within / free[1])
-    return bool(special.fdtrc(*free, ratio) < SIGNIFICANT)
+    return bool(tails.fisher(*free, ratio) < SIGNIFICANT)
 
 
 def _drawn_in(values: Float) -> Float:

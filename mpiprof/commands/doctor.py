@@ -87,7 +87,7 @@ def python() -> Iterator[Check]:
     version = ".".join(map(str, sys.version_info[:3]))
     good = sys.version_info >= (3, 10)
     yield Check(good, f"Python {version} ({sys.executable})", "" if good else "use 3.10 or later")
-    for name in ("numpy", "pandas", "scipy"):
+    for name in ("numpy", "pandas"):
         found = next(iter(importlib.metadata.distributions(name=name)), None)
         if found is not None:
             yield Check(True, f"{name} {found.version}")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpiprof.analysis import tails
 from mpiprof.trace.types import Float
 
 CONFIDENCE = 0.95
@@ -58,10 +59,8 @@ def doubt(calls: Sequence[Compared]) -> float:
     freedom = len(errors) - bool(found)
     if freedom < 1:
         return math.inf
-    from scipy import stats
-
     spread = (sum(e * e for e in errors) / freedom) ** 0.5
-    return math.exp(min(float(stats.t.ppf(CONFIDENCE, freedom)) * spread, 700.0))
+    return math.exp(min(tails.student_quantile(freedom, CONFIDENCE) * spread, 700.0))
 
 
 def _errors(calls: Sequence[Compared], name: str) -> list[float]:

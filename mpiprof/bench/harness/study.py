@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiprof.analysis import tails
 from mpiprof.bench.harness.case import LINE, Case, parameters_of
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int
@@ -166,9 +167,7 @@ def mean_interval(values: Values) -> tuple[float, float]:
     """Return the mean and half of its 95 % confidence interval."""
     if len(values) < 2:
         return float(values.mean()), 0.0
-    from scipy import stats
-
-    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
+    half = tails.student_quantile(len(values) - 1, 0.975) * values.std(ddof=1) / len(values) ** 0.5
     return float(values.mean()), float(half)
 
 
