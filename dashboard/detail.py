@@ -78,7 +78,7 @@ def facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
         ("instances", count(row["instances"])),
         ("ranks", count(row["size"])),
         ("bytes a rank", size(row["bytes"])),
-        ("waiting", duration(float(row["total_wait_ns"])) if row["complete_instances"] else "–"),
+        ("waiting", _waiting(row)),
         ("mean time in the call ē", duration(row["mean_elapsed_ns"])),
         ("last minus first arrival ω", duration(row["worst_imbalance_ns"])),
         ("average factor δ/T", factor(row["average_factor"])),
@@ -87,6 +87,12 @@ def facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
         ("comes last most often", f"rank {tables.latest(row)}"),
         ("algorithm", tables.text_of(row["algorithms"])),
     ]
+
+
+def _waiting(row: dict[str, Any]) -> str:
+    if not row["complete_instances"]:
+        return "–"
+    return duration(float(row["total_wait_ns"])) + wording.waiting_between(row)
 
 
 def source(context: Context, row: dict[str, Any]) -> Component:

@@ -101,6 +101,8 @@ def by_callsite(data: Data, state: State) -> pd.DataFrame:
         table["total_wait_ns"] = at["total_wait_ns"].to_numpy()
     elif state.nodes or state.ranks:
         table["total_wait_ns"] = np.nan
+    if state.nodes or state.ranks or state.communicators:  # the interval is of all of them
+        table["total_wait_low_ns"] = table["total_wait_high_ns"] = table["total_wait_ns"]
     table["place"] = [places(sites)[:400] for sites in table["sites"]]
     every = data.trace.process_time_ns / max(data.trace.ranks, 1)
     whole = max(every * len(data.ranks(state)), 1.0)

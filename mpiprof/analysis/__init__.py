@@ -12,6 +12,7 @@ from mpiprof.analysis.frames import events, instances, matrix, matrix_ranks, pro
 from mpiprof.analysis.phases import phases
 from mpiprof.analysis.ranks import point_to_point, rank_totals, spent
 from mpiprof.analysis.sample import hot, samples
+from mpiprof.analysis.sampled import totals
 from mpiprof.analysis.selection import selection
 from mpiprof.analysis.series import series
 from mpiprof.analysis.statistics import statistics
@@ -41,5 +42,6 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "statistics": statistics,
     "summary": summary,
     "summed_up": summed_up,
+    "totals": totals,
     "waiting_for": waiting_for,
 }

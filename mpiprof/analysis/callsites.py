@@ -15,6 +15,7 @@ import pandas as pd
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.measured import CallsiteKey, Rows
 from mpiprof.analysis.operations import STATES
+from mpiprof.analysis.sampled import SUMMED, Sampled, intervals, scales
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
@@ -89,10 +90,7 @@ class Aggregate:
         self.late: dict[int, dict[int, int]] = {}
         self.algorithms: Counter[tuple[int, int]] = Counter()  # by call site and algorithm
         self.algorithm_names: dict[str, int] = {}
-        # For estimates from a part of the instances: by call site and communicator how many are
-        # recorded, and by communicator how many and how far its operations are counted.
-        self.recorded: Counter[tuple[int, int]] = Counter()
-        self.counted: dict[int, tuple[int, int]] = {}
+        self.sampled: Sampled | None = None  # of a part of the instances
 
     def add(self, rows: Rows, size: int) -> None:
         """Add the instances of one batch, of a communicator of `size` ranks."""
@@ -129,23 +127,6 @@ class Aggregate:
         self._balance(rows, total)
         self._latest(rows, done)
         self._algorithms(rows)
-
-    def count(self, rows: Rows, communicator: int, last: int) -> None:
-        """Count the instances of a batch, whose operations were numbered up to `last`."""
-        sites, counts = np.unique(rows.callsite, return_counts=True)
-        for site, number in zip(sites.tolist(), counts.tolist(), strict=True):
-            self.recorded[site, communicator] += number
-        before, most = self.counted.get(communicator, (0, -1))
-        self.counted[communicator] = before + len(rows.callsite), max(most, last)
-
-    def scales(self, n: int) -> Float:
-        """Return for each call site how many instances one that is recorded stands for."""
-        recorded, carried_out = np.zeros(n), np.zeros(n)
-        for (site, communicator), number in self.recorded.items():
-            count, last = self.counted[communicator]
-            recorded[site] += number
-            carried_out[site] += number * max((last + 1) / count, 1.0)
-        return carried_out / np.maximum(recorded, 1)
 
     def _extremes(self, rows: Rows, size: int, ids: Int, where: Int) -> None:
         sums = self.sums
@@ -200,9 +181,12 @@ def aggregate(trace: Trace) -> tuple[Aggregate, dict[CallsiteKey, int]]:
     """One pass over the trace: the sums, and the call sites they belong to."""
     measure = Measure(trace)
     sums = Aggregate(trace.ranks, trace.clock_error_ns)
+    if trace.sample > 1:
+        sums.sampled = Sampled(trace.sample)
     for batch, rows in measure.batches():
         sums.add(rows, batch.communicator.size)
-        sums.count(rows, batch.communicator.index, int(batch.sequence.max(initial=-1)))
+        if sums.sampled is not None and len(batch):
+            sums.sampled.add(batch, rows, list(measure.callsites))
     sums.algorithm_names = measure.algorithms
     return sums, measure.callsites
 
@@ -212,7 +196,8 @@ def callsites(trace: Trace) -> pd.DataFrame:
 
     Means are over complete instances, NaN without any (times in ns, `wait_ns` summed over the
     ranks of an instance); `total_...` are sums over ranks and instances,
-    estimated from those that are recorded where that is a part only (`--sample`). `started`: the
+    estimated from those that are recorded where that is a part only (`--sample`), and lie with 95 %
+    confidence between `total_..._low_ns` and `..._high_ns`, else both the sum. `started`: the
     instances are starts of a persistent operation. `latest_rank` is the rank that came last most
     often (NA: nobody was late by more than the clocks' error), `latest_share` its share of them;
     `algorithm` names what its instances ran on, joined by "+" if several, `algorithms` how many on
@@ -225,7 +210,8 @@ def callsites(trace: Trace) -> pd.DataFrame:
     sums, keys = trace.aggregate
     n = len(keys)
     s = {name: vector[:n] for name, vector in _sized(sums, n).items()}
-    scale = sums.scales(n) if trace.sample > 1 else np.ones(n)
+    scale = scales(trace)
+    elapsed, wait = (scale * s[name] for name in SUMMED)
     means = {name: _divide(s[name], s[name + "_count"]) for name in MEANS}
     latest = [_latest(sums.late.get(i, {})) for i in range(n)]
     complete = s["complete"]
@@ -258,8 +244,9 @@ def callsites(trace: Trace) -> pd.DataFrame:
         "algorithm": ["+".join(sorted(of)) for of in ran],
         "algorithms": [counted(of) for of in ran],
         "completion_skew_ns": means["skew"],
-        "total_elapsed_ns": (scale * s["elapsed"]).astype(np.int64),
-        "total_wait_ns": (scale * s["wait"]).astype(np.int64),
+        "total_elapsed_ns": elapsed.astype(np.int64),
+        "total_wait_ns": wait.astype(np.int64),
+        **intervals(trace, {"elapsed": elapsed, "wait": wait}),
         **{
             f"total_wait_{state}_ns": (scale * s["wait_" + state]).astype(np.int64)
             for state in STATES

@@ -39,6 +39,7 @@ class Part:
 
     operation: str
     communicator: int
+    size: int
     instances: int
     volume: Volume
     message_time: float
@@ -54,7 +55,8 @@ def callsites(trace: Trace) -> pd.DataFrame:
     """Return the table of call sites as analysis.callsites does; NaN for what isn't known.
 
     `complete_instances` are those whose arrivals were observed, over which the means are taken;
-    `total_wait_ns` is their mean times all instances, within `total_elapsed_ns`. `bytes_min` and
+    `total_wait_ns` is their mean times all instances, within `total_elapsed_ns`; its bounds are
+    certain: what was observed, and that with all time in the other instances. `bytes_min` and
     `bytes_max` are of the mean sizes of the ranks.
     """
     table: pd.DataFrame = trace.summary
@@ -86,16 +88,24 @@ def _sums(trace: Trace, table: pd.DataFrame) -> dict[tuple[int, int], dict[str, 
     return sums
 
 
+ADDED = (
+    *("instances", "elapsed_ns", "average_imbalance_ns"),
+    *("worst_imbalance_ns", "wait_ns", "balanced"),
+)
+
+
 def _add(into: dict[str, Any], row: dict[Any, Any]) -> None:
     """Add sums of one communicator; of who came last, take the most frequent."""
     if row["latest_count"] > into.get("latest_count", -1):
         into.update(latest_rank=row["latest_rank"], latest_count=row["latest_count"])
     into["worst_most_ns"] = max(into.get("worst_most_ns", 0), row["worst_most_ns"])
-    for name in ("instances", "average_imbalance_ns", "worst_imbalance_ns", "wait_ns", "balanced"):
+    for name in ADDED:
         into[name] = into.get(name, 0) + row[name]
 
 
-ALONE = dict.fromkeys(("average_imbalance_ns", "worst_imbalance_ns", "wait_ns"), 0) | {
+ALONE = dict.fromkeys(
+    ("elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns", "wait_ns"), 0
+) | {
     "worst_most_ns": 0,
     "latest_rank": -1,
     "latest_count": 0,
@@ -113,7 +123,7 @@ def _part(
     found = _volume(trace, base_operation(operation), index, per_rank)
     nodes = {trace.node_of.get(rank) for rank in communicator.ranks.tolist()}
     time = message_time(trace.machine, len(nodes) > 1, np.asarray(found.message))
-    return Part(operation, index, instances, found, float(time), sums)
+    return Part(operation, index, communicator.size, instances, found, float(time), sums)
 
 
 def _volume(trace: Trace, base: str, index: int, per_rank: Any) -> Volume:
@@ -159,6 +169,8 @@ def _row(trace: Trace, table: Any, parts: list[Part]) -> dict[str, Any]:
         "algorithms": counted(ran),
         "completion_skew_ns": NAN,
         "total_elapsed_ns": elapsed,
+        "total_elapsed_low_ns": elapsed,
+        "total_elapsed_high_ns": elapsed,
         **_waits(parts, elapsed),
     }
 
@@ -229,8 +241,19 @@ def _waits(parts: list[Part], elapsed: int) -> dict[str, int]:
         if part.sums is not None and is_waiting_observed(operation)
     )
     state = WAITS.get(base_operation(operation))
-    total = min(max(total, 0), elapsed)
+    total = round(min(max(total, 0), elapsed))
+    low, high = _bounds(parts, elapsed) if is_waiting_observed(operation) else (0, 0)
     return {
-        "total_wait_ns": round(total),
-        **{f"total_wait_{name}_ns": round(total) if name == state else 0 for name in STATES},
+        "total_wait_ns": total,
+        "total_wait_low_ns": min(low, total),
+        "total_wait_high_ns": max(high, total),
+        **{f"total_wait_{name}_ns": total if name == state else 0 for name in STATES},
     }
+
+
+def _bounds(parts: list[Part], elapsed: int) -> tuple[int, int]:
+    """Return between what the waiting of all instances lies, whatever was not observed."""
+    seen = [(part.size, part.sums) for part in parts if part.sums is not None]
+    waited = sum(int(sums["wait_ns"]) for _, sums in seen)
+    inside = sum(size * int(sums["elapsed_ns"]) for size, sums in seen)
+    return min(waited, elapsed), min(waited + max(elapsed - inside, 0), elapsed)

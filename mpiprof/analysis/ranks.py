@@ -10,6 +10,7 @@ import pandas as pd
 
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.measured import Signature
+from mpiprof.analysis.sampled import scales
 from mpiprof.analysis.waits import awaited, waits
 from mpiprof.errors import TraceError
 from mpiprof.trace.batch import Batch
@@ -79,8 +80,7 @@ def rank_totals(trace: Trace) -> pd.DataFrame:
     names = ["callsite", "operation", "communicator", "rank", *COLUMNS]
     table: pd.DataFrame = pd.concat(parts) if parts else pd.DataFrame(columns=names)
     if trace.sample > 1:  # as the sums of call sites
-        aggregate, keys = trace.aggregate
-        scale = aggregate.scales(len(keys))[table["callsite"].to_numpy(np.int64)]
+        scale = scales(trace)[table["callsite"].to_numpy(np.int64)]
         for name in ("elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns"):
             table[name] = (table[name].to_numpy(np.float64) * scale).astype(np.int64)
     return table.reset_index(drop=True)

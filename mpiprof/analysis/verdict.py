@@ -31,8 +31,7 @@ class Verdict:
 def verdict(trace: Trace, found: Sequence[Finding]) -> Verdict:
     """Conclude from the findings of a trace, the costliest first."""
     whole = max(float(trace.process_time_ns), 1.0)
-    waiting = float(trace.callsites["total_wait_ns"].sum()) / whole if len(trace.callsites) else 0.0
-    inside = float(trace.callsites["total_elapsed_ns"].sum()) / whole
+    inside, waiting = (trace.totals[name].value / whole for name in ("elapsed", "wait"))
     gain = next((one for one in found if one.cause == "algorithm"), None)
     worst = next((one for one in found if one.share >= LITTLE or one is gain), None)
     if worst is not None and worst.cause == "noise":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.analysis.pictures import row_of
+from mpiprof.analysis.sampled import scales
 from mpiprof.analysis.series import measure_again
 from mpiprof.analysis.waits import awaited, waits
 from mpiprof.trace.trace import Trace
@@ -34,8 +35,7 @@ def waiting_for(trace: Trace, callsites: Sequence[int] = ()) -> Whom:
     count = int(row[-1]) + 1
     sums = np.zeros(count * count)
     measure = measure_again(trace)
-    aggregate, keys = trace.aggregate
-    scales = aggregate.scales(len(keys)) if trace.sample > 1 else np.ones(len(keys))
+    scale_of = scales(trace)
     for batch in trace.batches():
         cell = row[batch.communicator.ranks]
         for signature, index in measure.signatures(batch):
@@ -52,7 +52,7 @@ def waiting_for(trace: Trace, callsites: Sequence[int] = ()) -> Whom:
             wait = waits(signature.state, arrival, begin, finish, signature.group)
             whom: Int = cell[awaited(signature.state, arrival, signature.group)]
             at = cell[:, None] * count + whom
-            scale = float(scales[signature.callsite])
+            scale = float(scale_of[signature.callsite])
             sums += scale * np.bincount(at.ravel(), wait.ravel(), count * count)
     edges = np.flatnonzero(np.diff(row, prepend=-1))
     ends = [*(edges[1:] - 1).tolist(), trace.ranks - 1]

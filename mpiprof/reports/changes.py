@@ -104,8 +104,8 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
         names = [f"{group}{i}" for group, of in (("A", traces), ("B", to))
                  for i in range(1, len(of) + 1)]  # fmt: skip
     traces = [*traces, *to]
-    collective = [float(trace.callsites["total_elapsed_ns"].sum()) for trace in traces]
-    waiting = [float(trace.callsites["total_wait_ns"].sum()) for trace in traces]
+    collective = [trace.totals["elapsed"].value for trace in traces]
+    waiting = [trace.totals["wait"].value for trace in traces]
     whole = [total_time(trace) for trace in traces]
     parts = list(zip(traces, collective, waiting, whole, strict=True))
     return render(

@@ -12,6 +12,7 @@ from mpiprof.analysis.verdict import LITTLE
 from mpiprof.reports.actions import action
 from mpiprof.reports.places import where
 from mpiprof.reports.sentences import claim, finding, what
+from mpiprof.reports.wording import share_between
 from mpiprof.units import continued, duration, share
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 def verdict(trace: Trace, found: Verdict) -> list[str]:
     """Return the verdict in up to three lines: how much is lost, to what, and what to do."""
-    first = f"{share(found.waiting)} of all ranks' time is waiting in collectives."
+    ends = share_between(trace, "wait")
+    amount = share(found.waiting) + (f" ({ends})" if ends else "")
+    first = f"{amount} of all ranks' time is waiting in collectives."
     if trace.record == "summary" and found.waiting >= LITTLE:
         return [first, *_of_summary(trace, found)]
     if found.worst is None:

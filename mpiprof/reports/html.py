@@ -113,8 +113,7 @@ def _list(kind: str, lines: Sequence[str]) -> str:
 
 def _time(trace: Trace, shares: Shares) -> list[str]:
     total = text.total_time(trace)
-    inside = float(trace.callsites["total_elapsed_ns"].sum())
-    waiting = float(trace.callsites["total_wait_ns"].sum())
+    inside, waiting = (trace.totals[name].value for name in ("elapsed", "wait"))
     messages = min(float(shares.point_to_point_ns), max(total - inside, 0.0))
     parts = [
         ("outside MPI collectives", max(total - inside - messages, 0.0), OUTSIDE),
@@ -179,7 +178,7 @@ def _callsite_row(number: int, row: dict[str, Any], site: Site | None) -> str:
         duration(row["mean_elapsed_ns"]),
         duration(row["worst_imbalance_ns"]),
         factor(row["worst_factor"]),
-        text.waiting(row),
+        text.waiting(row) + wording.waiting_between(row),
         text.latest(row),
     ]
     drawn = ""

@@ -46,7 +46,11 @@ NUMBERS = (
     "latest_rank",
     "latest_share",
     "total_elapsed_ns",
+    "total_elapsed_low_ns",
+    "total_elapsed_high_ns",
     "total_wait_ns",
+    "total_wait_low_ns",
+    "total_wait_high_ns",
     *(f"total_wait_{state}_ns" for state in STATES),
 )
 TEXTS = ("operation", "algorithm")
@@ -64,6 +68,7 @@ def report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[str, 
     return {
         "version": VERSION,
         **run_of(trace),
+        **between(trace),
         "clock_error_ns": plain(trace.clock_error_ns),
         "dropped": plain(trace.dropped),
         "complete": bool(trace.complete),
@@ -91,10 +96,18 @@ def run_of(trace: Trace) -> dict[str, Any]:
 def totals(trace: Trace) -> dict[str, Any]:
     """Return TOTALS of a trace: sums over all ranks and call sites, shares of all ranks' time."""
     whole = float(trace.process_time_ns)
-    inside = float(trace.callsites["total_elapsed_ns"].sum())
-    waiting = float(trace.callsites["total_wait_ns"].sum())
+    inside, waiting = (trace.totals[name].value for name in ("elapsed", "wait"))
     values = (trace.duration_ns, inside, inside / (whole or NAN), waiting, waiting / (whole or NAN))
     return dict(zip(TOTALS, map(plain, values), strict=True))
+
+
+def between(trace: Trace) -> dict[str, Any]:
+    """Return between what the sums over all calls lie; both the sum where it is no estimate; ns."""
+    found: dict[str, Any] = {}
+    for name, of in (("collective", "elapsed"), ("total_wait", "wait")):
+        estimate = trace.totals[of]
+        found |= {f"{name}_low_ns": plain(estimate.low), f"{name}_high_ns": plain(estimate.high)}
+    return found
 
 
 def summed_up(trace: Trace) -> list[dict[str, Any]]:

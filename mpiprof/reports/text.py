@@ -41,18 +41,21 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
     title += f" · {mpi_name(trace.mpi)}" + (f" · {started} UTC" if started else "")
     total = total_time(trace)
     whose = "all ranks" if trace.threads == trace.ranks else f"all {count(trace.threads)} threads"
-    collective = float(trace.callsites["total_elapsed_ns"].sum())
-    waiting = float(trace.callsites["total_wait_ns"].sum())
+    collective, waiting = (trace.totals[name].value for name in ("elapsed", "wait"))
     partial = bool((trace.meta.get("options") or {}).get("partial"))
     ended = len(trace.tables.ends) == trace.ranks
     until = "MPI_Finalize" if ended else "the last that is known of any rank"
     rows = [
         ("trace", str(trace.path)),
         ("run time", f"{duration(trace.duration_ns)} from MPI_Init to {until}"),
-        ("in collectives", f"{share_of(collective, total)} of {whose}' time"),
+        (
+            "in collectives",
+            f"{share_of(collective, total)} of {whose}' time{_between(trace, 'elapsed')}",
+        ),
         (
             "of it waiting",
-            f"{share_of(waiting, total)} of {whose}' time, for those not there yet",
+            f"{share_of(waiting, total)} of {whose}' time, for those not there yet"
+            f"{_between(trace, 'wait')}",
         ),
         ("clocks", wording.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
         ("message times", message_times(trace)),
@@ -63,12 +66,21 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         rows.append(("recorded", summarised(observed, int(trace.callsites["instances"].sum()))))
     if trace.meta.get("sample", 1) not in (1, None):
         rows.append(
-            ("sampled", f"one instance in {trace.meta['sample']}: sums are estimated from these")
+            (
+                "sampled",
+                f"one instance in {trace.meta['sample']}: sums are estimated from these, and lie "
+                "with 95 % confidence between the two values given",
+            )
         )
     rows += [("attention", line) for line in wording.completeness(trace)]
     rows += [("spawned", line) for line in family.lines(trace)]
     rows += [("note", note) for note in notes(trace)]
     return title, rows
+
+
+def _between(trace: Trace, name: str) -> str:
+    found = wording.share_between(trace, name)
+    return f"; between {found.replace(' to ', ' and ')}" if found else ""
 
 
 def summarised(observed: int, instances: int) -> str:
@@ -153,6 +165,9 @@ def callsite_columns(callsites: Any) -> list[Column]:
     """Return the columns of that table."""
     rows = callsites.to_dict("records")
     partly = any(0 < row["complete_instances"] < row["instances"] for row in rows)
+    ends = [
+        wording.between(r["total_wait_low_ns"], r["total_wait_high_ns"], duration) for r in rows
+    ]
     columns = [
         Column("routine", [row["operation"] for row in rows], left=True),
         Column("call site", [places(row["sites"]) for row in rows], left=True, shrink=True),
@@ -165,6 +180,7 @@ def callsite_columns(callsites: Any) -> list[Column]:
         Column("δ/T", [factor(row["average_factor"]) for row in rows], drop=6),
         Column("ω/T", [factor(row["worst_factor"]) for row in rows], drop=4),
         Column("Σ wait", [waiting(row) for row in rows]),
+        *([Column("between", ends, drop=1)] if any(ends) else []),
         Column("latest", [latest(row) for row in rows], drop=1),
         Column("bal.", [share(row["balanced_share"]) for row in rows], drop=9),
     ]
@@ -208,6 +224,7 @@ LEGEND = {
     " ω ": "ω: last minus first arrival.",
     "/T": "T: time of one message.",
     "Σ wait": "Σ wait: total wait, over ranks and instances.",
+    "between": "between: where Σ wait lies, as it is an estimate.",
     "latest": "latest: who comes last most often.",
     "bal.": "bal.: share of instances with ω/T < 1.",
 }

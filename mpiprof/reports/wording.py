@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -13,15 +14,34 @@ from mpiprof.units import count, duration, factor, ordinal, share, size
 if TYPE_CHECKING:
     from mpiprof.analysis.causes import Causes
     from mpiprof.analysis.variance import Estimate
+    from mpiprof.trace import Trace
 
 
 def sentence(row: dict[str, Any], total_ns: float) -> str:
     """Return what the waiting at one call site costs, and how far apart its arrivals are."""
     where = f"{row['operation']} at {places(row['sites'])}"
-    cost = f"costs {duration(row['total_wait_ns'])} of waiting"
+    cost = f"costs {duration(row['total_wait_ns'])}{waiting_between(row)} of waiting"
     if total_ns > 0:
         cost += f", {share(row['total_wait_ns'] / total_ns)} of all ranks' time"
     return " ".join(part for part in (f"{where} {cost}.", _spread(row)) if part)
+
+
+def between(low: float, high: float, shown: Callable[[float], str]) -> str:
+    """Return between what an estimate lies, such as "31 % to 38 %"; empty where it is none."""
+    ends = shown(low), shown(high)
+    return f"{ends[0]} to {ends[1]}" if low < high and ends[0] != ends[1] else ""
+
+
+def waiting_between(row: Mapping[str, Any]) -> str:
+    """Return between what a call site's waiting lies, in brackets after a blank; else nothing."""
+    found = between(row["total_wait_low_ns"], row["total_wait_high_ns"], duration)
+    return f" ({found})" if found else ""
+
+
+def share_between(trace: Trace, name: str) -> str:
+    """Return between what parts of all ranks' time one of `totals` lies; empty where it's known."""
+    estimate, whole = trace.totals[name], float(trace.process_time_ns) or float("nan")
+    return between(estimate.low / whole, estimate.high / whole, share)
 
 
 def _spread(row: dict[str, Any]) -> str:

@@ -29,6 +29,7 @@ KEPT = frozenset(
         "rank_totals",
         "series",
         "summary",
+        "totals",
         "waiting_for",
     )
 )

@@ -206,6 +206,15 @@ class Trace(Records):
         return self._table("summed_up")
 
     @property
+    def totals(self) -> dict[str, Any]:
+        """Time in all calls, and of it waiting, over all ranks: `elapsed` and `wait`.
+
+        Each with `value`, and `low` and `high`, between which it lies where it is estimated; ns.
+        """
+        found: dict[str, Any] = self.derive("totals")
+        return found
+
+    @property
     def aggregate(self) -> tuple[Any, dict[Any, int]]:
         """The sums of one pass (analysis.callsites.Aggregate), and each call site's number."""
         found: tuple[Any, dict[Any, int]] = self.derive("aggregate")

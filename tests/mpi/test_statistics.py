@@ -200,6 +200,8 @@ def test_a_summary_has_the_columns_of_the_report(both: list[Trace]) -> None:
             # Where the first instances, which are not watched, waited less: no more than can be.
             total = min(row["wait_ns"] * row["instances"], row["total_elapsed_ns"])
             assert row["total_wait_ns"] == pytest.approx(total, abs=1)
+            low, high = row["total_wait_low_ns"], row["total_wait_high_ns"]
+            assert 0 <= low <= wanted["total_wait_ns"] <= high <= row["total_elapsed_ns"]
             assert sum(row[f"total_wait_{state}_ns"] for state in STATES) == row["total_wait_ns"]
 
 

@@ -21,7 +21,8 @@ from mpiprof.reports.table import Column, render
 MS = 1_000_000
 SCHEMA = (
     "version trace program mpi ranks nodes duration_ns collective_ns collective_share "
-    "total_wait_ns wait_share clock_error_ns dropped complete callsites summed_up verdict findings "
+    "total_wait_ns wait_share collective_low_ns collective_high_ns total_wait_low_ns "
+    "total_wait_high_ns clock_error_ns dropped complete callsites summed_up verdict findings "
     "notes spawned selection times hang"
 )
 CALLSITE = (
@@ -30,7 +31,8 @@ CALLSITE = (
     "average_imbalance_ns worst_imbalance_ns message_time_ns average_factor worst_factor "
     "worst_factor_max exit_imbalance_ns exit_factor balanced_share "
     "completion_skew_ns wait_ns latest_rank latest_share "
-    "total_elapsed_ns total_wait_ns total_wait_barrier_ns total_wait_nxn_ns "
+    "total_elapsed_ns total_elapsed_low_ns total_elapsed_high_ns "
+    "total_wait_ns total_wait_low_ns total_wait_high_ns total_wait_barrier_ns total_wait_nxn_ns "
     "total_wait_late_root_ns total_wait_early_root_ns total_wait_early_scan_ns "
     "total_wait_neighbor_ns total_wait_gathering_ns algorithm algorithms"
 )

@@ -1,0 +1,197 @@
+"""Sums over all instances from those that `--sample K` kept, with their interval.
+
+The recorder keeps each instance with chance 1 / K, by a hash, whatever was kept before: so it is
+the sample that varies, not the program, and the interval holds however alike neighbouring
+instances are. Instances are counted up to the last that was kept, and what follows is K - 1 on
+average, which makes the number unbiased, also where communicators have few instances and most have
+none that was kept. Of what is summed, the variance is that of a ratio estimate (Cochran, Sampling
+Techniques, 2.9); and as times are skewed, the interval is taken on a logarithmic scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mpiprof.analysis import tails
+from mpiprof.analysis.measured import CallsiteKey, Rows
+from mpiprof.analysis.variance import CONFIDENCE, Estimate
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Float, Int
+
+SUMMED = ("elapsed", "wait")
+
+# What is numbered together: a communicator's index, and in it the sequence number of a persistent
+# operation, negative, or which of many communicators alike it is.
+Population = tuple[int, int]
+
+
+@dataclass
+class Kept:
+    """What was kept of a population's instances: how many, and of all the number of the last."""
+
+    count: int = 0
+    last: int = 0
+
+
+@dataclass
+class Sampled:
+    """What was kept of each population, and of each call site in it.
+
+    parts: instances, then sums and sums of squares of each of SUMMED; always: sums of SUMMED, by
+    call site, of calls that are recorded whatever the sample is, those that make a persistent
+    operation; made: how many these are, by communicator.
+    """
+
+    every: int
+    kept: dict[Population, Kept] = field(default_factory=dict)
+    parts: dict[int, dict[Population, Float]] = field(default_factory=dict)
+    always: dict[int, Float] = field(default_factory=dict)
+    made: dict[int, int] = field(default_factory=dict)
+
+    def add(self, batch: Batch, rows: Rows, callsites: Sequence[CallsiteKey]) -> None:
+        """Add the instances of a batch."""
+        ids, site = np.unique(rows.callsite, return_inverse=True)
+        keys = [callsites[callsite] for callsite in ids.tolist()]
+        started = np.array([key.started for key in keys], np.bool_)[site]
+        makes = np.array([k.operation.endswith("_init") and not k.started for k in keys])[site]
+        # The starts of a persistent operation are numbered by themselves.
+        within = np.where(started, -1 - batch.sequence, batch.start)
+        number = np.where(started, batch.start, batch.sequence + 1)
+        values = np.stack([np.nan_to_num(getattr(rows, name)) for name in SUMMED])
+        index = batch.communicator.index
+        for i in np.unique(site[makes]).tolist():
+            mine = makes & (site == i)
+            known = self.always.get(int(ids[i]), np.zeros(len(SUMMED)))
+            self.always[int(ids[i])] = known + values[:, mine].sum(1)
+            self.made[index] = self.made.get(index, 0) + int(mine.sum())
+        if not makes.all():
+            rest = ~makes
+            self._add(index, within[rest], number[rest], ids[site[rest]], values[:, rest])
+
+    def _add(self, index: int, within: Int, number: Int, callsite: Int, values: Float) -> None:
+        order = np.lexsort((callsite, within))
+        within, callsite, values = within[order], callsite[order], values[:, order]
+        begins = np.flatnonzero(
+            np.diff(within, prepend=within[0] - 1) | np.diff(callsite, prepend=-1)
+        )
+        each = np.concatenate([np.ones((1, len(order))), values, values**2])
+        sums = np.add.reduceat(each, begins, axis=1)
+        last = np.maximum.reduceat(number[order], begins)
+        places = zip(within[begins].tolist(), callsite[begins].tolist(), strict=True)
+        for i, (which, of) in enumerate(places):
+            population = (index, which)
+            kept = self.kept.setdefault(population, Kept())
+            kept.count += int(sums[0, i])
+            kept.last = max(kept.last, int(last[i]))
+            parts = self.parts.setdefault(of, {})
+            parts[population] = parts.get(population, 0.0) + sums[:, i]
+
+    def instances(self, population: Population) -> float:
+        """Return how many instances a population has, but those that are always recorded."""
+        kept = self.kept[population]
+        always = self.made.get(population[0], 0) if population[1] == 0 else 0
+        return float(max(kept.last + self.every - 1 - always, kept.count))
+
+    def scales(self, callsites: int, most_ns: float) -> Float:
+        """Return for each call site how many instances one that is recorded stands for.
+
+        most_ns: the time of all ranks, which all calls together can't exceed.
+        """
+        scale, elapsed = np.ones(callsites), np.zeros(callsites)
+        for callsite, parts in self.parts.items():
+            count = [float(sums[0]) for sums in parts.values()]
+            weight = [self.instances(of) / self.kept[of].count for of in parts]
+            scale[callsite] = np.average(weight, weights=count)
+            elapsed[callsite] = sum(float(sums[1]) for sums in parts.values())
+        estimated = float((scale * elapsed).sum())
+        room = most_ns - sum(float(sums[0]) for sums in self.always.values())
+        if estimated > room:
+            scale *= max(room, 0.0) / estimated
+        return np.maximum(scale, 1.0)
+
+    def interval(
+        self, name: str, value: float, callsites: Sequence[int], most_ns: float
+    ) -> tuple[float, float]:
+        """Return between what the sum of one of SUMMED over some call sites lies.
+
+        value: its estimate; most_ns: what it can't exceed.
+        """
+        at = SUMMED.index(name)
+        joined: dict[Population, Float] = {}
+        for callsite in callsites:
+            for population, sums in self.parts.get(callsite, {}).items():
+                joined[population] = joined.get(population, 0.0) + sums
+        always = sum(float(self.always[of][at]) for of in callsites if of in self.always)
+        recorded = sum(float(sums[1 + at]) for sums in joined.values())
+        if recorded <= 0:
+            return value, value
+        total = variance = 0.0
+        for population, sums in joined.items():
+            squares = float(sums[1 + len(SUMMED) + at])
+            part, doubt = self._estimate(population, float(sums[1 + at]), squares)
+            total += part
+            variance += doubt
+        free = max(sum(int(sums[0]) for sums in joined.values()) - 1, 1)
+        half = tails.student_quantile(free, (1 + CONFIDENCE) / 2) * math.sqrt(variance) / total
+        factor = math.exp(min(half, 700.0))
+        estimated = value - always
+        low = always + max(estimated / factor, recorded)
+        return min(low, value), max(min(always + estimated * factor, most_ns), value)
+
+    def _estimate(
+        self, population: Population, total: float, squares: float
+    ) -> tuple[float, float]:
+        """Return a sum over all instances of a population, and the variance of that estimate.
+
+        What the kept ones vary by, those of other call sites being 0; and how many come after the
+        last one that was kept.
+        """
+        kept, instances = self.kept[population].count, self.instances(population)
+        mean = total / kept
+        spread = max(squares - kept * mean**2, 0.0) / max(kept - 1, 1)
+        of_sample = instances**2 * max(1 - kept / instances, 0.0) * spread / kept
+        return instances * mean, of_sample + mean**2 * self.every * (self.every - 1)
+
+
+def scales(trace: Trace) -> Float:
+    """Return for each call site how many instances one that is recorded stands for."""
+    sums, keys = trace.aggregate
+    if sums.sampled is None:
+        return np.ones(len(keys))
+    found: Float = sums.sampled.scales(len(keys), float(trace.process_time_ns))
+    return found
+
+
+def intervals(trace: Trace, totals: Mapping[str, Float]) -> dict[str, Int]:
+    """Return the columns that say between what sums lie that are estimated."""
+    sampled, found = trace.aggregate[0].sampled, {}
+    for name, values in totals.items():
+        low = high = values
+        if sampled is not None:
+            most = float(trace.process_time_ns)
+            pairs = [
+                sampled.interval(name, value, [i], most) for i, value in enumerate(values.tolist())
+            ]
+            low, high = np.array(pairs).reshape(-1, 2).T
+        found[f"total_{name}_low_ns"] = low.astype(np.int64)
+        found[f"total_{name}_high_ns"] = high.astype(np.int64)
+    return found
+
+
+def totals(trace: Trace) -> dict[str, Estimate]:
+    """Return the time in all calls, and of it waiting, over all ranks; ns: `elapsed` and `wait`."""
+    table, found = trace.callsites, {}
+    for name in SUMMED:
+        columns = (f"total_{name}_ns", f"total_{name}_low_ns", f"total_{name}_high_ns")
+        value, low, high = (float(table[column].sum()) if len(table) else 0.0 for column in columns)
+        if trace.sample > 1 and trace.record == "events":
+            sampled, keys = trace.aggregate
+            most = float(trace.process_time_ns)
+            low, high = sampled.sampled.interval(name, value, range(len(keys)), most)
+        found[name] = Estimate(value, low, high)
+    return found
