@@ -77,6 +77,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Name our marks."""
     os.environ["COLUMNS"] = "120"  # a worker of xdist has another width than a terminal or a file
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more than one a rank would wait for cores
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each rank would compile mpiprof anew
     sys.dont_write_bytecode = False
     config.addinivalue_line("markers", "everything: long; only with --everything")
