@@ -75,7 +75,7 @@ class Data:
             return self._busy.setdefault(key, threading.RLock())
 
     def derive(self, name: str, *arguments: Any) -> Any:
-        """Return one of the trace's derived tables (see mpiprof.analysis.DERIVED)."""
+        """Return one of the trace's derived tables (see mpiprof.analysis.derived.DERIVED)."""
         with self._making((name, arguments)):
             return self.trace.derive(name, *arguments)
 

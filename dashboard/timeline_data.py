@@ -1,7 +1,7 @@
 """/timeline-data: what the timeline's script asks for, in JSON or in arrays behind a head of JSON.
 
 An answer of arrays is: the length of the head (4 bytes, little endian), the head, which says of
-each array its type, place and length, and the arrays, aligned to 8 bytes. 202 means that what is
+each array its place, length and fields, and the arrays, aligned to 8 bytes. 202 means that what is
 needed is being made, and how far that is.
 """
 
@@ -254,11 +254,19 @@ def _json(content: Any, status: int = 200) -> Response:
     return Response(json.dumps(content), status, mimetype="application/json")
 
 
+def _fields(dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Return how a record is laid out: its bytes, and each field's name, type and place."""
+    if dtype.fields is None:
+        return {}
+    fields = [[name, one.str[1:], at] for name, (one, at, *_) in dtype.fields.items()]
+    return {"each": dtype.itemsize, "fields": fields}
+
+
 def _packed(head: dict[str, Any], arrays: dict[str, Array]) -> Response:
     places, parts, at = {}, [], 0
     for name, array in arrays.items():
         data = np.ascontiguousarray(array).tobytes()
-        places[name] = {"at": at, "length": len(data)}
+        places[name] = {"at": at, "length": len(data), **_fields(array.dtype)}
         parts += [data, bytes(-len(data) % 8)]
         at += len(data) + -len(data) % 8
     text = json.dumps(head | {"arrays": places}).encode()

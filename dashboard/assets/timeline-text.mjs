@@ -87,27 +87,27 @@ export const instanceFacts = (one) => [
   ["remarks", one.flags.join(", ")],
 ];
 
+const GETTERS = { f8: "getFloat64", f4: "getFloat32", i4: "getInt32", u2: "getUint16", u1: "getUint8" };
+
+const records = (bytes, { each, fields }) => {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const found = [];
+  for (let at = 0; at < bytes.byteLength; at += each) {
+    const one = {};
+    for (const [name, type, offset] of fields) one[name] = view[GETTERS[type]](at + offset, true);
+    found.push(one);
+  }
+  return found;
+};
+
+// An answer of the server's: its head, with arrays of bytes or, where it names fields, of records.
 export const decode = (buffer) => {
   const length = new DataView(buffer).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
   const arrays = {};
-  for (const [name, { at, length: size }] of Object.entries(head.arrays)) {
-    arrays[name] = new Uint8Array(buffer, 4 + length + at, size);
+  for (const [name, place] of Object.entries(head.arrays)) {
+    const bytes = new Uint8Array(buffer, 4 + length + place.at, place.length);
+    arrays[name] = place.fields ? records(bytes, place) : bytes;
   }
   return { ...head, arrays };
-};
-
-const SIZE = 32; // bytes of an event, as timeline.py packs it
-export const events = (bytes) => {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const found = [];
-  for (let at = 0; at < bytes.byteLength; at += SIZE) {
-    found.push({
-      enter: view.getFloat64(at, true), exit: view.getFloat64(at + 8, true),
-      wait: view.getFloat32(at + 16, true), instance: view.getInt32(at + 20, true),
-      shape: view.getInt32(at + 24, true), row: view.getUint16(at + 28, true),
-      state: view.getUint8(at + 30), flags: view.getUint8(at + 31),
-    });
-  }
-  return found;
 };

@@ -210,7 +210,7 @@ class Timeline {
     const found = await this.quietly(this.ask("window", { from: this.from, to: this.to, px }));
     this.loading = false;
     if (found && found.arrays) {
-      if (found.kind === "events") found.events = Format.events(found.arrays.events);
+      if (found.kind === "events") found.events = found.arrays.events;
       this.data = found;
       this.image = null;
       Words.showLegend(this);

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qs, urlsplit
 
+from support import ROOT
 from support.dashboard_server import Browser
 
-GUTTER, AXIS = 96, 24  # as assets/timeline-paint.mjs has them
+
+def _painted(name: str) -> int:
+    """Return a constant of the script that paints."""
+    script = (ROOT / "dashboard" / "assets" / "timeline-paint.mjs").read_text()
+    (found,) = re.findall(rf"^export const .*\b{name} = (\d+)", script, re.MULTILINE)
+    return int(found)
+
+
+GUTTER, AXIS = _painted("GUTTER"), _painted("AXIS")
 LENGTH = 609_999_001  # ns of `dashboard_traces.plain`, from its start to its end
 
 
