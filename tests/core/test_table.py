@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 from support import ROOT
 from support.jobs import run
-from support.mpis import wheel_mpi
+from support.mpis import LIBRARIES, wheel_mpi
 
 from mpiprof.analysis.operations import GATHERINGS, WAITS
 from mpiprof.core import collectives
@@ -19,8 +17,6 @@ from mpiprof.launch.library import library_folder
 
 CORE = ROOT / "mpiprof" / "core"
 
-LIBRARIES = [f"{abi}-{level}" for abi in ("mpich", "openmpi") for level in collectives.LEVELS]
-LIBRARIES.append("mpiabi-4c")
 # What no table has.
 # Wrapped so that no program finds our handler of deadly signals (life/dying.c).
 SIGNALS = {"sigaction", "signal", "bsd_signal", "__sysv_signal", "sysv_signal", "sigset"}
@@ -270,20 +266,3 @@ def test_a_library_needs_only_an_old_libc(name: str) -> None:
 def test_a_program_without_mpi_starts(name: str) -> None:
     done = run(["/bin/true"], env={"LD_PRELOAD": str(library(name))})
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-@pytest.mark.heavy
-def test_one_wheel_for_every_mpi(tmp_path: Path) -> None:
-    words = [
-        sys.executable,
-        *["-m", "pip", "wheel", "--no-deps", "--quiet", "--wheel-dir"],
-        str(tmp_path),
-    ]
-    # Without optimisation, which is most of the time: what is looked at are names.
-    words += ["-C", "cmake.build-type=Debug", "-C", f"build-dir={tmp_path}/build", str(ROOT)]
-    run(words, timeout=300, check=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    assert re.fullmatch(r"mpiprof-[\d.]+-py3-none-linux_\w+\.whl", wheel.name)
-    names = zipfile.ZipFile(wheel).namelist()
-    for name in LIBRARIES:
-        assert f"mpiprof/lib/libmpiprof-{name}.so" in names

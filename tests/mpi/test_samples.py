@@ -75,7 +75,7 @@ def result_of(output: str) -> list[str]:
 
 def printed(mpi: Mpi, ranks: int, argvs: list[list[str]]) -> list[str]:
     """Return what each of some samples in Python prints; all run in one job."""
-    words = [mpi.python, "-c", EACH, json.dumps(argvs)]
+    words = [str(mpi.python), "-c", EACH, json.dumps(argvs)]
     *texts, rest = run_mpi(mpi, ranks, words, check=True).stdout.split("\f")
     assert len(texts) == len(argvs) and not rest.strip()
     return texts

@@ -1,4 +1,4 @@
-"""The wheel for old systems, built here and then used as people would: installed and run."""
+"""Wheels that are built here and used as people would: installed and run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import site
 import subprocess
 import sys
 import urllib.request
+import zipfile
 from pathlib import Path
 
 import pytest
 from support import ROOT
 from support.dashboard_traces import plain
 from support.jobs import clean_environment, run
+from support.mpis import LIBRARIES
 
 BUILDING = 1200  # seconds: eight libraries, by a compiler that is fetched first
 
@@ -43,7 +45,29 @@ def test_a_wheel_records_and_switches_in_a_fresh_environment(tmp_path: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return this checkout's wheel, without optimisation, which is most of the time.
+
+    Looked at are its files, and what of it is Python.
+    """
+    folder = tmp_path_factory.mktemp("wheel")
+    words = ["-m", "pip", "wheel", "--no-deps", "--quiet", "--wheel-dir", str(folder)]
+    words += ["-C", "cmake.build-type=Debug", "-C", f"build-dir={folder}/build", str(ROOT)]
+    run([sys.executable, *words], cwd=folder, timeout=BUILDING, check=True)
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@pytest.mark.heavy
+def test_one_wheel_for_every_mpi(wheel: Path) -> None:
+    assert re.fullmatch(r"mpiprof-[\d.]+-py3-none-linux_\w+\.whl", wheel.name)
+    names = zipfile.ZipFile(wheel).namelist()
+    for name in LIBRARIES:
+        assert f"mpiprof/lib/libmpiprof-{name}.so" in names
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a Python with this checkout's wheel installed, not editable.
 
     What it depends on comes from the environment of the tests, whose own mpiprof it does not see.
@@ -51,8 +75,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installed")
     run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     packages = next((folder / "venv" / "lib").glob("python3*/site-packages"))
-    wheels = ["-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages), str(ROOT)]
-    run([sys.executable, *wheels], cwd=folder, timeout=BUILDING, check=True)
+    words = ["-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages), str(wheel)]
+    run([sys.executable, *words], cwd=folder, timeout=BUILDING, check=True)
     # A folder that a .pth file names is searched, and its own .pth files are not run.
     (packages / "dependencies.pth").write_text(site.getsitepackages()[0] + "\n")
     return folder / "venv" / "bin" / "python"

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from mpiprof.core import collectives
 from support import ROOT
+
+# Ours, by the ABI and the level of MPI.
+LIBRARIES = [f"{abi}-{level}" for abi in ("mpich", "openmpi") for level in collectives.LEVELS]
+LIBRARIES.append("mpiabi-4c")
 
 
 @dataclass(frozen=True)
