@@ -14,7 +14,7 @@ __all__ = ["Trace", "__version__", "open"]
 
 def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (the name users expect)
     """Open a trace folder and give a Trace; TraceError when there is nothing readable in it."""
-    from mpiprof.analysis import DERIVED
+    from mpiprof.analysis.derived import DERIVED
     from mpiprof.notebook import Plots
     from mpiprof.trace import Trace
 

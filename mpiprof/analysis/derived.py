@@ -1,4 +1,4 @@
-"""Metrics of matched instances: arrivals, waits, causes, findings. No plotting, CLI or MPI."""
+"""What a Trace derives on demand: names and functions. What imports this imports pandas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mpiprof.analysis.statistics import statistics
 from mpiprof.analysis.summary import summary, summed_up
 from mpiprof.analysis.whom import waiting_for
 
-# What a Trace derives on demand. Trace knows these by name only: imports go one way.
+# Trace knows these by name only: imports go one way.
 DERIVED: dict[str, Callable[..., Any]] = {
     "aggregate": aggregate,
     "callsites": callsites,

@@ -165,14 +165,8 @@ def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:
 
 def replay(args: argparse.Namespace) -> int:
     """Measure on the ranks of a job; the process that has the outcome prints it."""
-    import numpy as np
-
     from mpiprof.launch.program import verb_words
     from mpiprof.replay import run as replayed
-    from mpiprof.replay.imposed import NEAR_NS
-    from mpiprof.reports.text import mpi_name
-    from mpiprof.tune import entries
-    from mpiprof.units import duration
 
     words = tuple(verb_words(*rank_words(args)))
     done = replayed.run(
@@ -180,6 +174,14 @@ def replay(args: argparse.Namespace) -> int:
     )
     if isinstance(done, int):
         return done
+
+    import numpy as np
+
+    from mpiprof.replay.imposed import NEAR_NS
+    from mpiprof.reports.text import mpi_name
+    from mpiprof.tune import entries
+    from mpiprof.units import duration
+
     outcome = done.outcome
     errors = outcome.errors()
     facts: dict[str, Any] = {

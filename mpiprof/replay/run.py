@@ -26,7 +26,6 @@ from mpiprof.model import machine
 from mpiprof.progress import working
 from mpiprof.replay import imposed
 from mpiprof.replay.imposed import LEAST_LAPS, NATIVE, NEAR_NS, Outcome, Task
-from mpiprof.store.derived import open_trace
 from mpiprof.trace import Trace
 from mpiprof.trace.newest import chosen
 from mpiprof.tune.candidates import candidates
@@ -81,6 +80,8 @@ def run(asked: Asked) -> Replayed | int:
 
 def prepared(asked: Asked, ranks: int | None) -> tuple[Trace, list[Work]]:
     """Return the trace and what of it can be replayed on so many ranks; raises UsageError."""
+    from mpiprof.store.derived import open_trace  # pandas, which most ranks can do without
+
     folder = chosen(asked.trace)
     with working(f"reading {folder}"):
         trace = open_trace(folder)

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from mpiprof.analysis import DERIVED
+from mpiprof.analysis.derived import DERIVED
 from mpiprof.store import cache, values
 from mpiprof.trace import Trace
 from mpiprof.trace.clock import Clock

@@ -33,7 +33,7 @@ class Trace(Records):
     """A trace folder and its derived tables, each computed once; `mpiprof.open` gives one.
 
     Columns are identifiers with units; the functions in mpiprof.analysis that derive the tables
-    list them. TraceError where these functions (mpiprof.analysis.DERIVED) were not given.
+    list them. TraceError where these functions (mpiprof.analysis.derived.DERIVED) were not given.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ import pytest
 from support.synthetic import RECORD_TYPE, Synthetic, chunks, head_chunk
 
 from mpiprof.__main__ import main
-from mpiprof.analysis import DERIVED
+from mpiprof.analysis.derived import DERIVED
 from mpiprof.store import cache, derived, values
 from mpiprof.timeline import build
 from mpiprof.trace import Trace

@@ -124,6 +124,13 @@ def test_run_imports_nothing_heavy(options: list[str], tmp_path: Path) -> None:
     assert not loaded & heavy
 
 
+@pytest.mark.parametrize("module", ["bench.harness.running", "replay.run"])
+def test_ranks_that_measure_import_no_pandas(module: str) -> None:
+    """Each rank of a study or a replay would take half a second longer to start."""
+    loaded = modules_after(f"import mpiprof.{module}")
+    assert "numpy" in loaded and not loaded & {"pandas", "pyarrow", "scipy"}
+
+
 def test_importing_mpiprof_does_no_work() -> None:
     loaded = modules_after("import mpiprof")
     assert not loaded & {"numpy", "pandas", "mpiprof.trace", "mpiprof.launch"}

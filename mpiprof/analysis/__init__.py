@@ -1,0 +1,1 @@
+"""Metrics of matched instances: arrivals, waits, causes, findings. No plotting, CLI or MPI."""
