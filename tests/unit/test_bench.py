@@ -159,6 +159,28 @@ def test_plots_are_well_formed() -> None:
     assert len(drawn.findall(".//{*}rect")) == 2
 
 
+def test_bars_are_as_high_as_their_values() -> None:
+    """Two groups of two bars, and a box of the legend for each series."""
+    axis = plot.Axis("part", "{:g}".format, log=False)
+    drawn = ElementTree.fromstring(plot.bars("t", ["<1", "1-8"], {"a": [0, 1], "b": [2, 4]}, axis))
+    heights = [float(box.get("height", "")) for box in drawn.findall(".//{*}rect")]
+    full = plot.HEIGHT - plot.BOTTOM - plot.TOP
+    assert heights[:4] == pytest.approx([0, full / 2, full / 4, full], abs=0.1)
+    assert len(heights) == 6
+
+
+def test_bandwidths_over_processes() -> None:
+    """Figure 5 of Rabenseifner and Traeff: 32 KB in 2, 4 and 8 ms; two points make no line."""
+    results = [
+        result(reduction.case_of("allreduce", "sum", p, size, "ring", 16), p / 2)
+        for p, size in ((8, 32_000), (2, 64_000), (4, 32_000), (16, 32_000), (4, 64_000))
+    ]
+    plots = reduction.report(results, SETUP).plots
+    drawn = [ElementTree.fromstring(one) for one in plots if "Figure 5" in one]
+    notes = [title.text for title in drawn[0].findall(".//{*}circle/{*}title")]
+    assert notes == ["ring: 4, 16", "ring: 8, 8", "ring: 16, 4"] and len(drawn) == 1
+
+
 def test_one_point_and_no_point_can_be_drawn() -> None:
     axis = plot.Axis("x", "{:g}".format)
     for points in ([], [5.0]):

@@ -49,6 +49,18 @@ def test_slower_is_what_the_slower_native_run_does_not_explain() -> None:
     assert (unjudged["asked"], unjudged["holds"]) == ("(not slower)", "")
 
 
+def test_programs_count_alike() -> None:
+    """Figure 2: 4 instances of one and 400 of another are half of the distribution each."""
+    few = {"≤ 1000 B": [4, 0, 0, 0, 0, 0], "> 1000 B": [0, 0, 0, 0, 0, 0]}
+    many = {"≤ 1000 B": [0, 100, 300, 0, 0, 0], "> 1000 B": [0, 0, 0, 0, 0, 7]}
+    shares = apps.equal_shares([few, many, {}])
+    assert shares == {
+        "≤ 1000 B": pytest.approx([0.5, 0.125, 0.375, 0, 0, 0]),
+        "> 1000 B": pytest.approx([0, 0, 0, 0, 0, 1]),
+    }
+    assert apps.equal_shares([{}]) == {}
+
+
 def test_a_failing_program_is_named() -> None:
     with pytest.raises(MpiprofError, match=r"ft.py --switch auto ended with 3"):
         apps.one_run(lambda *_: 3, ["samples/ft.py"], "auto")
@@ -64,3 +76,5 @@ def test_a_program_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
     assert {WHOLE, ALL, "alltoall"} <= set(rows)
     assert rows["alltoall"]["instances"] == "20"  # repetitions
     assert float(rows[ALL]["native s"]) < float(rows[WHOLE]["native s"])
+    assert "programs of equal weight (Figure 2)" in done.stdout
+    assert "programs of equal weight (Figure 2)" in (tmp_path / "r.html").read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
 
@@ -309,6 +310,24 @@ def test_the_full_grid_is_the_paper_s() -> None:
     shapes = {(s.computation_ms, s.most) for s in full}
     assert shapes == {(50, 1), (100, 1), (200, 1), (400, 1), (200, 10), (200, 50), (200, 100)}
     assert {s.bytes for s in full} >= {1, 64 << 10, 256 << 10} and len(full) == 49
+
+
+def test_both_factors_of_each_instance_are_drawn() -> None:
+    """Figure 5: of the first experiment after 200 ms of computation, at a message of 8 ms."""
+    machine = uniform(8 * MS, 0)
+    setup = replace(SETUP, machine=machine)
+    results = []
+    for ms, late in ((50, 8), (200, 16), (200, 80)):
+        arrivals = np.array([[[0, late * MS], [late * MS, 0], [0, 0]]])
+        one = Loop({"computation ms": ms, "bytes": 64 << 10}, (case("native"),), 3, agreed=False)
+        results.append(Looped(one, arrivals - ms * MS, arrivals, arrivals + 9 * MS))
+    plots = arrival.report(results, [], setup).plots
+    (drawn,) = [ElementTree.fromstring(one) for one in plots if "Figure 5" in one]
+    notes = [title.text for title in drawn.findall(".//{*}circle/{*}title")]
+    assert notes == [
+        *(f"worst case ω/T: {i}, {value}" for i, value in enumerate((2, 2, 0))),
+        *(f"average case δ/T: {i}, {value}" for i, value in enumerate((1, 1, 0))),
+    ]
 
 
 # ---- the command

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mpiprof.svg import CYCLE, box, drawing, label, path, titled
@@ -121,6 +121,31 @@ def lines(title: str, series: Sequence[Series], across: Axis, up: Axis) -> str:
         parts.append(path(f"M{left} {below - 4}h18", f'stroke="{colour}" stroke-width="3"'))
         parts.append(label(left + 24, below, one.name, "start"))
     return drawing(WIDTH, below + 12, title, parts)
+
+
+def bars(title: str, groups: Sequence[str], series: Mapping[str, Sequence[float]], up: Axis) -> str:
+    """Return a bar of each series, by its name, in each group."""
+    y = _Scale([0.0, *(v for values in series.values() for v in values)], up, HEIGHT - BOTTOM, TOP)
+    parts = [label(WIDTH / 2, 18, title, "middle", 'font-weight="bold"')]
+    for tick in y.ticks():
+        parts.append(path(f"M{LEFT} {y(tick):.1f}H{WIDTH - RIGHT}", GRID))
+        parts.append(label(LEFT - 6, y(tick) + 4, up.text(tick), "end"))
+    each = (WIDTH - LEFT - RIGHT) / max(len(groups), 1)
+    wide = 0.8 * each / max(len(series), 1)
+    for g, group in enumerate(groups):
+        left = LEFT + each * (g + 0.1)
+        parts.append(label(left + 0.4 * each, HEIGHT - BOTTOM + 16, group, "middle"))
+        for i, (name, values) in enumerate(series.items()):
+            note = f"{name}, {group}: {up.text(values[g])}"
+            top, colour = y(values[g]), CYCLE[i % len(CYCLE)]
+            parts.append(box(left + i * wide, top, wide - 1, HEIGHT - BOTTOM - top, colour, note))
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    turned = f'transform="rotate(-90 14 {middle:.0f})"'
+    parts.append(label(14, middle, up.title, "middle", turned))
+    for i, name in enumerate(series):
+        parts.append(box(LEFT + i * 140, HEIGHT - 14, 14, 12, CYCLE[i % len(CYCLE)]))
+        parts.append(label(LEFT + i * 140 + 20, HEIGHT - 4, name))
+    return drawing(WIDTH, HEIGHT + 6, title, parts)
 
 
 def map_of(title: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> str:

@@ -4,7 +4,8 @@ Each sample runs as it is, then under `--switch auto`, then as it is again, as t
 `native s` and `auto s`: for the whole run from MPI_Init to MPI_Finalize, and the mean over ranks of
 the time in its collectives, waiting included as in the paper. `algorithm` is what the last third of
 the instances mostly ran on under auto. The imbalance factors are those of the first run: of all
-routines (Table 4) and of those with a tenth or more of the time in collectives (Table 5).
+routines (Table 4) and of those with a tenth or more of the time in collectives (Table 5). Their
+distribution over all programs is Figure 2, in which each program counts as much as another.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 import mpiprof
-from mpiprof.analysis.callsites import averages, routines
+from mpiprof.analysis.callsites import RANGE_NAMES, averages, distribution, routines
 from mpiprof.analysis.operations import GATHERINGS
+from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.case import AUTO
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.running import publish
@@ -29,13 +31,15 @@ from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch.program import verb_words
 from mpiprof.progress import Progress
 from mpiprof.trace import Trace
-from mpiprof.units import span
+from mpiprof.units import share, span
 
 TITLE = "Programs under auto"
 RUNS = ("native", AUTO, "native")
 ASKED_RANKS = 16
 LEAST = 0.97  # of native's time over auto's: within 3 %
 LAST = 3  # the last third of the instances
+FIGURE = "Worst-case factors, programs of equal weight (Figure 2)"
+SIZES = {"small": "≤ 1000 B", "large": "> 1000 B"}
 WHOLE, ALL = "(whole run)", "(all collectives)"
 COLUMNS = (
     "program",
@@ -80,19 +84,31 @@ APPS = {
         routines=("allgather", "allgatherv"),  # those between its groups
     ),
     "nbody": App("nbody.py --bodies 800 --steps 300", "nbody.py --bodies 64", 15),
-    "md": App("md.py --steps 150", "md.py --cells 2", 12),
+    "md": App("md.py --steps 150", "md.py --cells 2", 12),  # as NTUBE 1
+    "ntube2": App(
+        "md.py --variant allreduce --steps 150", "md.py --variant allreduce --cells 2", 15
+    ),
+    "is": App(
+        "integer_sort.py --keys 1048576 --repetitions 150",  # the paper's 33 KB a message
+        "integer_sort.py --keys 4096",
+        25,
+    ),
 }
 Start = Callable[[Sequence[str], Mapping[str, str]], int]
 
 
 @dataclass(frozen=True)
 class Run:
-    """What was measured of one run of a program: seconds and imbalance factors by routine."""
+    """What was measured of one run of a program: seconds and imbalance factors by routine.
+
+    ranges: instances by RANGE_NAMES of their worst-case factor, of small messages and of larger.
+    """
 
     seconds: dict[str, float]
     instances: dict[str, int]
     factors: dict[str, tuple[float, float]]
     algorithms: dict[str, str]
+    ranges: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 def names() -> tuple[str, ...]:
@@ -123,7 +139,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
         flush=True,
     )
     progress = Progress(len(chosen) * len(RUNS), shown=True)
-    rows = []
+    rows, first = [], {}
     for name in chosen:
         app = APPS[name]
         words = (app.quick if options.quick else app.words).split()
@@ -132,11 +148,17 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
             argv = [str(samples / words[0]), *words[1:]]
             several.append(one_run(start, argv, None if mode == "native" else AUTO))
             progress.step()
+        first[name] = several[0]
         judged = ranks == ASKED_RANKS and not options.quick
         rows += rows_of(name, several, app, judged=judged)
     os.environ["MPIPROF_STUDY_PLACE"] = place
-    note = f"Asked on {ASKED_RANKS} nodes at 100 Mbit/s."
-    publish(Report(COLUMNS, rows, [note]), TITLE, Setup(ranks, options))
+    notes, plots = [f"Asked on {ASKED_RANKS} nodes at 100 Mbit/s."], []
+    shares = equal_shares([one.ranges for one in first.values()])
+    if shares:
+        notes.append(_shares_text(shares))
+        axis = plot.Axis("of the instances", share, log=False)
+        plots.append(plot.bars(FIGURE, RANGE_NAMES, shares, axis))
+    publish(Report(COLUMNS, rows, notes, plots), TITLE, Setup(ranks, options))
 
 
 def one_run(start: Start, argv: Sequence[str], switch: str | None) -> Run:
@@ -179,7 +201,9 @@ def measured(trace: Trace) -> Run:
         factors[name] = (float(row["average_factor"]), float(row["worst_factor"]))
     for row in joined[~joined["major"]].to_dict("records"):  # major in another run of the program
         seconds[str(row["operation"])] = float(row["total_elapsed_ns"]) / trace.ranks / 1e9
-    return Run(seconds, instances, factors, algorithms_of(trace))
+    found = distribution(trace)
+    ranges = {text: found[f"{name}_count"].tolist() for name, text in SIZES.items()}
+    return Run(seconds, instances, factors, algorithms_of(trace), ranges)
 
 
 def algorithms_of(trace: Trace) -> dict[str, str]:
@@ -190,6 +214,26 @@ def algorithms_of(trace: Trace) -> dict[str, str]:
         last = names_[-max(len(names_) // LAST, 1) :]
         found[str(operation)] = Counter(last).most_common(1)[0][0]
     return found
+
+
+def equal_shares(runs: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[float]]:
+    """Return which part of the instances each range holds, by sizes of messages.
+
+    The mean over programs, of those that have such messages.
+    """
+    found = {}
+    for size in SIZES.values():
+        counts = np.array([run[size] for run in runs if sum(run.get(size, ()))], np.float64)
+        if len(counts):
+            found[size] = (counts / counts.sum(1, keepdims=True)).mean(0).tolist()
+    return found
+
+
+def _shares_text(shares: Mapping[str, Sequence[float]]) -> str:
+    lines = [FIGURE, f"{'ω/T':10}" + "".join(f"{size:>12}" for size in shares)]
+    for i, name in enumerate(RANGE_NAMES):
+        lines.append(f"{name:10}" + "".join(f"{share(of[i]):>12}" for of in shares.values()))
+    return "\n".join(lines)
 
 
 # ---- the table

@@ -4,7 +4,8 @@ Figure 4's loop: every process computes for equally long and calls an all-to-all
 again, with no barrier between. The worst-case imbalance of exits, of computation (the longest minus
 the shortest) and of arrivals, over the time of one message, against the computation time. The paper
 makes 5 experiments of 1000 instances on 5 days; here 5 in turn, as long as the time limit allows.
-Means and 95 % intervals are over all instances, as there.
+Means and 95 % intervals are over all instances, as there. Figure 5, both factors of each instance
+after 200 ms, is a plot.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mpiprof.analysis.arrival import arrival_metrics
 from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.loop import Loop, Looped, elapsed_ns
@@ -36,6 +38,7 @@ EXPERIMENTS = 5
 BYTES = 64 << 10
 COMPUTATION_MS = (50, 100, 200, 400, 800)
 QUICK_MS = (50, 200)
+FIGURE_MS = 200
 KINDS = ("exit", "computation", "arrival")
 PAPER = {  # ms: exit, computation and arrival on Lemieux and on the Beowulf cluster
     50: ("15.2 / 23.4 / 32.5", "5.07 / 3.16 / 7.02"),
@@ -111,7 +114,35 @@ def report(results: Sequence[Looped], _: Sequence[Selection], setup: Setup) -> R
         + ". The paper's clusters: exit / computation / arrival."
     ]
     plots = [_plot([row for row in rows if row["bytes"] == n], n) for n in shown]
+    plots += [_instances(found, setup) for found in _typical(results)]
     return Report(COLUMNS, rows, notes, plots)
+
+
+def _typical(results: Sequence[Looped]) -> list[Looped]:
+    """Return the first experiment of each size whose computation is that of Figure 5."""
+    found: dict[int, Looped] = {}
+    for one in results:
+        if one.loop.labels["computation ms"] == FIGURE_MS:
+            found.setdefault(one.loop.labels["bytes"], one)
+    return list(found.values())
+
+
+def _instances(found: Looped, setup: Setup) -> str:
+    """Plot both factors of each instance (Figure 5)."""
+    number = found.loop.labels["bytes"]
+    message_ns = setup.machine.alpha + number * setup.machine.beta
+    metrics = arrival_metrics(found.arrivals[0].T)
+    across = list(range(found.arrivals.shape[1]))
+    series = [
+        plot.Series(name, across, list(values / message_ns))
+        for name, values in (
+            ("worst case ω/T", metrics.worst_imbalance),
+            ("average case δ/T", metrics.average_imbalance),
+        )
+    ]
+    axes = (plot.Axis("instance", "{:g}".format, log=False), plot.Axis("factor", "{:g}".format))
+    title = f"All-to-all of {round_size(number)} after {FIGURE_MS} ms (Figure 5)"
+    return plot.lines(title, series, *axes)
 
 
 def _plot(rows: Sequence[Row], number: int) -> str:

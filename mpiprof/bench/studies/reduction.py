@@ -1,7 +1,8 @@
 """Reductions (Rabenseifner and Träff 2004): protocols, sizes, numbers of processes, sum and maxloc.
 
 Below the table stands the map of the fastest of ours (Figure 4), with the library's time over its:
-above 1 ours is faster. With `--processes 2-32 --sizes 32K` it is Figure 5.
+above 1 ours is faster. Over numbers of processes the bandwidth of each is a plot; with `--processes
+2-32 --sizes 32K` that is Figure 5.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ TITLE = "Reductions"
 LAPS = 7
 SIZES = (2 << 10, 32 << 10, 256 << 10, 1 << 20)
 OPERATIONS = ("allreduce", "reduce")
+FEWEST_PROCESSES = 3  # numbers of them that make a line
 UNITS = {"sum": 8, "maxloc": 12}
 COLUMNS = (
     "operation",
@@ -113,7 +115,28 @@ def report(results: Sequence[Result], _: Setup) -> Report:
         title = f"{operation}, {operand}: the fastest of ours by processes and size"
         notes.append(_map_text(title, cells))
         plots.append(_map_plot(title, cells))
-    return Report(COLUMNS, rows, notes, plots)
+    return Report(COLUMNS, rows, notes, plots + _bandwidths(results))
+
+
+def _bandwidths(results: Sequence[Result]) -> list[str]:
+    """Plot the vector's bytes over the time, by processes, of each algorithm (Figure 5)."""
+    found: dict[tuple[object, ...], dict[str, list[tuple[int, float]]]] = {}
+    for r in results:
+        key = tuple(r.case.labels[c] for c in ("operation", "operand", "bytes"))
+        point = (r.case.labels["processes"], r.case.labels["bytes"] / r.median_ms / 1e3)
+        found.setdefault(key, {}).setdefault(r.case.choice, []).append(point)
+    plots = []
+    for (operation, operand, total), lines in found.items():
+        if max(map(len, lines.values())) < FEWEST_PROCESSES:
+            continue
+        series = [
+            plot.Series(choice, *map(list, zip(*sorted(points), strict=True)))
+            for choice, points in lines.items()
+        ]
+        title = f"{operation}, {operand}, {round_size(int(str(total)))} (as Figure 5)"
+        axes = plot.Axis("processes", "{:g}".format, log=False), plot.Axis("MB/s", "{:g}".format)
+        plots.append(plot.lines(title, series, *axes))
+    return plots
 
 
 def _edges(cells: dict[tuple[int, int], tuple[str, float]]) -> tuple[list[int], list[int]]:
