@@ -76,5 +76,6 @@ def test_a_program_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
     assert {WHOLE, ALL, "alltoall"} <= set(rows)
     assert rows["alltoall"]["instances"] == "20"  # repetitions
     assert float(rows[ALL]["native s"]) < float(rows[WHOLE]["native s"])
-    assert "programs of equal weight (Figure 2)" in done.stdout
-    assert "programs of equal weight (Figure 2)" in (tmp_path / "r.html").read_text()
+    assert "Figure 2" in done.stdout  # or why there is none, where others use the machine
+    drawn = "programs of equal weight (Figure 2)" in done.stdout
+    assert ("<svg" in (tmp_path / "r.html").read_text()) == drawn

@@ -158,6 +158,8 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
         notes.append(_shares_text(shares))
         axis = plot.Axis("of the instances", share, log=False)
         plots.append(plot.bars(FIGURE, RANGE_NAMES, shares, axis))
+    else:
+        notes.append("No factors, so no Figure 2: this machine's message times are not usable.")
     publish(Report(COLUMNS, rows, notes, plots), TITLE, Setup(ranks, options))
 
 
