@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support import PROGRAMS
 from support.jobs import run_mpi
 from support.mpis import Mpi
 from support.programs import compiled
@@ -18,6 +19,12 @@ __all__ = ["sanitized"]  # a fixture
 
 PIECE = 25_000
 CHOICES = {"random": "MPIPROF_SWITCH=random {}", "auto": "MPIPROF_AUTO=1"}
+
+
+def fuzz(mpi: Mpi) -> Path:
+    """Compile the program of random collectives."""
+    parts = [PROGRAMS / f"fuzz_{name}.c" for name in ("data", "moves", "reductions")]
+    return compiled(mpi, "fuzz.c", "-O1", "-pthread", *parts)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -30,7 +37,7 @@ def test_thousands(
     mpi = request.getfixturevalue(name)
     seed = 10 * ranks + threads
     words = [mpi.python, "-m", "mpiprof", "run", "-q", "-o", tmp_path / "trace"]
-    words += ["--switch", switch.format(seed), "--", compiled(mpi, "fuzz.c", "-O1", "-pthread")]
+    words += ["--switch", switch.format(seed), "--", fuzz(mpi)]
     ended = run_mpi(mpi, ranks, [*words, str(seed), "3000", str(threads)], check=True)
     assert f"seed {seed}: 3000 calls, 0 wrong" in ended.stdout
 
@@ -43,7 +50,7 @@ def test_a_million(choice: str, seed: int, mpi: Mpi, sanitized: Path, tmp_path: 
     ranks = 2 if mpi.name == "mpich" else 2 + seed % 3
     threads = 3 if seed % 4 == 3 else 1
     words = environment(mpi, sanitized, tmp_path / "trace")
-    words += [CHOICES[choice].format(seed + 1), str(compiled(mpi, "fuzz.c", "-O1", "-pthread"))]
+    words += [CHOICES[choice].format(seed + 1), str(fuzz(mpi))]
     ended = run_mpi(mpi, ranks, [*words, str(seed), str(PIECE), str(threads)], timeout=900)
     check(ended.stderr)
     assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
