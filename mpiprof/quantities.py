@@ -99,7 +99,7 @@ def parameters(words: Sequence[str]) -> dict[str, str | int]:
             found[name] = size(value) if value[:1].isdigit() else value
         except argparse.ArgumentTypeError as error:
             raise UsageError(f"--parameters {name}: {error}") from None
-        if found[name] == 0 or (name == "block_size" and not isinstance(found[name], int)):
+        if name == "block_size" and not (isinstance(found[name], int) and found[name]):
             raise UsageError(f"--parameters {word}: give a size above 0, such as 64K")
     return found
 

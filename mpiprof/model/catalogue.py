@@ -9,6 +9,8 @@ from functools import cache
 from mpiprof.errors import MpiprofError
 from mpiprof.launch.library import library_folder
 
+BYTES, RANK = ("BYTES",), ("RANK",)  # values of a parameter that are numbers
+
 
 @dataclass(frozen=True)
 class Algorithm:
@@ -102,7 +104,7 @@ def find(operation: str, name: str, *, intercommunicator: bool = False) -> Algor
 def applies(algorithm: Algorithm, size: int) -> bool:
     """Return whether an algorithm can run on so many processes (and as many remote ones)."""
     remote = size if algorithm.intercommunicator else 0
-    numbers = (ctypes.c_int64 * 10)(size, remote, 0, 8, 8 * (remote > 0), 8, 0, 0, 1, 0)
+    numbers = (ctypes.c_int64 * 11)(size, remote, 0, 8, 8 * (remote > 0), 8, 0, 0, 1)
     counts = (ctypes.c_int64 * size)(*[8] * size)
     handle = library().schedule_open(algorithm.index, 0, numbers, counts, counts, None, 1.0, 1.0)
     if handle:
@@ -111,9 +113,9 @@ def applies(algorithm: Algorithm, size: int) -> bool:
 
 
 def parameters_of(algorithm: Algorithm) -> dict[str, tuple[str, ...]]:
-    """Return the parameters that an algorithm has, each with its values; none: a size in bytes."""
+    """Return the parameters that an algorithm has, each with its values, or BYTES or RANK."""
     found: dict[str, tuple[str, ...]] = {}
     for word in algorithm.parameters.split():
         name, _, values = word.partition("=")
-        found[name] = () if values == "BYTES" else tuple(values.split("|"))
+        found[name] = tuple(values.split("|"))
     return found

@@ -100,6 +100,10 @@ def problems(algorithm: Algorithm, size: int) -> Iterator[Problem]:
 def varied(algorithm: Algorithm, problem: Problem, number: int) -> Iterator[Problem]:
     """Yield a problem with a block size and, in turn over the problems, the other parameters."""
     values = parameters_of(algorithm)
+    if "late" in values:
+        for late in sorted({0, number % problem.size, problem.size - 1}):
+            yield replace(problem, late=late)
+        return
     if "block_size" not in values:
         yield problem
         return

@@ -28,6 +28,7 @@ ORDERS = ("ranks", "spread", "nodes", "both")
 class Problem:
     """What an operation shall do, in bytes; `counts` and its like by rank.
 
+    `late` is the rank that is expected to come last;
     `rows` (alltoallv) is size x size: what row's rank sends to column's.
     """
 
@@ -46,6 +47,7 @@ class Problem:
     block_size: int = 0
     order: str = "ranks"
     equal_blocks: bool = False
+    late: int = 0
     first_group: bool = True
 
 
@@ -91,6 +93,7 @@ class Schedule:
                 ORDERS.index(p.order),
                 p.first_group,
                 p.equal_blocks,
+                p.late,
             ],
             np.int64,
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mpiprof.errors import UsageError
-from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
+from mpiprof.model.catalogue import BYTES, RANK, Algorithm, catalogue, parameters_of
 from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.libraries import MPICH, OPENMPI, own
 from mpiprof.model.machine import DEFAULT, Machine
@@ -160,10 +160,15 @@ def with_parameters(a: Algorithm, given: Problem, values: Mapping[str, str | int
     for name, value in values.items():
         if name not in known:
             raise UsageError(_unknown(f"parameter of {a.operation} {a.name}", name, known))
-        if known[name] and value not in known[name]:
+        number = int(value) if str(value).isdecimal() and len(str(value)) < 16 else None
+        if known[name] == RANK:
+            if number is None or number >= given.size:
+                raise UsageError(f"{name}={value}: give a rank, from 0 to {given.size - 1}")
+        elif known[name] == BYTES:
+            if number is None:
+                raise UsageError(f"{name}={value}: not a number of bytes")
+        elif value not in known[name]:
             raise UsageError(_unknown(f"value of {name}", str(value), known[name]))
-        if not known[name] and not (str(value).isdecimal() and len(str(value)) < 16):
-            raise UsageError(f"{name}={value}: not a number of bytes")
     words = tuple((name, str(value)) for name, value in values.items())
     return Variant(a.name, words).apply(given)
 

@@ -41,4 +41,6 @@ class Variant:
             changes["order"] = words["order"]
         if "blocks" in words:
             changes["equal_blocks"] = words["blocks"] == "equal"
+        if "late" in words:
+            changes["late"] = int(words["late"])
         return replace(problem, **changes)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from mpiprof.errors import MpiprofError
 from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
 from mpiprof.model.machine import Machine
@@ -14,6 +16,7 @@ from mpiprof.model.variant import Variant
 from mpiprof.tune.work import Work
 
 AROUND = (0.5, 1.0, 2.0)  # block sizes, by the best one
+PREDICTABLE = 0.75  # of the instances
 KILO = 1024
 
 
@@ -66,6 +69,11 @@ def _parameters(
     problem = max((p.problem for p in work.patterns), key=lambda p: sum(p.counts) + p.bytes)
     sizes = _block_sizes(algorithm, problem, machine) if "block_size" in known else []
     blocks: list[tuple[tuple[str, str], ...]] = [(("block_size", str(n)),) for n in sizes] or [()]
+    if "late" in known:
+        late = _comes_last(work)
+        if late is not None:
+            yield (("late", str(late)),)
+        return
     yield from blocks
     middle = blocks[len(blocks) // 2]
     for order in known.get("order", ()):
@@ -73,6 +81,15 @@ def _parameters(
         nodes = order in ("nodes", "both") and 1 < len(set(work.nodes)) < len(work.nodes)
         if spread or (nodes and (order == "nodes" or 0 in problem.counts)):
             yield (*middle, ("order", order))
+
+
+def _comes_last(work: Work) -> int | None:
+    """Return the process that comes last in three quarters of the instances, if one does."""
+    share = np.zeros(work.members)
+    for pattern in work.patterns:
+        share[int(pattern.arrivals.argmax())] += pattern.weight
+    late = int(share.argmax())
+    return late if share[late] >= PREDICTABLE * share.sum() else None
 
 
 def _block_sizes(algorithm: Algorithm, problem: Problem, machine: Machine) -> list[int]:

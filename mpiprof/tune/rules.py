@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mpiprof.errors import UsageError
-from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
+from mpiprof.model.catalogue import BYTES, RANK, Algorithm, catalogue, parameters_of
 from mpiprof.model.variant import Variant
+from mpiprof.quantities import MOST
 
 NATIVE = "native"
 STATIC = "static"  # the protocol that core/choose/paper.c takes for processes and bytes
@@ -121,6 +122,12 @@ def bytes_of(where: str, name: str, value: Any, least: int = 0) -> int:
     return found
 
 
+def _rank_of(where: str, name: str, value: Any) -> int:
+    if isinstance(value, bool) or not re.fullmatch("[0-9]{1,10}", str(value)) or int(value) > MOST:
+        raise UsageError(f"{where}: {name}={value}: a rank of the communicator, such as 3")
+    return int(value)
+
+
 def _parameter(
     where: str, algorithm: str, found: Sequence[Algorithm], name: str, value: Any
 ) -> tuple[str, str]:
@@ -132,8 +139,10 @@ def _parameter(
             raise UsageError(f"{where}: {algorithm} has no parameters, so no {name!r}")
         raise UsageError(f"{where}: {algorithm} has no {name!r}; {nearest(name, known)}")
     values = known[name]
-    if not values:
+    if values == BYTES:
         return name, str(bytes_of(where, name, value, least=1))
+    if values == RANK:
+        return name, str(_rank_of(where, name, value))
     if value not in values:
         raise UsageError(f"{where}: {name}={value}: it is one of {', '.join(values)}")
     return name, str(value)

@@ -222,3 +222,18 @@ def test_a_key_without_candidates_is_left_alone(decide: Path) -> None:
     found = outcome(decide, "100 500:500:400 300", seed=1)
     assert found.probes == 0
     assert found.last == 0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_who_comes_last_is_told_to_who_joins_last(seed: int, decide: Path) -> None:
+    """Candidate 2 is for rank 0; 3 is added for rank 2, who is late, and 4 for rank 5 later on."""
+    found = outcome(decide, "100 90 50:50:50:-1", instances=600, change=300, seed=seed)
+    chosen = [one for one, at in found.choices if at < 300]
+    assert chosen[-1] == 3
+    assert found.last == 4
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nobody_joins_last_who_is_hardly_late(seed: int, decide: Path) -> None:
+    found = outcome(decide, "100 50 20:20:20:-2", seed=seed)
+    assert found.last == 1

@@ -5,7 +5,8 @@
  * One time in us for each candidate, the library's own first; from instance CHANGE on the LATER
  * ones hold, and another rank is late; -CHANGE: in every second turn of so many instances. Those
  * predicted to take less than 0 are not listed at first; they are block sizes (in KB) that probing
- * may ask for. Prints a line for each choice, and how many probes there were; and at the end the
+ * may ask for. BLOCK -1: an algorithm that one rank joins last, with the times that it has where
+ * that is the late rank, which comes later than the library's own takes; -2: not that late. Prints a line for each choice, and how many probes there were; and at the end the
  * sum of all times over that of the library's own.
  */
 #include <stdio.h>
@@ -53,16 +54,35 @@ void arrivals_next(struct arrivals *w, int length, int gap)
     w->gap = gap;
 }
 
-/* ---- block sizes */
+/* ---- other parameters */
 
 static int64_t blocks[MOST_LIST];
 static int given;
 
-int candidate_resized(struct candidate *list, int *count, int which, int64_t block_size)
+static double times[2][MOST_LIST];
+
+static int64_t any_early(const struct context *c)
 {
-    (void)which;
+    (void)c;
+    return 0;
+}
+
+static const struct algorithm plain, joined = {.early = any_early};
+
+int candidate_changed(struct candidate *list, int *count, int which, const struct variant *wanted)
+{
+    if (wanted->algorithm == &joined) {
+        for (int i = 1; i < *count; i++)
+            if (list[i].variant.algorithm == &joined && list[i].variant.late == wanted->late)
+                return i;
+        times[0][*count] = times[0][which];
+        times[1][*count] = times[1][which];
+        list[*count].variant = *wanted;
+        list[*count].predicted_ns = list[which].predicted_ns;
+        return (*count)++;
+    }
     for (int i = 1; i < given; i++) {
-        if (blocks[i] != block_size)
+        if (blocks[i] != wanted->block_size)
             continue;
         for (; *count <= i; ++*count)
             list[*count].variant.block_size = blocks[*count];
@@ -74,6 +94,7 @@ int candidate_resized(struct candidate *list, int *count, int which, int64_t blo
 /* ---- instances */
 
 static uint64_t state;
+static bool much_later;
 
 static double uniform(void)
 {
@@ -83,7 +104,10 @@ static double uniform(void)
     return (double)(state % 1000000) / 1e6;
 }
 
-static double times[2][MOST_LIST];
+static int late_one(bool later)
+{
+    return later ? 5 : 2;
+}
 
 static int64_t score_of(int candidate, bool later, double noise)
 {
@@ -93,15 +117,18 @@ static int64_t score_of(int candidate, bool later, double noise)
     return (int64_t)(1e3 * times[later][candidate] * (1 + jitter) * outlier);
 }
 
-static struct sample instance(int candidate, bool probe, bool later, double noise)
+static struct sample instance(const struct candidate *list, int candidate, bool probe, bool later,
+                              double noise)
 {
-    const int64_t score = score_of(candidate, later, noise);
+    const struct variant *const v = &list[candidate].variant;
+    const bool wrong = v->algorithm == &joined && v->late != late_one(later);
+    const int64_t score = (wrong ? 4 : 1) * score_of(candidate, later, noise);
 
     spent += score;
     return (struct sample){.score = score,
                            .elapsed = score,
-                           .worst = score / 2,
-                           .latest = later ? 5 : 2,
+                           .worst = much_later ? 2 * (int64_t)(1e3 * times[0][NATIVE]) : score / 2,
+                           .latest = late_one(later),
                            .candidate = candidate,
                            .planned = probe ? candidate : NOBODY};
 }
@@ -128,8 +155,9 @@ int main(int argc, char **argv)
                              &kilobytes);
 
         times[1][i] = n < 2 ? times[0][i] : times[1][i];
-        blocks[i] = (int64_t)(1024 * kilobytes);
-        s.list[i].variant.algorithm = i > 0 ? (const struct algorithm *)&s : NULL;
+        blocks[i] = kilobytes > 0 ? (int64_t)(1024 * kilobytes) : 0;
+        s.list[i].variant.algorithm = i == 0 ? NULL : kilobytes < 0 ? &joined : &plain;
+        much_later |= kilobytes == -1;
         s.list[i].predicted_ns = (int64_t)(1e3 * (n < 3 ? times[0][i] : predicted));
         if (s.list[i].predicted_ns < 0)
             continue;
@@ -144,7 +172,7 @@ int main(int argc, char **argv)
         const bool probe = noted && s.probing.plan[position] != NOBODY;
         const int which = probe ? s.probing.plan[position] : s.hold.current;
         const bool later = change > 0 ? i >= change : i / -change % 2 == 1;
-        const struct sample r = instance(which, probe, later, noise);
+        const struct sample r = instance(s.list, which, probe, later, noise);
 
         all += (double)r.score;
         own += (double)score_of(NATIVE, later, noise);

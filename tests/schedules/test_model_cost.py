@@ -34,6 +34,8 @@ def problem_for(algorithm: Algorithm, size: int) -> Problem:
         return Problem(size, rows=tuple(rows))
     if operation == "reduce_scatter":
         return Problem(size, counts=tuple(8 * dice.randint(1, 9) for _ in range(size)), unit=8)
+    if algorithm.name == "late_last":  # in 4 ceil(lg p) blocks
+        return Problem(size, 15 * 256 * size, unit=8)
     return Problem(size, 8 if operation == "reduce_scatter_block" else 256 * size, unit=8)
 
 

@@ -8,7 +8,7 @@ are steps of an algorithm count as ceil(lg p) start-ups.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -200,6 +200,29 @@ def _circulant(p: Problem) -> Cost:
     return Cost(2 * doublings(p.size), 2 * part, part)
 
 
+def _late_last(
+    others: Callable[[Problem], Cost], after: Callable[[int, int], Cost]
+) -> Callable[[Problem], Cost]:
+    """What p-1 processes take, and what follows the arrival of the one that joins last."""
+
+    def formula(p: Problem) -> Cost:
+        early = others(replace(p, size=p.size - 1)) if p.size > 2 else Cost()
+        late = after(p.size, p.bytes)
+        return Cost(
+            early.startups + late.startups,
+            early.volume + late.volume,
+            early.reduced + late.reduced,
+        )
+
+    return formula
+
+
+def _joined_in_blocks(size: int, n: int) -> Cost:
+    blocks = 4 * doublings(size)
+    steps = broadcast_rounds(size, blocks)
+    return Cost(steps, Fraction(steps * n, blocks), Fraction(steps * n, blocks))
+
+
 def _tree(ways: int) -> Callable[[Problem], Cost]:
     return lambda p: Cost(
         ways * doublings(p.size), ways * doublings(p.size) * p.bytes, doublings(p.size) * p.bytes
@@ -276,12 +299,14 @@ COSTS: dict[tuple[str, str], Callable[[Problem], Cost]] = {
     ("reduce", "halving_doubling"): _halving(2, 1),
     ("reduce", "binary_blocks"): _binary_blocks(False),
     ("reduce", "ring"): _ring_reduction,
+    ("reduce", "late_last"): _late_last(_halving(2, 1), lambda _, n: Cost(1, n, n)),
     ("allreduce", "binary_tree"): _tree(2),
     ("allreduce", "recursive_doubling"): _recursive_doubling,
     ("allreduce", "halving_doubling"): _halving(3, 2),
     ("allreduce", "binary_blocks"): _binary_blocks(True),
     ("allreduce", "ring"): _ring_reduction,
     ("allreduce", "circulant"): _circulant,
+    ("allreduce", "late_last"): _late_last(_halving(3, 2), _joined_in_blocks),
     **{
         (operation, name): formula
         for operation in ("reduce_scatter", "reduce_scatter_block")

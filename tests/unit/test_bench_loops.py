@@ -288,7 +288,11 @@ def test_the_arrivals_of_the_adaptive_cases() -> None:
     late = {name: np.array([p.late_ns for p in one.phases]) for name, one in autos.items()}
     assert late["late"].sum() == pytest.approx(4 * message, rel=1e-6)
     assert [int(v.argmax()) for v in late["moves"]] == [4, 12]
-    assert late["ends"][1].sum() == 0 < late["ends"][0].sum()
+    for name in ("ends", "late_ends"):
+        assert late[name][1].sum() == 0 < late[name][0].sum()
+    assert int(late["late_reduce"][0].argmax()) == 15
+    first = next(one for one in adaptive.loops(setup) if one.labels["name"] == "late_reduce")
+    assert "late_last:late=15" in [case.choice for case in first.cases]
     assert autos["moves"].phases[1].since == 150
     assert autos["intergroup"].cases[0].members == "8+8"
 

@@ -76,6 +76,8 @@ def test_names_for_inter_communicators_only() -> None:
         ("bcast=chain:blok_size=4", "chain has no 'blok_size'; did you mean block_size?"),
         ("bcast=chain:block_size=0", "block_size=0: a number of bytes from 1 to 2^40"),
         ("bcast=chain:block_size=4X", "block_size=4X: a number of bytes"),
+        ("reduce=late_last:late=4K", "late=4K: a rank of the communicator, such as 3"),
+        ("reduce=late_last:late=-1", "late=-1: a rank of the communicator"),
         ("bcast=chain:block_size", "'block_size' is no parameter=value"),
         ("bcast=chain:block_size=1:block_size=2", "block_size is given twice"),
         ("allgatherv=pipelined_ring:order=up", "it is one of ranks, spread, nodes, both"),

@@ -4,9 +4,9 @@ Each case runs 300 instances under auto, probing included, and the library's own
 algorithm before and after in the same run. Times are sums over the instances of the last exit minus
 the last arrival (of a broadcast the mean score, as its last arrival bounds nothing); what ran fewer
 times than auto counts by its mean. A rank that is late comes 4 messages of the all-to-all after the
-others. In the cases `moves` and `ends` the arrivals change at half of the instances; the fixed ones
-after them have the new arrivals. `bench apps` measures the programs, `bench robust` the grid, and
-`python -m mpiprof.bench.overhead` what a call costs.
+others. In the cases `moves`, `ends` and `late_ends` the arrivals change at half of the instances;
+the fixed ones after them have the new arrivals. `bench apps` measures the programs, `bench robust`
+the grid, and `python -m mpiprof.bench.overhead` what a call costs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from mpiprof.bench.harness.loop import Loop, Looped, Phase
 from mpiprof.bench.harness.selector import Selection
-from mpiprof.bench.harness.study import Report, Row, Setup
+from mpiprof.bench.harness.study import Report, Row, Setup, ratio_interval
 from mpiprof.bench.studies.cases import at_least, at_most
 from mpiprof.bench.studies.contest import (
     PROBES,
@@ -42,6 +42,7 @@ MB = 1 << 20
 LATE_MESSAGES = 4
 ASKED_RANKS = 16
 LEAST_NATIVE = 0.97
+LEAST_LATE = 1.3
 COLUMNS = ("case", "compared", "took", "measured", "95 %", "asked", "holds")
 
 
@@ -61,6 +62,9 @@ KINDS = {
     "moves": Kind("alltoall {message}, the late rank moves", "alltoall", changes=True),
     "moves_bcast": Kind("bcast {quarter}, the late rank moves", "bcast", changes=True),
     "ends": Kind("alltoall {message}, lateness ends", "alltoall", changes=True),
+    "late_reduce": Kind("reduce {message}, one rank late", "reduce"),
+    "late_allreduce": Kind("allreduce {message}, one rank late", "allreduce"),
+    "late_ends": Kind("allreduce {message}, lateness ends", "allreduce", changes=True),
 }
 
 
@@ -80,7 +84,7 @@ def loops(setup: Setup) -> list[Loop]:
 
 def _loops(setup: Setup, name: str, total: int) -> list[Loop]:
     p, kind = setup.ranks, KINDS[name]
-    message = max(total // p, 1)
+    message = max(total // p // (2 if name == "late_ends" else 1), 1)
     sizes = {"total": total, "message": message, "quarter": max(total // 4, 1)}
     texts = {k: round_size(n) for k, n in sizes.items()}
     labels = {"name": name, "title": kind.title.format(**texts)}
@@ -101,8 +105,10 @@ def _loops(setup: Setup, name: str, total: int) -> list[Loop]:
         problem, phases = Problem(p, sizes["quarter"]), [alone(p - 1), alone(1)]
     else:
         problem = Problem(p, message)
-        first = alone(p // 4)
-        phases = {"late": [first], "moves": [first, alone(3 * p // 4)]}.get(name, [first, (0,) * p])
+        first, other = alone(p - 1 if name.startswith("late_") else p // 4), alone(3 * p // 4)
+        phases = [first]
+        if kind.changes:
+            phases.append(other if name == "moves" else (0,) * p)
     since = (0, setup.laps // 2)
     return contest_loops(
         setup,
@@ -171,6 +177,27 @@ def after_probing(contest: Contest) -> Row:
     )
 
 
+def joining_last(contest: Contest) -> Row:
+    """Return the line of the best other fixed choice over the one that the late rank joins last."""
+    choices = [case.choice for case in contest.after.loop.cases]
+    taken = {choice: contest.fixed(choice, after_last) for choice in choices}
+    joins = next(choice for choice in choices if "late=" in choice)
+    others = [choice for choice in choices if choice != joins]
+    best = min(others, key=lambda choice: float(np.median(taken[choice])))
+    value, low, high = ratio_interval(taken[best], taken[joins])
+    return _line(
+        contest,
+        f"{best} / {joins}",
+        value,
+        f"at least {LEAST_LATE:g}",
+        at_least(LEAST_LATE)(value),
+        {
+            "took": " / ".join(duration(float(np.median(taken[c]))) for c in (best, joins)),
+            "95 %": _interval(low, high),
+        },
+    )
+
+
 def probing(contest: Contest) -> Row:
     """Return the line of the most probing instances of a phase."""
     probes = contest.selection.probes()
@@ -203,6 +230,8 @@ def lines(contest: Contest, library: str) -> list[Row]:
         rows = [whole(contest, "native", 4.0 if name == "intergroup" else LEAST_NATIVE)]
     if name == "late" and contest.after.index("pair") >= 0:
         rows.append(whole(contest, "pair", 1.3 if openmpi else None))
+    if name in ("late_reduce", "late_allreduce"):
+        rows.append(joining_last(contest))
     if KINDS[name].changes:
         rows.append(noticed(contest))
     return [*rows, after_probing(contest), probing(contest)]

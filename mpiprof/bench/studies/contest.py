@@ -45,8 +45,11 @@ def elapsed(_: Case, arrivals: Any, exits: Any) -> Values:
     return elapsed_ns(arrivals, exits)
 
 
-def candidates(setup: Setup, operation: str, problem: Problem) -> list[str]:
-    """Return native and every algorithm, pipelines also with block sizes around the best."""
+def candidates(setup: Setup, operation: str, problem: Problem, late: int = 0) -> list[str]:
+    """Return native and every algorithm, pipelines also with block sizes around the best.
+
+    late: the rank that algorithms are told to be the last one.
+    """
     inter = problem.remote_size > 0
     alpha, beta = setup.machine.alpha, setup.machine.beta
     total = sum(problem.counts) or problem.bytes
@@ -58,9 +61,12 @@ def candidates(setup: Setup, operation: str, problem: Problem) -> list[str]:
     for a in catalogue():
         if a.operation != operation or a.intercommunicator != inter:
             continue
-        if "block_size" in parameters_of(a):
+        known = parameters_of(a)
+        if "block_size" in known:
             blocks = sorted({own, *(b for b in BLOCKS if b < total)})
             found += [f"{a.name}:block_size={b}" for b in blocks]
+        elif "late" in known:
+            found.append(f"{a.name}:late={late}")
         else:
             found.append(a.name)
     return found
@@ -81,7 +87,8 @@ def contest_loops(
     Those before auto have the first phase's arrivals, those after it the last one's.
     """
     fixed = max(setup.laps // FIXED_SHARE, LEAST_FIXED)
-    choices = candidates(setup, operation, problem)
+    late = phases[0].late_ns if phases else (0,)
+    choices = candidates(setup, operation, problem, late.index(max(late)))
     rivals = tuple(Case(labels, operation, c, problem, members) for c in choices)
     auto = tuple(Case(labels, operation, c, problem, members) for c in (AUTO, "native"))
     first, last = (tuple(Phase(0, p.late_ns) for p in part) for part in (phases[:1], phases[-1:]))

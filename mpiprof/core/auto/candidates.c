@@ -89,7 +89,8 @@ static double round_time(const struct problem *p, const struct link *link, const
 }
 
 /* Of this rank alone, in ns; 0: it can't tell. Where the last one comes `late`, by more than the
- * operation takes, it finds done what it would wait for: a tree has combined most by then. */
+ * operation takes, it finds done what it would wait for: a tree has combined most by then. So it
+ * does where an algorithm is told who that is, which runs nowhere else. */
 int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool late)
 {
     struct problem problem = e->problem;
@@ -109,7 +110,9 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
     const int64_t rounds = a->rounds(&context);
     const int64_t stride = rounds / MOST_ROUNDS + 1;
 
-    for (int64_t i = 0; i < rounds; i += stride) {
+    const int64_t early = a->early != NULL ? a->early(&context) : 0;
+
+    for (int64_t i = early; i < rounds; i += stride) {
         schedule_round(a, &context, i, &r);
         const double takes = round_time(&problem, link_of(e->call->comm), &r, &port);
 
@@ -158,19 +161,16 @@ static int add_block_sizes(struct candidate *list, int count, int plain, const s
     return count;
 }
 
-/* The place of another block size of a candidate, which is added unless it is listed; 0: none is
+/* The place of a candidate with other parameters, which is added unless it is listed; 0: none is
  * left. It is predicted to take what the candidate is. */
-int candidate_resized(struct candidate *list, int *count, int which, int64_t block_size)
+int candidate_changed(struct candidate *list, int *count, int which, const struct variant *wanted)
 {
-    struct variant wanted = list[which].variant;
-
-    wanted.block_size = block_size;
     for (int i = 1; i < *count; i++)
-        if (variant_same(&list[i].variant, &wanted))
+        if (variant_same(&list[i].variant, wanted))
             return i;
     if (*count == MOST_LIST)
         return 0;
-    *count = add(list, *count, &wanted);
+    *count = add(list, *count, wanted);
     list[*count - 1].predicted_ns = list[which].predicted_ns;
     return *count - 1;
 }

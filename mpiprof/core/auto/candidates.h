@@ -20,7 +20,7 @@ struct candidate {
 };
 enum { LEAST_BLOCK = 1024 };
 int candidates_list(struct candidate *list, struct execution *e);
-int candidate_resized(struct candidate *list, int *count, int which, int64_t block_size);
+int candidate_changed(struct candidate *list, int *count, int which, const struct variant *wanted);
 int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool late);
 bool candidate_applies(const struct algorithm *a, const struct execution *e);
 bool candidate_fits(const struct algorithm *a, const struct execution *e);

@@ -69,44 +69,6 @@ static void compare_anew(struct selection *s)
     s->phases.reference.count = s->phases.moved = 0;
 }
 
-/* Later phases may probe a fifth of a restless program's instances: after half of 300 that is
- * enough for a field and a climb of block sizes. What they lose, the budget bounds. */
-static bool begin_phase(struct selection *s, const char *why)
-{
-    const int64_t fifth = s->instances / 5 - s->probing.later_probes;
-    const int limit = s->phases.number == 0 || fifth > MOST_PROBES ? MOST_PROBES : (int)fifth;
-
-    if (limit < FEWEST_PROBES)
-        return false;
-    be_patient(s);
-    s->phases.number++;
-    compare_anew(s);
-    s->phases.before = s->hold.current;
-    s->phases.due = NULL;
-    if (s->phases.number > 1)
-        forget_phase(s);
-    hold_probe(&s->hold, why);
-    probe_begin(s, limit);
-    if (s->probing.field == 0 && s->phases.number == 1) {
-        hold_conclude(&s->hold, NATIVE, "no candidate is predicted to be faster");
-        end_phase(s);
-    }
-    return true;
-}
-
-static void observe(struct selection *s)
-{
-    const struct arrivals *const w = s->arrivals;
-
-    if (!s->listed || s->list[NATIVE].seen < 4)
-        return;
-    /* Half a percent of the run: below, nothing that is found could be seen. */
-    if (s->observed.elapsed_ns * s->instances * 200 < w->extras[EXTRA_WALL])
-        return;
-    budget_grant(s->observed.native_ns);
-    begin_phase(s, "start");
-}
-
 static void remember(struct typical *t, const struct sample *r)
 {
     if (t->count == MOST_SAMPLES)
@@ -128,6 +90,55 @@ static int usual_latest(const struct typical *t)
             return t->latest[i];
     }
     return -1;
+}
+
+/* Who comes last in this window, later than the operation takes; -1: nobody in particular. */
+static int comes_last(const struct selection *s)
+{
+    const struct arrivals *const w = s->arrivals;
+    struct typical now = {.count = 0};
+
+    for (int i = 0; i < w->count; i++)
+        remember(&now, &w->results[i]);
+    return s->observed.worst_ns > s->observed.native_ns ? usual_latest(&now) : -1;
+}
+
+/* Later phases may probe a fifth of a restless program's instances: after half of 300 that is
+ * enough for a field and a climb of block sizes. What they lose, the budget bounds. */
+static bool begin_phase(struct selection *s, const char *why)
+{
+    const int64_t fifth = s->instances / 5 - s->probing.later_probes;
+    const int limit = s->phases.number == 0 || fifth > MOST_PROBES ? MOST_PROBES : (int)fifth;
+
+    if (limit < FEWEST_PROBES)
+        return false;
+    be_patient(s);
+    s->phases.number++;
+    compare_anew(s);
+    s->phases.before = s->hold.current;
+    s->phases.due = NULL;
+    if (s->phases.number > 1)
+        forget_phase(s);
+    hold_probe(&s->hold, why);
+    probe_begin(s, limit, comes_last(s));
+    if (s->probing.field == 0 && s->phases.number == 1) {
+        hold_conclude(&s->hold, NATIVE, "no candidate is predicted to be faster");
+        end_phase(s);
+    }
+    return true;
+}
+
+static void observe(struct selection *s)
+{
+    const struct arrivals *const w = s->arrivals;
+
+    if (!s->listed || s->list[NATIVE].seen < 4)
+        return;
+    /* Half a percent of the run: below, nothing that is found could be seen. */
+    if (s->observed.elapsed_ns * s->instances * 200 < w->extras[EXTRA_WALL])
+        return;
+    budget_grant(s->observed.native_ns);
+    begin_phase(s, "start");
 }
 
 /* 1, -1: three quarters of a lie above, below b, further than b's own noise: that of the middle

@@ -95,6 +95,10 @@ static void put_parameters(const struct variant *v, struct text *t)
         text_add(t, "%s\"order\": \"%s\"", before, variant_order(v));
         before = ", ";
     }
+    if (v->late > 0) {
+        text_add(t, "%s\"late\": %d", before, v->late);
+        before = ", ";
+    }
     if (*before == ',')
         text_add(t, "}, ");
 }

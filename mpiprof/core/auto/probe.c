@@ -48,6 +48,27 @@ static bool promises(const struct selection *s, int64_t predicted, int64_t least
     return s->phases.number > 1 || 2 * predicted <= (4 * predicted <= usual ? 5 : 3) * least;
 }
 
+/* Algorithms in which one rank joins last: with who comes last in this phase. */
+static void list_late(struct selection *s)
+{
+    const int listed = s->count;
+
+    for (int i = 1; i < listed && s->probing.late >= 0; i++) {
+        struct variant wanted = s->list[i].variant;
+
+        wanted.late = s->probing.late;
+        if (wanted.algorithm->early != NULL)
+            candidate_changed(s->list, &s->count, i, &wanted);
+    }
+}
+
+static bool is_for_this_phase(const struct selection *s, int i)
+{
+    const struct variant *const v = &s->list[i].variant;
+
+    return v->algorithm->early == NULL || v->late == s->probing.late;
+}
+
 /* The promising ones that are predicted best, as many as may be probed. */
 static int choose_field(struct selection *s)
 {
@@ -61,7 +82,8 @@ static int choose_field(struct selection *s)
         const int64_t p = s->list[i].predicted_ns;
 
         s->list[i].out = true;
-        least = p > 0 && p < least ? p : least;
+        if (is_for_this_phase(s, i))
+            least = p > 0 && p < least ? p : least;
     }
     for (; chosen < most; chosen++) {
         int next = -1;
@@ -69,8 +91,8 @@ static int choose_field(struct selection *s)
         for (int i = 1; i < s->count; i++) {
             const int64_t p = s->list[i].predicted_ns;
 
-            if (s->list[i].out && i != s->hold.current && promises(s, p, least, usual) &&
-                (next < 0 || p < s->list[next].predicted_ns))
+            if (s->list[i].out && i != s->hold.current && is_for_this_phase(s, i) &&
+                promises(s, p, least, usual) && (next < 0 || p < s->list[next].predicted_ns))
                 next = i;
         }
         if (next < 0)
@@ -264,10 +286,12 @@ static void begin_lap(struct selection *s)
         s->list[i].asked = s->list[i].got = 0;
 }
 
-/* A phase of at most so many probes. */
-void probe_begin(struct selection *s, int limit)
+/* A phase of at most so many probes, in which one rank comes last (-1: none does). */
+void probe_begin(struct selection *s, int limit, int late)
 {
     s->probing.limit = limit;
+    s->probing.late = late;
+    list_late(s);
     s->probing.lap = s->probing.probes = s->probing.climbs = 0;
     s->probing.field = choose_field(s);
     begin_lap(s);
@@ -313,7 +337,10 @@ static int unmeasured(struct selection *s, int which, int64_t block_size)
 {
     if (block_size < LEAST_BLOCK || block_size >= s->problem.bytes)
         return 0;
-    const int found = candidate_resized(s->list, &s->count, which, block_size);
+    struct variant wanted = s->list[which].variant;
+
+    wanted.block_size = block_size;
+    const int found = candidate_changed(s->list, &s->count, which, &wanted);
 
     if (found == 0 || s->list[found].seen > 0)
         return 0;

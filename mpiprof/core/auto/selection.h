@@ -39,6 +39,7 @@ struct phases { /* decide.c */
 
 struct probing {             /* probe.c */
     int lap, field;          /* candidates beside the library's own, in this phase */
+    int late;                /* who comes last in this phase; -1: nobody in particular */
     int rival;               /* of the best one, in a duel */
     int climbs;              /* laps of this phase that were for block sizes */
     int limit, probes;       /* of this phase, planned */

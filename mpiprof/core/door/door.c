@@ -40,7 +40,7 @@ DOOR int schedule_traits(int i)
 }
 
 /* numbers: size, remote_size, root, bytes, remote_bytes, unit, block_size, order, first_group,
- * equal_blocks.
+ * equal_blocks, late.
  * The arrays must outlive the handle. NULL: doesn't apply. */
 DOOR struct handle *schedule_open(int i, int rank, const int64_t *numbers, const int64_t *counts,
                                   const int64_t *remote_counts, const int *nodes, double alpha,
@@ -65,7 +65,8 @@ DOOR struct handle *schedule_open(int i, int rank, const int64_t *numbers, const
                                   .block_size = numbers[6],
                                   .order = (int)numbers[7],
                                   .first_group = numbers[8] != 0,
-                                  .equal_blocks = numbers[9] != 0};
+                                  .equal_blocks = numbers[9] != 0,
+                                  .late = (int)numbers[10]};
     if (schedule_prepare(h->algorithm, &h->context, &h->problem, rank)) {
         h->rounds = h->algorithm->rounds(&h->context);
         return h;

@@ -5,6 +5,7 @@
  * is what people write, what rules say (choose/rules.c), what traces and plans have. The same in
  * Python: model/variant.py.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ enum { ORDERS = sizeof orders / sizeof *orders };
 bool variant_same(const struct variant *a, const struct variant *b)
 {
     return a->algorithm == b->algorithm && a->block_size == b->block_size && a->order == b->order &&
-           a->equal_blocks == b->equal_blocks;
+           a->equal_blocks == b->equal_blocks && a->late == b->late;
 }
 
 void variant_apply(const struct variant *v, struct problem *p)
@@ -31,6 +32,7 @@ void variant_apply(const struct variant *v, struct problem *p)
     p->block_size = v->block_size;
     p->order = v->order;
     p->equal_blocks = v->equal_blocks;
+    p->late = v->late;
 }
 
 const char *variant_order(const struct variant *v)
@@ -48,6 +50,8 @@ void variant_add(struct text *t, const char *name, const struct variant *v)
         text_add(t, ":blocks=equal");
     if (v->order != ORDER_RANKS)
         text_add(t, ":order=%s", variant_order(v));
+    if (v->late > 0)
+        text_add(t, ":late=%d", v->late);
 }
 
 /* Its text, which lives as long as the process: the same address for the same text. */
@@ -72,10 +76,14 @@ const char *variant_label(const char *name, const struct variant *v)
 
 static bool parameter_read(struct variant *v, const char *word)
 {
-    long long size;
+    long long number;
 
-    if (sscanf(word, "block_size=%lld", &size) == 1 && size > 0) {
-        v->block_size = size;
+    if (sscanf(word, "block_size=%lld", &number) == 1 && number > 0) {
+        v->block_size = number;
+        return true;
+    }
+    if (sscanf(word, "late=%lld", &number) == 1 && number >= 0 && number <= INT_MAX) {
+        v->late = (int)number;
         return true;
     }
     if (strcmp(word, "blocks=equal") == 0) {

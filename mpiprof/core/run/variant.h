@@ -11,6 +11,7 @@ struct variant {
     int64_t block_size;                /* 0: the algorithm's own choice */
     int order;                         /* of a ring */
     bool equal_blocks;
+    int late;          /* the rank that is expected to come last */
     const char *label; /* its text, compared by address; NULL: the library's own */
 };
 bool variant_same(const struct variant *a, const struct variant *b);

@@ -60,6 +60,7 @@ struct problem {
     int64_t block_size;           /* 0: the algorithm's own choice */
     int order;                    /* of a ring: enum ring_order */
     bool equal_blocks;            /* pipelined ring: blocks of equal size, not the last one short */
+    int late;                     /* the rank that is expected to come last */
     bool first_group;             /* inter-communicators: breaks the symmetry of equal groups */
 };
 enum ring_order { ORDER_RANKS, ORDER_SPREAD, ORDER_NODES, ORDER_BOTH };
@@ -85,6 +86,9 @@ struct algorithm {
     int64_t (*rounds)(const struct context *c);
     int64_t (*scratch)(const struct problem *p); /* bytes, the same on all ranks; NULL: none */
     void (*round)(const struct context *c, int64_t r, struct round *out);
+    /* Of this rank: the rounds at the begin that need nothing of the rank `late`; NULL: it makes no
+     * difference who is late. */
+    int64_t (*early)(const struct context *c);
     /* A broadcast's alone. Its opening: the rounds in which each rank gets its first message, over a
      * tree, when the message is not cut by its size; and in how many blocks or parts it is cut
      * (NULL: 1). */

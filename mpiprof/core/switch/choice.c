@@ -61,6 +61,7 @@ static const struct algorithm *pick_random(struct execution *e, int64_t bytes)
     e->problem.block_size = h >> 32 & 1 ? 0 : least + (int64_t)(h >> 40 & 0xfff);
     e->problem.order = h >> 52 & 3;
     e->problem.equal_blocks = h >> 54 & 1;
+    e->problem.late = (int)((h >> 44 & 0xff) % (uint64_t)e->problem.size);
     return which == 0 ? NULL : found[which];
 }
 

@@ -20,15 +20,10 @@
  */
 #include "base/memory.h"
 #include "schedule/algorithms/catalogue.h"
+#include "schedule/algorithms/circulant.h"
 #include "schedule/algorithms/tree.h"
 
-enum { MOST = 32 }; /* 2^31 processes */
-
-struct circulant {
-    int q;
-    int64_t blocks, idle; /* idle: the rounds that are left out so that the last phase is whole */
-    int64_t skip[MOST + 1], gets[MOST], gives[MOST];
-};
+enum { MOST = CIRCULANT_MOST };
 
 static void compute_skips(struct circulant *s, int64_t p)
 {
@@ -108,6 +103,42 @@ static void compute_gets(const struct circulant *s, int64_t v, int64_t *gets)
         gets[k] = gets[k] == s->q ? base : gets[k] - s->q;
 }
 
+/* ---- for this and other schedules */
+
+void circulant_fill(struct circulant *s, int64_t processes, int64_t v, int64_t blocks)
+{
+    int64_t others[MOST];
+
+    *s = (struct circulant){.v = v, .blocks = blocks};
+    compute_skips(s, processes);
+    if (blocks == 0 || s->q == 0)
+        return;
+    s->idle = modulo(1 - blocks, s->q);
+    compute_gets(s, v, s->gets);
+    for (int k = 0; k < s->q; k++) {
+        compute_gets(s, (v + s->skip[k]) % processes, others);
+        s->gives[k] = others[k];
+    }
+}
+
+int64_t circulant_length(const struct circulant *s)
+{
+    return s->blocks > 0 && s->q > 0 ? s->blocks - 1 + s->q : 0;
+}
+
+struct circulant_round circulant_at(const struct circulant *s, int64_t r)
+{
+    const int64_t processes = s->skip[s->q], newest = s->blocks - 1;
+    const int64_t slot = (r + s->idle) % s->q, grown = r - slot, skip = s->skip[slot];
+    const int64_t gets = s->gets[slot] + grown < newest ? s->gets[slot] + grown : newest;
+    const int64_t gives = s->gives[slot] + grown < newest ? s->gives[slot] + grown : newest;
+
+    return (struct circulant_round){.from = (s->v - skip + processes) % processes,
+                                    .to = (s->v + skip) % processes,
+                                    .gets = s->v > 0 && gets >= 0 ? gets : -1,
+                                    .gives = s->v + skip != processes && gives >= 0 ? gives : -1};
+}
+
 /* ---- the schedule */
 
 static int64_t circulant_blocks(const struct problem *p)
@@ -118,44 +149,27 @@ static int64_t circulant_blocks(const struct problem *p)
 static bool circulant_prepare(struct context *c)
 {
     struct circulant *const s = memory_get(sizeof *s);
-    const int64_t v = relative_rank(c);
-    int64_t others[MOST];
 
     c->table = (int64_t *)s;
-    if (s == NULL)
-        return false;
-    compute_skips(s, c->size);
-    s->blocks = circulant_blocks(c->problem);
-    if (s->blocks == 0 || s->q == 0)
-        return true;
-    s->idle = modulo(1 - s->blocks, s->q);
-    compute_gets(s, v, s->gets);
-    for (int k = 0; k < s->q; k++) {
-        compute_gets(s, modulo(v + s->skip[k], c->size), others);
-        s->gives[k] = others[k];
-    }
-    return true;
+    if (s != NULL)
+        circulant_fill(s, c->size, relative_rank(c), circulant_blocks(c->problem));
+    return s != NULL;
 }
 
 static int64_t circulant_rounds(const struct context *c)
 {
-    const struct circulant *const s = (const struct circulant *)c->table;
-
-    return s->blocks > 0 && s->q > 0 ? s->blocks - 1 + s->q : 0;
+    return circulant_length((const struct circulant *)c->table);
 }
 
 static void circulant_round(const struct context *c, int64_t r, struct round *out)
 {
     const struct circulant *const s = (const struct circulant *)c->table;
-    const int64_t v = relative_rank(c), newest = s->blocks - 1;
-    const int64_t slot = (r + s->idle) % s->q, grown = r - slot;
-    const int64_t gets = s->gets[slot] + grown < newest ? s->gets[slot] + grown : newest;
-    const int64_t gives = s->gives[slot] + grown < newest ? s->gives[slot] + grown : newest;
+    const struct circulant_round now = circulant_at(s, r);
 
-    if (v > 0 && gets >= 0)
-        receive_block(c, v - s->skip[slot], s->blocks, gets, out);
-    if (v + s->skip[slot] != c->size && gives >= 0)
-        send_block(c, v + s->skip[slot], s->blocks, gives, out);
+    if (now.gets >= 0)
+        receive_block(c, now.from, s->blocks, now.gets, out);
+    if (now.gives >= 0)
+        send_block(c, now.to, s->blocks, now.gives, out);
 }
 
 const struct algorithm algorithm_bcast_circulant = {

@@ -19,12 +19,14 @@
     X(reduce_halving_doubling)                                                                     \
     X(reduce_binary_blocks)                                                                        \
     X(reduce_ring)                                                                                 \
+    X(reduce_late_last)                                                                            \
     X(allreduce_binary_tree)                                                                       \
     X(allreduce_recursive_doubling)                                                                \
     X(allreduce_halving_doubling)                                                                  \
     X(allreduce_binary_blocks)                                                                     \
     X(allreduce_ring)                                                                              \
     X(allreduce_circulant)                                                                         \
+    X(allreduce_late_last)                                                                         \
     X(reduce_scatter_pairwise)                                                                     \
     X(reduce_scatter_recursive_halving)                                                            \
     X(reduce_scatter_block_pairwise)                                                               \

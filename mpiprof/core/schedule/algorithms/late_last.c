@@ -1,0 +1,324 @@
+/* Reductions in which one rank, who is expected to come last, joins last.
+ *
+ * n: bytes of the vector; L: the rank that `late` names. The other ranks reduce their vectors while
+ * they wait for L; S is their result, x the vector of L.
+ *
+ *   reduce      the others reduce S to the root, to which L sends x: one message after it has come.
+ *               Where L is the root, the rank after it has S and sends it to L.
+ *
+ *         0   1   2   L   4     root 1
+ *             S<--+-------+     halving_doubling on the others
+ *             S<------x         n, after L has come
+ *
+ *   allreduce   all others have S. L spreads x in blocks over the circulant graph (see
+ *               bcast_circulant.c). In each of its rounds each process sends a block and gets one,
+ *               but that nobody sends to L, whose x it is: the process whose message that would be
+ *               sends L a block of S instead. So all have x and S after n-1+ceil(lg p) rounds, n
+ *               blocks, and each computes x op S.
+ *
+ *         p = 4, L = 3:   L --x0--> 0 --x0--> 1 ..
+ *                         L <--S0-- 2
+ *
+ *               The number of blocks is no parameter: members that were given different sizes, which
+ *               is an error, would else exchange different numbers of messages, and hang.
+ *
+ * After L has come this takes n beta, where halving and doubling takes 2 n beta; where L is not late
+ * the others' reduction is added. The operands are not in rank order, so the operation must be
+ * commutative; all ranks compute the same result from the same S and x. The idea of reducing what is
+ * there before the late ones come: Proficz, Improving all-reduce collective operations for
+ * imbalanced process arrival patterns, 2018.
+ */
+#include "base/memory.h"
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/algorithms/circulant.h"
+
+enum {
+    BLOCKS_A_LEVEL = 4
+}; /* their first one is under way for ceil(lg p) rounds: a quarter more */
+
+static int late_of(const struct context *c)
+{
+    return c->problem->late;
+}
+
+static bool is_late(const struct context *c)
+{
+    return c->rank == late_of(c);
+}
+
+static bool late_applies(const struct problem *p)
+{
+    return p->late >= 0 && p->late < p->size;
+}
+
+/* ---- the others among themselves */
+
+struct others {
+    struct problem problem;
+    struct context context;
+};
+
+static int without_late(const struct context *c, int rank)
+{
+    return rank - (rank > late_of(c));
+}
+
+static void others_fill(struct others *o, const struct context *c, int root)
+{
+    o->problem = *c->problem;
+    o->problem.size--;
+    o->problem.root = without_late(c, root);
+    o->problem.nodes = NULL;
+    o->context = (struct context){.problem = &o->problem,
+                                  .rank = without_late(c, c->rank),
+                                  .size = o->problem.size,
+                                  .all_parts = c->all_parts};
+}
+
+/* Round r of an algorithm of theirs, by the ranks of all. */
+static void others_round(const struct context *c, const struct algorithm *a, int root, int64_t r,
+                         struct round *out)
+{
+    const int first = out->count;
+    struct others o;
+
+    others_fill(&o, c, root);
+    a->round(&o.context, r, out);
+    for (int i = first; i < out->count; i++)
+        if (out->steps[i].kind == STEP_SEND || out->steps[i].kind == STEP_RECEIVE)
+            out->steps[i].peer += out->steps[i].peer >= late_of(c);
+}
+
+static int64_t others_rounds(const struct context *c, const struct algorithm *a, int root)
+{
+    struct others o;
+
+    if (is_late(c))
+        return 0;
+    others_fill(&o, c, root);
+    return a->rounds(&o.context);
+}
+
+/* ---- reduce */
+
+static const struct algorithm *const reducing = &algorithm_reduce_halving_doubling;
+
+/* Who has S. */
+static int holder(const struct context *c)
+{
+    return late_of(c) != c->problem->root ? c->problem->root : (late_of(c) + 1) % c->size;
+}
+
+static int64_t reduce_early(const struct context *c)
+{
+    return others_rounds(c, reducing, holder(c));
+}
+
+static int64_t reduce_rounds(const struct context *c)
+{
+    return reduce_early(c) + 1 + (c->rank == c->problem->root);
+}
+
+static int64_t early_scratch(const struct problem *p)
+{
+    struct problem others = *p;
+
+    others.size = p->size > 1 ? p->size - 1 : 1;
+    return reducing->scratch(&others);
+}
+
+/* A holder that is not the root has no OUT: S grows behind what the reduction needs. */
+static int64_t reduce_scratch(const struct problem *p)
+{
+    return early_scratch(p) + p->bytes;
+}
+
+static void holder_into_scratch(const struct context *c, struct round *out, int first)
+{
+    const int64_t behind = early_scratch(c->problem);
+
+    for (int i = first; i < out->count; i++) {
+        struct step *const s = &out->steps[i];
+
+        if (s->buffer == BUFFER_OUT) {
+            s->buffer = BUFFER_SCRATCH;
+            s->offset += behind;
+        }
+        if ((s->kind == STEP_COPY || s->kind == STEP_REDUCE) && s->source == BUFFER_OUT) {
+            s->source = BUFFER_SCRATCH;
+            s->source_offset += behind;
+        }
+    }
+}
+
+static void reduce_round(const struct context *c, int64_t r, struct round *out)
+{
+    const int64_t early = reduce_early(c), n = c->problem->bytes;
+    const bool root = c->rank == c->problem->root, late = is_late(c);
+    const int first = out->count;
+
+    if (r < early) {
+        others_round(c, reducing, holder(c), r, out);
+        if (c->rank == holder(c) && !root)
+            holder_into_scratch(c, out, first);
+        return;
+    }
+    if (r == early && root) {
+        if (late)
+            emit_copy(out, BUFFER_OUT, 0, BUFFER_IN, 0, n);
+        if (c->size > 1)
+            emit_receive(out, late ? holder(c) : late_of(c), BUFFER_SCRATCH, 0, n);
+    } else if (r == early && late) {
+        emit_send(out, c->problem->root, BUFFER_IN, 0, n);
+    } else if (r == early && c->rank == holder(c)) {
+        emit_send(out, c->problem->root, BUFFER_SCRATCH, early_scratch(c->problem), n);
+    } else if (r > early && c->size > 1) {
+        emit_reduce(out, BUFFER_OUT, 0, BUFFER_SCRATCH, 0, n, late);
+    }
+}
+
+#define LATE_LAST                                                                                  \
+    .name = "late_last", .restrictions = "a commutative operation", .parameters = "late=RANK",     \
+    .applies = late_applies
+
+const struct algorithm algorithm_reduce_late_last = {
+    .operation = "reduce",
+    LATE_LAST,
+    .cost = "halving_doubling of p-1, then, when `late` has come, alpha + n beta + n gamma",
+    .source = "after Proficz 2018 (doi 10.1007/s11227-018-2356-z)",
+    .rounds = reduce_rounds,
+    .scratch = reduce_scratch,
+    .round = reduce_round,
+    .early = reduce_early,
+};
+
+/* ---- allreduce */
+
+static const struct algorithm *const sharing = &algorithm_allreduce_halving_doubling;
+
+static bool spreading_prepare(struct context *c)
+{
+    struct circulant *const s = memory_get(sizeof *s);
+
+    c->table = (int64_t *)s;
+    if (s != NULL)
+        circulant_fill(s, c->size, modulo((int64_t)c->rank - late_of(c), c->size),
+                       (int64_t)BLOCKS_A_LEVEL * log2_ceiling(c->size));
+    return s != NULL;
+}
+
+static const struct circulant *spreading(const struct context *c)
+{
+    return (const struct circulant *)c->table;
+}
+
+static int64_t allreduce_early(const struct context *c)
+{
+    return others_rounds(c, sharing, 0);
+}
+
+static int64_t allreduce_rounds(const struct context *c)
+{
+    return allreduce_early(c) + circulant_length(spreading(c)) + 1;
+}
+
+static int64_t allreduce_scratch(const struct problem *p)
+{
+    return p->bytes;
+}
+
+struct part {
+    int64_t begin, length;
+};
+
+static struct part part_of(const struct context *c, int64_t block)
+{
+    const struct problem *const p = c->problem;
+    const int64_t begin = part_begin(p->bytes, p->unit, spreading(c)->blocks, block);
+
+    return (struct part){begin,
+                         part_begin(p->bytes, p->unit, spreading(c)->blocks, block + 1) - begin};
+}
+
+/* x op S: in SCRATCH is x, at L S. */
+static void join(const struct context *c, int64_t block, struct round *out)
+{
+    const struct part part = part_of(c, block);
+
+    emit_reduce(out, BUFFER_OUT, part.begin, BUFFER_SCRATCH, part.begin, part.length, is_late(c));
+}
+
+/* Before round r of the spreading: what round r-1 has brought. With MPI_IN_PLACE x is in OUT, and
+ * its last block is sent until the end. */
+static void join_arrived(const struct context *c, int64_t r, struct round *out)
+{
+    const struct circulant *const s = spreading(c);
+    const bool ends = r == circulant_length(s);
+
+    if (is_late(c)) {
+        if (r == 0)
+            emit_copy(out, BUFFER_OUT, 0, BUFFER_IN, 0, c->problem->bytes);
+        if (r > 0 && r < s->blocks)
+            join(c, r - 1, out);
+        if (r > 0 && ends)
+            join(c, s->blocks - 1, out);
+    } else if (r > 0) {
+        const int64_t got = circulant_at(s, r - 1).gets;
+
+        if (got >= 0)
+            join(c, got, out);
+    }
+}
+
+static void send_part(const struct context *c, int64_t v, enum buffer b, int64_t block,
+                      struct round *out)
+{
+    const struct part part = part_of(c, block);
+
+    emit_send(out, modulo(v + late_of(c), c->size), b, part.begin, part.length);
+}
+
+static void receive_part(const struct context *c, int64_t v, int64_t block, struct round *out)
+{
+    const struct part part = part_of(c, block);
+
+    emit_receive(out, modulo(v + late_of(c), c->size), BUFFER_SCRATCH, part.begin, part.length);
+}
+
+/* Block r of S goes to L in round r: no block r of x has come anywhere by then. */
+static void allreduce_round(const struct context *c, int64_t r, struct round *out)
+{
+    const struct circulant *const s = spreading(c);
+    const int64_t early = allreduce_early(c), t = r - early;
+
+    if (t < 0) {
+        others_round(c, sharing, 0, r, out);
+        return;
+    }
+    join_arrived(c, t, out);
+    if (t == circulant_length(s))
+        return;
+    const struct circulant_round now = circulant_at(s, t);
+
+    if (now.gets >= 0)
+        receive_part(c, now.from, now.gets, out);
+    else if (is_late(c) && t < s->blocks)
+        receive_part(c, now.from, t, out);
+    if (now.gives >= 0)
+        send_part(c, now.to, is_late(c) ? BUFFER_IN : BUFFER_SCRATCH, now.gives, out);
+    else if (now.to == 0 && t < s->blocks)
+        send_part(c, now.to, BUFFER_OUT, t, out);
+}
+
+const struct algorithm algorithm_allreduce_late_last = {
+    .operation = "allreduce",
+    LATE_LAST,
+    .cost = "halving_doubling of p-1, then, when `late` has come, (5 ceil(lg p) - 1)(alpha + "
+            "n (beta + gamma) / (4 ceil(lg p)))",
+    .source = "after Proficz 2018 (doi 10.1007/s11227-018-2356-z); Traeff 2024, arXiv 2407.18004",
+    .prepare = spreading_prepare,
+    .rounds = allreduce_rounds,
+    .scratch = allreduce_scratch,
+    .round = allreduce_round,
+    .early = allreduce_early,
+};

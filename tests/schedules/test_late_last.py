@@ -1,0 +1,63 @@
+"""Reductions in which the rank that is expected last joins last."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpiprof.model.catalogue import find
+from mpiprof.model.machine import uniform
+from mpiprof.model.proofs import prove
+from mpiprof.model.schedule import Problem
+from mpiprof.model.simulate import simulate
+
+ALPHA, BETA, GAMMA = 1000.0, 2.0, 0.5
+SIZES = (2, 3, 4, 5, 7, 8, 13, 16, 17)
+
+
+@pytest.mark.parametrize("operation", ["reduce", "allreduce"])
+def test_any_rank_may_be_the_last_to_join(operation: str) -> None:
+    """Proved for each late rank and, of a reduce, each root of up to 6 processes."""
+    algorithm = find(operation, "late_last")
+    found = prove(algorithm, range(1, 7))
+    assert found.failure == ""
+    assert found.processes == (1, 2, 3, 4, 5, 6)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_late_rank_costs_a_reduce_one_message(size: int) -> None:
+    """By hand: alpha + n beta + n gamma after it has come, whoever is the root."""
+    n = 8 * 1024
+    after = ALPHA + n * (BETA + GAMMA)
+    for late in {0, 1, size - 1}:
+        for root in {0, size - 1}:
+            assert taken("reduce", "late_last", size, n, late, root) == pytest.approx(after)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_late_rank_costs_an_allreduce_a_pipeline(size: int) -> None:
+    """By hand: 4 q blocks need 4 q - 1 + q rounds, q = ceil(lg p)."""
+    levels = (size - 1).bit_length()
+    n = 8 * 1024 * 15 * levels
+    rounds = 5 * levels - 1
+    after = rounds * (ALPHA + n / (4 * levels) * (BETA + GAMMA))
+    for late in {0, 1, size - 1}:
+        assert taken("allreduce", "late_last", size, n, late) == pytest.approx(after)
+
+
+def test_no_other_algorithm_is_as_fast_after_the_last_one() -> None:
+    """16 processes, 1 MB: 1.3 times what this takes."""
+    for operation, others in (
+        ("reduce", ("binary_tree", "halving_doubling", "binary_blocks", "ring")),
+        ("allreduce", ("recursive_doubling", "halving_doubling", "circulant", "ring")),
+    ):
+        ours = taken(operation, "late_last", 16, 1 << 20, 15)
+        assert min(taken(operation, name, 16, 1 << 20, 15) for name in others) >= 1.3 * ours
+
+
+def taken(operation: str, name: str, size: int, n: int, late: int, root: int = 0) -> float:
+    """Return the time after the last arrival, 40 messages late, in ns."""
+    arrivals = [0.0] * size
+    arrivals[late] = 40 * (ALPHA + n * BETA)
+    problem = Problem(size, n, root, unit=8, late=late)
+    machine = uniform(ALPHA, BETA, GAMMA)
+    return simulate(find(operation, name), problem, machine, arrivals).last
