@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support.cost import cost
-from support.rounds import broadcast_rounds, is_power_of_two, ring_rounds, spread_ring_rounds
+from support.rounds import (
+    broadcast_rounds,
+    every_size,
+    is_power_of_two,
+    ring_rounds,
+    spread_ring_rounds,
+)
 
 from mpiprof.model import rounds
 from mpiprof.model.distributions import DISTRIBUTIONS
@@ -39,7 +45,6 @@ OPERATIONS = (
     "barrier",
 )
 ROOTED = ("bcast", "gather", "gatherv", "scatter", "scatterv")
-SIZES = [*range(1, 34), 64, 100, 128]
 MOVEMENT = [a for a in catalogue() if a.operation in OPERATIONS and not a.intercommunicator]
 RING = find("allgatherv", "pipelined_ring")
 
@@ -86,8 +91,9 @@ def problems(algorithm: Algorithm, size: int) -> Iterator[Problem]:
 
 
 @every_algorithm
-def test_every_rank_ends_with_the_right_data(algorithm: Algorithm) -> None:
-    for size in SIZES:
+@every_size
+def test_every_rank_ends_with_the_right_data(algorithm: Algorithm, sizes: list[int]) -> None:
+    for size in sizes:
         if not applies(algorithm, size):
             continue
         for problem in problems(algorithm, size):
@@ -130,10 +136,11 @@ def catalogue_cost(algorithm: Algorithm, p: Problem, alpha: int, beta: int) -> f
 
 
 @every_algorithm
-def test_cost(algorithm: Algorithm) -> None:
+@every_size
+def test_cost(algorithm: Algorithm, sizes: list[int]) -> None:
     """The proof measures what the formula says, and the catalogue's text says the same."""
-    for size in SIZES[1:]:
-        if not applies(algorithm, size):
+    for size in sizes:
+        if size == 1 or not applies(algorithm, size):
             continue
         problem = cost_problem(algorithm, size)
         proof = verify(algorithm, problem)

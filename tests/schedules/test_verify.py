@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.rounds import every_size
 
 from mpiprof.model.schedule import OUT, RECEIVE, SEND, Algorithm, Problem, Schedule, catalogue, find
 from mpiprof.model.verify import BrokenScheduleError, verify
 
 Spoiler = Callable[[NDArray[np.int64]], None]
-SIZES = [*range(1, 34), 64, 100, 128]
 
 
 def test_alltoall_costs_what_it_says() -> None:
@@ -29,8 +29,9 @@ def test_alltoall_costs_what_it_says() -> None:
     [a for a in catalogue() if a.operation == "alltoall"],
     ids=lambda a: f"{a.operation}-{a.name}",
 )
-def test_alltoall(algorithm: Algorithm) -> None:
-    for size in SIZES:
+@every_size
+def test_alltoall(algorithm: Algorithm, sizes: list[int]) -> None:
+    for size in sizes:
         if algorithm.name.startswith("pair") and size & (size - 1):
             continue
         for block in (0, 1, size - 1 if size < 34 else 2):

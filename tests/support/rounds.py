@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from mpiprof.model.rounds import Counts, blocks_of, doublings
+
+SIZES = [*range(1, 34), 64, 100]
+LARGEST = pytest.param([128], marks=pytest.mark.everything)
+every_size = pytest.mark.parametrize("sizes", [SIZES, LARGEST], ids=["up to 100", "128"])
 
 
 def is_power_of_two(size: int) -> bool:
