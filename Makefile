@@ -42,7 +42,8 @@ demo: $(VENV)/mpich/.installed
 WORKERS ?= 3
 PYTEST = $(VENV)/mpich/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# For every save: what runs no MPI, in about a minute.
+# For every save: what runs no MPI, in about a minute; nothing waits, so two workers are enough.
+check: WORKERS = 2
 check: $(VENV)/mpich/.test
 	$(PYTEST) -q -m "not heavy" tests/unit tests/schedules tests/core
 
