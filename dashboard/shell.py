@@ -83,8 +83,23 @@ def _filters() -> list[Component]:
 def register(app: dash.Dash, context: Context) -> None:
     """Add the callbacks of the frame."""
     found = pages()
-    by_path = {page.PATH: page for page in found}
+    _register_filters(app, context, found)
+    _register_page(app, context, {page.PATH: page for page in found})
+    _register_growth(app, context)
+    for page in found:
+        page.register(app, context)
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        dash.ClientsideFunction("mpiprof", "scheme"),
+        Output("theme", "forceColorScheme"),
+        Output("scheme", "data"),
+        Output("scheme-choice", "data"),
+        Input("theme-switch", "n_clicks"),
+        State("scheme-choice", "data"),
+        State("scheme", "data"),
+    )
 
+
+def _register_filters(app: dash.Dash, context: Context, found: list[ModuleType]) -> None:
     @app.callback(
         Output("url", "search"),
         Output("trace", "value"),
@@ -122,6 +137,8 @@ def register(app: dash.Dash, context: Context) -> None:
             links,
         )
 
+
+def _register_page(app: dash.Dash, context: Context, by_path: dict[str, ModuleType]) -> None:
     @app.callback(
         Output("page", "children"),
         Output("shown", "data"),
@@ -146,6 +163,8 @@ def register(app: dash.Dash, context: Context) -> None:
             raise PreventUpdate
         return components.guarded(page.TITLE, lambda: page.layout(context, state)), now
 
+
+def _register_growth(app: dash.Dash, context: Context) -> None:
     @app.callback(
         Output("version", "data"),
         Output("tick", "disabled"),
@@ -163,18 +182,6 @@ def register(app: dash.Dash, context: Context) -> None:
         except MpiprofError:
             raise PreventUpdate from None
         return data.version if data.version != version else dash.no_update, data.ended, strip
-
-    for page in found:
-        page.register(app, context)
-    app.clientside_callback(  # type: ignore[no-untyped-call]
-        dash.ClientsideFunction("mpiprof", "scheme"),
-        Output("theme", "forceColorScheme"),
-        Output("scheme", "data"),
-        Output("scheme-choice", "data"),
-        Input("theme-switch", "n_clicks"),
-        State("scheme-choice", "data"),
-        State("scheme", "data"),
-    )
 
 
 def _navigation(found: list[ModuleType], path: str, state: states.State) -> list[Component]:

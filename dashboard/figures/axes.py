@@ -56,11 +56,6 @@ def run_labels(names: Array, most: int) -> list[str]:
     ]
 
 
-def time_axis(figure: go.Figure, axis: str, title: str, unit: str) -> None:
-    """Title an axis on which times are given in a unit."""
-    figure.update_layout({axis: {"title": f"{title} ({unit})", "rangemode": "tozero"}})
-
-
 def round_time(ns: float) -> str:
     """Return a time that was chosen as a tick: 20 µs, where `duration` says 20.0 µs."""
     unit, scale = unit_of(ns)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
-from mpiprof.analysis.operations import (
-    Volume,
-)
+from mpiprof.analysis.operations import Volume
 from mpiprof.analysis.waits import Group
 from mpiprof.trace.types import Bool, Float, Int
 
@@ -76,37 +76,9 @@ class Rows:
 
 def empty_rows(n: int) -> Rows:
     """Return rows of so many instances of which nothing is known yet."""
-
-    def whole() -> Int:
-        return np.full(n, -1, np.int64)
-
-    def real() -> Float:
-        return np.full(n, np.nan)
-
-    return Rows(
-        whole(),
-        whole(),
-        np.zeros(n, np.bool_),
-        np.zeros(n, np.bool_),
-        whole(),
-        whole(),
-        whole(),
-        whole(),
-        real(),
-        real(),
-        real(),
-        real(),
-        real(),
-        real(),
-        real(),
-        real(),
-        real(),
-        real(),
-        {},
-        real(),
-        real(),
-        whole(),
-        real(),
-        real(),
-        real(),
-    )
+    unknown: dict[str, Callable[[], Any]] = {
+        "Int": lambda: np.full(n, -1, np.int64),
+        "Float": lambda: np.full(n, np.nan),
+        "Bool": lambda: np.zeros(n, np.bool_),
+    }
+    return Rows(**{one.name: unknown.get(str(one.type), dict)() for one in fields(Rows)})

@@ -15,11 +15,6 @@ def has(function: Function, kind_or_name: str) -> bool:
     return any(kind_or_name in (p.name, p.kind) for p in function.parameters)
 
 
-def operation_index(function: Function) -> int:
-    """The number of an operation in one of its three forms, e.g. of iallreduce."""
-    return 3 * list(COLLECTIVES).index(function.operation) + FORMS.index(function.form)
-
-
 def operation_name(operation: str, form: str) -> str:
     """MPI's name in lower case: allreduce, iallreduce, allreduce_init."""
     prefix = "i" if form == "nonblocking" else ""

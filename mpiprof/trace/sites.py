@@ -95,24 +95,25 @@ def _frame(
     }
 
 
+def _said(tool: str, words: Sequence[str], given: str = "") -> list[str]:
+    """Return the lines that a tool of binutils prints; none where it is missing or fails."""
+    path = shutil.which(tool)
+    if path is None:
+        return []
+    try:
+        done = subprocess.run(
+            [path, *words], input=given, capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return []
+    return done.stdout.splitlines()
+
+
 @lru_cache(maxsize=64)
 def _demangled(symbols: frozenset[str]) -> dict[str, str]:
     """C++ names as their author wrote them, by mangled ones with an offset behind."""
-    tool = shutil.which("c++filt")
-    if tool is None or not symbols:
-        return {}
     names = sorted(symbols)
-    try:
-        done = subprocess.run(
-            [tool, "-p", *(name.partition("+")[0] for name in names)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
-        return {}
-    lines = done.stdout.splitlines()
+    lines = _said("c++filt", ["-p", *(name.partition("+")[0] for name in names)]) if names else []
     if len(lines) != len(names):
         return {}
     parts = zip(names, lines, strict=True)
@@ -155,23 +156,11 @@ def _asked(module: str, offsets: Sequence[int]) -> dict[int, Place]:
 
     A return address stands behind its call, so the byte before it is looked up.
     """
-    tool = shutil.which("addr2line")
-    if tool is None or not Path(module).is_file():
+    if not Path(module).is_file():
         return {}
     base = _load_address(module)
     addresses = "\n".join(hex(base + max(offset - 1, 0)) for offset in offsets)
-    try:
-        done = subprocess.run(
-            [tool, "-f", "-C", "-e", module],
-            input=addresses + "\n",
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
-        return {}
-    lines = done.stdout.splitlines()
+    lines = _said("addr2line", ["-f", "-C", "-e", module], addresses + "\n")
     found: dict[int, Place] = {}
     if len(lines) != 2 * len(offsets):
         return found
