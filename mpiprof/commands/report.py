@@ -22,6 +22,7 @@ from mpiprof.quantities import positive
 
 if TYPE_CHECKING:
     from mpiprof.analysis.findings import Finding
+    from mpiprof.analysis.hang import Verdict
     from mpiprof.trace import Trace
 
 Named = tuple[Path, ...]  # the trace as the user named it, if they did
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     check_column(args.sort)
     to = ending_of(args)
     from mpiprof.progress import working
-    from mpiprof.reports import choices, hang, json, times
+    from mpiprof.reports import hang, json
     from mpiprof.reports.table import paragraph
     from mpiprof.store.derived import open_trace
     from mpiprof.trace.newest import chosen
@@ -83,24 +84,8 @@ def run(args: argparse.Namespace) -> int:
     hung, told = hang.of_trace(trace) if len(trace.tables.ends) < trace.ranks else (hang.WELL, "")
     if hung.is_bad and not args.json and not to:
         print(f"{paragraph(f'{hang.TITLES[hung.kind]}: {told}', 0)}\n")
-    if args.json or to == ".json":
-        data = json.report(trace, callsites, found) | {
-            "selection": choices.keys(trace),
-            "times": times.as_json(trace),
-            "hang": hang.as_json(trace, hung, told) if hung.is_bad else None,
-        }
-        whole = json.text(with_causes(trace, callsites, data) if args.site else data)
-        write(whole, args.output)
-    elif to == ".md":
-        from mpiprof.reports import markdown
-
-        write(markdown.page(trace, callsites, found, args.top, MOST_FINDINGS), args.output)
-    elif to == ".html":
-        from mpiprof.reports import html
-
-        with working("drawing the page"):
-            page = html.page(trace, lambda _: None)
-        write(page, args.output)
+    if args.json or to:
+        write(document(args, to, trace, callsites, found, (hung, told)), args.output)
     elif args.site:
         print(one_site(trace, callsites, args.top, named))
     elif args.by == "rank":
@@ -116,6 +101,36 @@ def run(args: argparse.Namespace) -> int:
     rows = [json.row_of(row) for row in callsites.to_dict("records")]
     run_ = {f"run.{name}": value for name, value in json.totals(trace).items()}
     return condition.judge(args.fail_on, wanted, rows, run_)
+
+
+def document(
+    args: argparse.Namespace,
+    to: str,
+    trace: Trace,
+    callsites: Any,
+    found: list[Finding],
+    hung: tuple[Verdict, str],
+) -> str:
+    """Return a report as JSON, Markdown or a page, by the ending of its name."""
+    if to == ".md":
+        from mpiprof.reports import markdown
+
+        return markdown.page(trace, callsites, found, args.top, MOST_FINDINGS)
+    if to == ".html":
+        from mpiprof.progress import working
+        from mpiprof.reports import html
+
+        with working("drawing the page"):
+            return html.page(trace, lambda _: None)
+    from mpiprof.reports import choices, hang, json, times
+
+    verdict, told = hung
+    data = json.report(trace, callsites, found) | {
+        "selection": choices.keys(trace),
+        "times": times.as_json(trace),
+        "hang": hang.as_json(trace, verdict, told) if verdict.is_bad else None,
+    }
+    return json.text(with_causes(trace, callsites, data) if args.site else data)
 
 
 def ending_of(args: argparse.Namespace) -> str:

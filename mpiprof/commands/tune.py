@@ -169,9 +169,8 @@ def replay(args: argparse.Namespace) -> int:
     from mpiprof.replay import run as replayed
 
     words = tuple(verb_words(*rank_words(args)))
-    done = replayed.run(
-        replayed.Asked(args.trace, args.site, args.ranks, args.cluster, args.budget, words)
-    )
+    asked = replayed.Asked(args.trace, args.site, args.ranks, args.cluster, args.budget, words)
+    done = replayed.run(asked)
     if isinstance(done, int):
         return done
 
