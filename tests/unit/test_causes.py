@@ -1,4 +1,4 @@
-"""Planted causes come back: late rank, slow node, noise, inherited lateness, phases, and mixed.
+"""Planted causes come back: late rank, slow node, noise, inherited lateness, and mixed.
 
 Arrivals are made of parts whose shares of the variance are known beforehand.
 """
@@ -6,12 +6,12 @@ Arrivals are made of parts whose shares of the variance are known beforehand.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 from support import tune_traces
+from support.late import MS, STEP, noise, one_site, steps
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -19,12 +19,8 @@ from mpiprof.analysis.causes import Causes
 from mpiprof.analysis.findings import Finding, Gain, findings
 from mpiprof.analysis.variance import SIGNIFICANT, after_median_of_others, nodes_differ
 from mpiprof.reports import sentences, wording
-from mpiprof.trace import Trace
-from mpiprof.trace.types import Float
 from mpiprof.tune.gains import gains
 
-MS = 1_000_000
-STEP = 20 * MS
 NODES = [0, 0, 0, 0, 1, 1, 1, 1]
 
 
@@ -35,21 +31,6 @@ def two_nodes() -> Synthetic:
     for at in (2_000, made.ended_ns):
         made.clock(4, 0, at, error=500)
     return made
-
-
-def one_site(tmp_path: Path, made: Synthetic, late: Float, operation: str = "allreduce") -> Trace:
-    """Return a trace of one call site whose ranks come late by `late` (instances x ranks, ms)."""
-    count, ranks = late.shape
-    start = (np.arange(count)[:, None] + 1) * STEP
-    arrivals = np.rint(start + late * MS).astype(np.int64)
-    exits = np.repeat(arrivals.max(1, keepdims=True) + 50_000, ranks, 1)
-    made.ended_ns = (count + 2) * STEP
-    made.collective(operation, arrivals, exits, site="md.py:93:exchange")
-    return mpiprof.open(made.write(tmp_path / "trace"))
-
-
-def noise(count: int, ranks: int, scale: float, seed: int = 1) -> Float:
-    return np.random.default_rng(seed).normal(10 * scale, scale, (count, ranks))
 
 
 def shares(found: Causes) -> tuple[float, float, float]:
@@ -171,37 +152,6 @@ def test_a_bound_wider_than_the_differences_decides_nothing(tmp_path: Path) -> N
 # Several call sites
 
 
-def steps(tmp_path: Path, count: int = 60, outside_ns: int = 0) -> Trace:
-    """Rank 5 works 3 ms longer before a bcast, in which nobody but the root keeps others.
-
-    Its lateness shows at the allreduce behind; then comes a barrier right before an alltoall.
-    outside_ns: how much of the work is point-to-point.
-    """
-    made, random = Synthetic(6), np.random.default_rng(3)
-    now: Any = np.full(6, 10 * MS)
-    for _ in range(count):
-        a = now + 5 * MS + random.integers(0, 50_000, 6)
-        a[5] += 3 * MS
-        if outside_ns:
-            messages(made, 5, outside_ns)
-        leave = np.maximum(a, a[0]) + 20_000
-        made.collective("bcast", a, leave, root=0, site="md.py:71:spread")
-        b = leave + MS + random.integers(0, 50_000, 6)
-        made.collective("allreduce", b, np.full(6, b.max() + 30_000), site="md.py:93:exchange")
-        c = b.max() + 30_000 + random.integers(0, 2 * MS, 6)
-        made.collective("barrier", c, np.full(6, c.max() + 100_000), site="md.py:95:sync")
-        d = c.max() + 100_000 + random.integers(0, 2 * MS, 6)
-        made.collective("alltoall", d, np.full(6, d.max() + 500_000), site="md.py:97:swap")
-        now = np.full(6, d.max() + 500_000)
-    made.ended_ns = int(now.max()) + MS
-    return mpiprof.open(made.write(tmp_path / "steps"))
-
-
-def messages(made: Synthetic, rank: int, nanoseconds: int) -> None:
-    """Let the record that is added next know of time in point-to-point calls before it."""
-    made.extension(rank, 1, nanoseconds)
-
-
 def test_inherited_lateness_is_followed_to_where_it_began(tmp_path: Path) -> None:
     trace = steps(tmp_path)
     names = trace.callsites["operation"].tolist()
@@ -236,77 +186,6 @@ def test_time_in_messages_is_told_apart(tmp_path: Path) -> None:
     assert found.ranks.iloc[0]["point_to_point_ns"] == 3 * MS
 
 
-def test_what_a_barrier_costs_is_the_second_waiting(tmp_path: Path) -> None:
-    trace = steps(tmp_path)
-    (row,) = trace.causes(2).followers.to_dict("records")
-    assert (row["callsite"], row["share"]) == (3, 1)
-    found = next(one for one in trace.findings() if one.cause == "barrier")
-    assert found.callsites == (2, 3)
-    # By hand: the ranks would come to the alltoall when both stretches of work are done, and what
-    # the barrier takes once all are there.
-    barriers, left = trace.matrix(2)
-    arrivals, _ = trace.matrix(3)
-    own = left - barriers.max(1, keepdims=True)
-    without = (barriers + own + arrivals - left).max(1)
-    assert found.cost_ns == 6 * (arrivals.max(1) - without).sum()
-
-
-def loop_of_barriers(tmp_path: Path, late: Float) -> Any:
-    """4 ranks, a barrier and at once a broadcast of rank 0, `late` after the last broadcast."""
-    made, now = Synthetic(4), np.full(4, 10 * MS)
-    for row in late:
-        came = now + row.astype(np.int64)
-        made.collective("barrier", came, np.full(4, came.max() + 1000), site="md.py:10:sync")
-        now = np.full(4, came.max() + 2000)
-        made.collective("bcast", now - 500, now, root=0, site="md.py:11:spread")
-    made.ended_ns = int(now.max()) + MS
-    return mpiprof.open(made.write(tmp_path / "t"))
-
-
-def test_no_barrier_is_blamed_where_the_same_rank_is_late_again(tmp_path: Path) -> None:
-    """The others would only wait for it later: at the end, if nowhere sooner."""
-    late = np.full((100, 4), 0.1 * MS)
-    late[:, 2] += 3 * MS
-    trace = loop_of_barriers(tmp_path, late)
-    assert [one.cause for one in trace.findings()] == ["rank"]
-
-
-def test_a_barrier_costs_what_moving_lateness_adds_up_to(tmp_path: Path) -> None:
-    """By hand: with the barrier all wait for whose turn it is; without it each has its own turns.
-
-    Rank 0 is never late, so its broadcasts keep nobody.
-    """
-    late = np.full((100, 4), 0.1 * MS)
-    for i in range(100):
-        late[i, 1 + i % 3] += 3 * MS
-    trace = loop_of_barriers(tmp_path, late)
-    found = trace.causes(0)
-    with_it, without = late.max(1).sum(), late.sum(0).max()
-    assert found.saved_ns == pytest.approx(4 * (with_it - without), rel=0.1)
-
-
-def test_barriers_that_cannot_be_replayed_promise_nothing(tmp_path: Path) -> None:
-    """The last 90 are followed by a call on another communicator: what they gain is not known.
-
-    What the first 10 gain, late in turn as above, is no more than a tenth of all the waiting.
-    """
-    made, now = Synthetic(4), 10 * MS
-    made.communicator("other", [0, 1, 2, 3])
-    for i in range(100):
-        came = now + np.full(4, MS // 10)
-        came[1 + i % 3] += 3 * MS
-        made.collective("barrier", came, np.full(4, came.max() + 1000), site="md.py:10:sync")
-        now = int(came.max()) + 2000
-        where = "world" if i < 10 else "other"
-        made.collective(
-            "bcast", np.full(4, now - 500), np.full(4, now), where, root=0, site="md.py:11:spread"
-        )
-    made.ended_ns = now + MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
-    waited = trace.callsites["total_wait_ns"][0]
-    assert 0 <= trace.causes(0).saved_ns <= 0.1 * waited * 1.1
-
-
 def test_what_a_late_rank_does_is_named(tmp_path: Path) -> None:
     """Samples between the calls, by function: 6 of 8 in solve(), most of them in line 9."""
     made, random = Synthetic(4), np.random.default_rng(9)
@@ -328,25 +207,6 @@ def test_what_a_late_rank_does_is_named(tmp_path: Path) -> None:
     trace = mpiprof.open(made.write(tmp_path / "t"))
     text = sentences.finding(trace, trace.findings()[0])
     assert text.endswith("75 % of that time it is in work.py:9 solve (sampled).")
-
-
-def test_a_barrier_is_judged_by_all_that_follows_it(tmp_path: Path) -> None:
-    """Also where what follows is the program's first call: 20 times a broadcast, then the end."""
-    made, random = Synthetic(4), np.random.default_rng(8)
-    now = 10 * MS
-    for number in range(21):
-        for name in ("bcast", "barrier") if number < 20 else ("finalize",):
-            came = now + random.integers(0, 3 * MS, (1, 4))
-            now = int(came.max()) + 50_000
-            more: dict[str, Any] = {"root": 0} if name == "bcast" else {}
-            made.collective(name, came, np.full((1, 4), now), site=f"md.py:{len(name)}:f", **more)
-    made.ended_ns = now + MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
-    rows = trace.causes(1).followers.set_index("callsite")["share"].to_dict()
-    assert rows == {0: 19 / 20, 2: 1 / 20}
-    waited = trace.callsites["total_wait_ns"]
-    for one in trace.findings():
-        assert one.cost_ns <= sum(waited[list(one.callsites)])
 
 
 def test_waiting_in_a_smaller_group_leads_to_who_was_waited_for(tmp_path: Path) -> None:
@@ -373,59 +233,6 @@ def test_waiting_in_a_smaller_group_leads_to_who_was_waited_for(tmp_path: Path) 
     began = found.chain.iloc[0]
     assert began[["rank", "callsite", "how"]].tolist() == [2, group, "outside"]
     assert began["path"] == ((group, 2), (everybody, 3)) and began["share"] > 0.9
-
-
-# Phases
-
-
-def test_a_change_of_phase_and_a_period(tmp_path: Path) -> None:
-    late = noise(200, 8, 0.05)
-    late[:120, 5] += 3
-    late[120:, 2] += 3
-    late[3::10, 0] += 6
-    trace = one_site(tmp_path, Synthetic(8), late)
-    phases = trace.phases(0)
-    assert phases[["first_instance", "last_instance"]].to_numpy().tolist() == [[0, 119], [120, 199]]
-    assert phases["latest_rank"].tolist() == [5, 2]
-    assert set(phases["period"]) == {10} and set(phases["period_offset"]) == {3}
-    assert phases["period_worst_imbalance_ns"].mean() == pytest.approx(6.1 * MS, rel=0.03)
-    total = trace.callsites["total_wait_ns"].iloc[0]
-    assert phases["total_wait_ns"].sum() == pytest.approx(total)
-    # Systematic as long as a phase lasts; the tenth instances are not.
-    assert trace.causes(0).by_rank.value > 0.6
-    assert "Every 10th instance (3, 13, 23, ...)" in wording.period(phases)
-    told = [
-        (one.cause, one.ranks, one.first_instance, one.last_instance, one.period)
-        for one in trace.findings()
-    ]
-    assert told == [
-        ("rank", (5,), 0, 119, None), ("rank", (2,), 120, 199, None), ("periodic", (0,), 3, 193, 10)
-    ]  # fmt: skip
-    assert "up to instance 119" in sentences.finding(trace, trace.findings()[0])
-
-
-@pytest.mark.parametrize("count", [60, 5000])
-def test_the_begin_of_a_phase_is_exact(tmp_path: Path, count: int) -> None:
-    late = noise(count, 4, 0.1)
-    late[count // 3 :, 1] += 2
-    phases = one_site(tmp_path, Synthetic(4), late).phases(0)
-    assert phases["first_instance"].tolist() == [0, count // 3]
-    assert phases["instances"].sum() == count
-
-
-def test_outliers_are_no_phases(tmp_path: Path) -> None:
-    late = noise(300, 4, 0.1)
-    late[[50, 51, 130, 222], 2] += 30
-    assert len(one_site(tmp_path, Synthetic(4), late).phases(0)) == 1
-
-
-@pytest.mark.parametrize("length", [2, 3, 7])
-def test_periods(tmp_path: Path, length: int) -> None:
-    late = noise(150, 4, 0.2)
-    late[1::length, 2] += 4
-    (phase,) = one_site(tmp_path, Synthetic(4), late).phases(0).to_dict("records")
-    assert phase["period"] == length
-    assert length == 2 or phase["period_offset"] == 1
 
 
 # Edges

@@ -1,0 +1,62 @@
+"""Traces of loops whose ranks come late as planted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mpiprof
+from mpiprof.trace import Trace
+from mpiprof.trace.types import Float
+from support.synthetic import Synthetic
+
+MS = 1_000_000
+STEP = 20 * MS
+
+
+def one_site(tmp_path: Path, made: Synthetic, late: Float, operation: str = "allreduce") -> Trace:
+    """Return a trace of one call site whose ranks come late by `late` (instances x ranks, ms)."""
+    count, ranks = late.shape
+    start = (np.arange(count)[:, None] + 1) * STEP
+    arrivals = np.rint(start + late * MS).astype(np.int64)
+    exits = np.repeat(arrivals.max(1, keepdims=True) + 50_000, ranks, 1)
+    made.ended_ns = (count + 2) * STEP
+    made.collective(operation, arrivals, exits, site="md.py:93:exchange")
+    return mpiprof.open(made.write(tmp_path / "trace"))
+
+
+def noise(count: int, ranks: int, scale: float, seed: int = 1) -> Float:
+    return np.random.default_rng(seed).normal(10 * scale, scale, (count, ranks))
+
+
+def steps(tmp_path: Path, count: int = 60, outside_ns: int = 0) -> Trace:
+    """Rank 5 works 3 ms longer before a bcast, in which nobody but the root keeps others.
+
+    Its lateness shows at the allreduce behind; then comes a barrier right before an alltoall.
+    outside_ns: how much of the work is point-to-point.
+    """
+    made, random = Synthetic(6), np.random.default_rng(3)
+    now: Any = np.full(6, 10 * MS)
+    for _ in range(count):
+        a = now + 5 * MS + random.integers(0, 50_000, 6)
+        a[5] += 3 * MS
+        if outside_ns:
+            messages(made, 5, outside_ns)
+        leave = np.maximum(a, a[0]) + 20_000
+        made.collective("bcast", a, leave, root=0, site="md.py:71:spread")
+        b = leave + MS + random.integers(0, 50_000, 6)
+        made.collective("allreduce", b, np.full(6, b.max() + 30_000), site="md.py:93:exchange")
+        c = b.max() + 30_000 + random.integers(0, 2 * MS, 6)
+        made.collective("barrier", c, np.full(6, c.max() + 100_000), site="md.py:95:sync")
+        d = c.max() + 100_000 + random.integers(0, 2 * MS, 6)
+        made.collective("alltoall", d, np.full(6, d.max() + 500_000), site="md.py:97:swap")
+        now = np.full(6, d.max() + 500_000)
+    made.ended_ns = int(now.max()) + MS
+    return mpiprof.open(made.write(tmp_path / "steps"))
+
+
+def messages(made: Synthetic, rank: int, nanoseconds: int) -> None:
+    """Let the record that is added next know of time in point-to-point calls before it."""
+    made.extension(rank, 1, nanoseconds)
