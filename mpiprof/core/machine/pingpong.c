@@ -3,12 +3,16 @@
  *      leader   command  | send ->        <- | send ->        <- |     a round: the shortest of
  *      peer     -> sleep |     -> send       |     -> send       |     its exchanges counts
  *
+ * Both ways at once, the shortest would be one into which the leader came later than the peer, half
+ * of whose time had passed: there a first exchange brings both together, and the others' mean counts.
+ *
  * Where ranks share cores with others, most exchanges wait for a core. So a round is undisturbed
  * where the leader kept its core throughout, and of these the first quarter's end is the time. (On a
  * machine with five busy processes a core the shortest of all exchanges differed by a factor of
  * 60,000 between runs; this one by 1.1, where there were such rounds.) After a disturbed round both
  * sleep for a moment, as who wakes up is given a core at once, and exchange some messages more, to
- * warm up.
+ * warm up. Of large messages a round has fewer of both, as it must end before the core is taken; and
+ * `calibrate` goes on with the sizes that still lack undisturbed rounds.
  *
  * How many rounds were undisturbed, and how far their middle half is apart, is written with the
  * times: a reader leaves out what would not repeat.
@@ -25,13 +29,20 @@
 enum {
     TAG = 19938,
     EXCHANGES = 3,
+    EXCHANGES_BOTH = 5,
     WARMING = 5,
+    LARGE = 65536,
+    EXCHANGES_LARGE = 2,
+    WARMING_LARGE = 1,
     ENOUGH = 12,
     LEAST = 4,
     LARGEST = 1 << 22,
     QUICK = 131072
 };
 #define PAUSE_NS 300000
+#define QUICK_NS 20000000
+#define FULL_NS INT64_C(4000000000)
+#define LONGEST_NS INT64_C(20000000000)
 
 struct command {
     int64_t bytes, exchanges, both, pause;
@@ -103,9 +114,12 @@ static void keep(struct rounds *r, double ns, bool clean)
 /* Returns whether the round was disturbed, as the one before was. */
 static bool lead_round(struct rounds *r, int peer, int bytes, bool both, bool disturbed)
 {
-    const int64_t exchanges = disturbed ? WARMING + EXCHANGES : EXCHANGES;
+    const int64_t small = both ? EXCHANGES_BOTH : EXCHANGES;
+    const int64_t counted = bytes < LARGE ? small : EXCHANGES_LARGE;
+    const int64_t warming = bytes < LARGE ? WARMING : WARMING_LARGE;
+    const int64_t exchanges = disturbed ? warming + counted : counted;
     const struct command c = {bytes, exchanges, both, disturbed};
-    int64_t best = INT64_MAX;
+    int64_t best = INT64_MAX, together = 0;
 
     pmpi.Send(&c, sizeof c, MPI_BYTE, peer, TAG, recorder.private);
     rest(&c);
@@ -118,34 +132,48 @@ static bool lead_round(struct rounds *r, int peer, int bytes, bool both, bool di
         const int64_t took = now_ns() - start;
 
         best = took < best ? took : best;
+        if (i > exchanges - counted)
+            together += took;
     }
     const bool clean = switches() == before;
 
-    keep(r, both ? (double)best : (double)best / 2, clean);
+    keep(r, both ? (double)together / (double)(counted - 1) : (double)best / 2, clean);
     return !clean;
+}
+
+static bool enough_of(const struct pingpong *p, int i)
+{
+    return p->one_way[i].clean >= ENOUGH && p->both_ways[i].clean >= ENOUGH;
 }
 
 static bool enough(const struct pingpong *p)
 {
     for (int i = 0; i < p->count; i++)
-        if (p->one_way[i].clean < ENOUGH || p->both_ways[i].clean < ENOUGH)
+        if (!enough_of(p, i))
             return false;
     return true;
 }
 
-/* Passes over all sizes while there is time: a disturbance then hits one pass, not one size. */
+/* Passes over all sizes while there is time: a disturbance then hits one pass, not one size. After
+ * that `calibrate` has passes over the sizes of which there is not enough yet. */
 static void lead(struct pingpong *p, int peer, bool full)
 {
     static const int quick[] = {0, 1024, 16384, QUICK};
     const struct command end = {0};
-    const int64_t deadline = now_ns() + (full ? INT64_C(4000000000) : 20000000);
+    const int64_t start = now_ns();
     const int wanted = full ? 23 : 4;
     bool disturbed = false;
 
-    for (int pass = 0; pass < MOST_ROUNDS && (full || pass < ENOUGH || !enough(p)); pass++)
+    for (int pass = 0; full || pass < ENOUGH || !enough(p); pass++)
         for (int i = 0; i < wanted; i++) {
-            if (now_ns() > deadline && (pass > 0 || i >= 2))
+            const int64_t spent = now_ns() - start;
+            const bool late = spent > (full ? FULL_NS : QUICK_NS) || pass >= MOST_ROUNDS;
+
+            if (late && (pass > 0 || i >= 2) &&
+                (!full || pass == 0 || enough(p) || spent > LONGEST_NS))
                 goto done;
+            if (late && pass > 0 && enough_of(p, i))
+                continue;
             p->sizes[i] = !full ? quick[i] : i == 0 ? 0 : 1 << (i - 1);
             p->count = pass == 0 ? i + 1 : p->count;
             disturbed = lead_round(&p->one_way[i], peer, p->sizes[i], false, disturbed);
