@@ -268,12 +268,12 @@ def test_long_rings_are_quick() -> None:
     counts = np.zeros(65536, np.int64)
     counts[7] = 1 << 30
     problem = Problem(65536, counts=tuple(counts.tolist()), block_size=32768, order="both")
-    begin = time.perf_counter()
+    begin = time.process_time()  # as others use this machine
     with Schedule(RING, problem, 5000) as schedule:
         assert schedule.rounds >= 32768
         assert len(schedule.steps(0, schedule.rounds)) == 2 * 32768
         assert rounds.skipping_ring_rounds(np.roll(counts, -8), 32768) == 32768 + 65534
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 # ---- the circulant broadcast
