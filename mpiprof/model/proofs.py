@@ -100,16 +100,15 @@ def problems(algorithm: Algorithm, size: int) -> Iterator[Problem]:
 def varied(algorithm: Algorithm, problem: Problem, number: int) -> Iterator[Problem]:
     """Yield a problem with a block size and, in turn over the problems, the other parameters."""
     values = parameters_of(algorithm)
-    if "late" in values:
-        for late in sorted({0, number % problem.size, problem.size - 1}):
-            yield replace(problem, late=late)
-        return
-    if "block_size" not in values:
-        yield problem
-        return
-    # As many blocks in a long message as in a short one.
-    long = bytes_of(problem) > UNIT * SMALL
-    problem = replace(problem, block_size=BLOCKS[long], equal_blocks=number % 2 == 1)
+    if "block_size" in values:  # as many blocks in a long message as in a short one
+        long = bytes_of(problem) > UNIT * SMALL
+        problem = replace(problem, block_size=BLOCKS[long], equal_blocks=number % 2 == 1)
+    late = {0, number % problem.size, problem.size - 1} if "late" in values else {0}
+    for rank in sorted(late):
+        yield from _ordered(replace(problem, late=rank), values)
+
+
+def _ordered(problem: Problem, values: dict[str, tuple[str, ...]]) -> Iterator[Problem]:
     for order in values.get("order", ("ranks",)):
         nodes = tuple(rank * 3 % 4 for rank in range(problem.size)) if order != "ranks" else ()
         yield replace(problem, order=order, nodes=nodes)

@@ -71,11 +71,9 @@ def _parameters(
     blocks: list[tuple[tuple[str, str], ...]] = [(("block_size", str(n)),) for n in sizes] or [()]
     if "late" in known:
         late = _comes_last(work)
-        if late is not None:
-            yield (("late", str(late)),)
-        return
+        blocks = [] if late is None else [(*words, ("late", str(late))) for words in blocks]
     yield from blocks
-    middle = blocks[len(blocks) // 2]
+    middle = blocks[len(blocks) // 2] if blocks else ()
     for order in known.get("order", ()):
         spread = order == "spread" and 0 in problem.counts
         nodes = order in ("nodes", "both") and 1 < len(set(work.nodes)) < len(work.nodes)
@@ -87,9 +85,11 @@ def _comes_last(work: Work) -> int | None:
     """Return the process that comes last in three quarters of the instances, if one does."""
     share = np.zeros(work.members)
     for pattern in work.patterns:
-        share[int(pattern.arrivals.argmax())] += pattern.weight
+        last = np.flatnonzero(pattern.arrivals == pattern.arrivals.max())
+        share[last] += pattern.weight * (len(last) == 1)
     late = int(share.argmax())
-    return late if share[late] >= PREDICTABLE * share.sum() else None
+    every = sum(pattern.weight for pattern in work.patterns)
+    return late if share[late] >= PREDICTABLE * every else None
 
 
 def _block_sizes(algorithm: Algorithm, problem: Problem, machine: Machine) -> list[int]:

@@ -1,4 +1,4 @@
-"""Reductions in which the rank that is expected last joins last."""
+"""Operations in which the rank that is expected last joins last."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ALPHA, BETA, GAMMA = 1000.0, 2.0, 0.5
 SIZES = (2, 3, 4, 5, 7, 8, 13, 16, 17)
 
 
-@pytest.mark.parametrize("operation", ["reduce", "allreduce"])
+@pytest.mark.parametrize("operation", ["bcast", "reduce", "allreduce"])
 def test_any_rank_may_be_the_last_to_join(operation: str) -> None:
-    """Proved for each late rank and, of a reduce, each root of up to 6 processes."""
+    """Proved for each late rank and, of a reduce or bcast, each root of up to 6 processes."""
     algorithm = find(operation, "late_last")
     found = prove(algorithm, range(1, 7))
     assert found.failure == ""
@@ -42,6 +42,25 @@ def test_a_late_rank_costs_an_allreduce_a_pipeline(size: int) -> None:
     after = rounds * (ALPHA + n / (4 * levels) * (BETA + GAMMA))
     for late in {0, 1, size - 1}:
         assert taken("allreduce", "late_last", size, n, late) == pytest.approx(after)
+
+
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_one_rank_alone_waits_for_who_gets_a_broadcast_late(size: int) -> None:
+    """The others take what circulant takes without it; one of them sends it the message."""
+    n, block = 64 * 1024, 1024
+    machine = uniform(ALPHA, BETA, GAMMA)
+    expected = simulate(
+        find("bcast", "circulant"), Problem(size - 1, n, block_size=block), machine
+    ).last
+    for late in {1, size // 2, size - 1} - {0}:
+        arrivals = [0.0] * size
+        arrivals[late] = 10 * expected
+        problem = Problem(size, n, late=late, block_size=block)
+        ends = simulate(find("bcast", "late_last"), problem, machine, arrivals).finish
+        after = 10 * expected + ALPHA + n * BETA
+        waiting = [rank for rank in range(size) if ends[rank] > expected * 1.001]
+        assert len(waiting) == 2 and late in waiting and (0 not in waiting or size == 2)
+        assert ends[late] == pytest.approx(after)
 
 
 def test_no_other_algorithm_is_as_fast_after_the_last_one() -> None:

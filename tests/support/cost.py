@@ -281,6 +281,7 @@ COSTS: dict[tuple[str, str], Callable[[Problem], Cost]] = {
     ("bcast", "scatter_allgather_ring"): _scatter_allgather(lambda size: size - 1),
     ("bcast", "chain"): _pipeline(chain_rounds),
     ("bcast", "circulant"): _pipeline(broadcast_rounds),
+    ("bcast", "late_last"): _pipeline(broadcast_rounds),  # the root is the late one
     ("allgather", "ring"): _allgather(lambda size: size - 1),
     ("allgather", "recursive_doubling"): _allgather(doublings),
     ("allgather", "bruck"): _allgather(doublings),

@@ -160,6 +160,22 @@ def test_a_trace_of_sums_has_no_patterns(tmp_path: Path) -> None:
 # ---- candidates
 
 
+def test_who_joins_last_is_who_comes_last_most_often() -> None:
+    def late(*last: int) -> set[str]:
+        given = Problem(4, 64, unit=8)
+        arrivals = [np.arange(4) == rank for rank in last]
+        patterns = tuple(work.Pattern(given, a * 1e6, a * 1e6, 1.0) for a in arrivals)
+        made = Work(
+            *(0, "allreduce", (), "", 4, 0, (0, 1, 2, 3), (0, 1, 2, 3), None, "native", 4, 1.0),
+            patterns,
+        )
+        names = {c.name for c in candidates.candidates(made, uniform(1e4, 1))}
+        return {name for name in names if name.startswith("late_last")}
+
+    assert late(2, 2, 1, 2) == {"late_last:late=2"}
+    assert late(2, 2, 1, 1) == set()
+
+
 def test_candidates_are_what_applies() -> None:
     def of(operation: str, size: int, given: Problem, nodes: tuple[int, ...] = ()) -> set[str]:
         pattern = work.Pattern(given, np.zeros(size), np.zeros(size), 1.0)
@@ -171,6 +187,7 @@ def test_candidates_are_what_applies() -> None:
         return {c.name for c in candidates.candidates(made, uniform(1e4, 1))}
 
     assert "pair" in of("alltoall", 8, Problem(8, 64))
+    assert not any(name.startswith("late_last") for name in of("reduce", 8, Problem(8, 64)))
     assert "pair" not in of("alltoall", 6, Problem(6, 64))
     sizes = of("bcast", 8, Problem(8, 1 << 20))
     best = int((MILLION * 1e4 / 6) ** 0.5)  # formula (2) of a pipeline: sqrt(m alpha / beta (p-2))

@@ -62,11 +62,11 @@ def candidates(setup: Setup, operation: str, problem: Problem, late: int = 0) ->
         if a.operation != operation or a.intercommunicator != inter:
             continue
         known = parameters_of(a)
-        if "block_size" in known:
+        if "late" in known:
+            found.append(f"{a.name}:late={late}")
+        elif "block_size" in known:
             blocks = sorted({own, *(b for b in BLOCKS if b < total)})
             found += [f"{a.name}:block_size={b}" for b in blocks]
-        elif "late" in known:
-            found.append(f"{a.name}:late={late}")
         else:
             found.append(a.name)
     return found

@@ -147,8 +147,8 @@ static int add_block_sizes(struct candidate *list, int count, int plain, const s
 
     for (int i = 0; p->counts != NULL && i < p->size; i++)
         total += (double)p->counts[i];
-    if (a->parameters == NULL || strstr(a->parameters, "block_size") == NULL || p->size < 3 ||
-        p->beta <= 0)
+    if (a->early != NULL || a->parameters == NULL || strstr(a->parameters, "block_size") == NULL ||
+        p->size < 3 || p->beta <= 0)
         return count;
     square = total * p->alpha / (p->beta * (p->size - 2));
     while ((double)best * (double)best * 2 < square)

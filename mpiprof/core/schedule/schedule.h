@@ -86,8 +86,8 @@ struct algorithm {
     int64_t (*rounds)(const struct context *c);
     int64_t (*scratch)(const struct problem *p); /* bytes, the same on all ranks; NULL: none */
     void (*round)(const struct context *c, int64_t r, struct round *out);
-    /* Of this rank: the rounds at the begin that need nothing of the rank `late`; NULL: it makes no
-     * difference who is late. */
+    /* Of this rank: the rounds at its begin that are over when the rank `late` comes; NULL: it makes
+     * no difference who is late. */
     int64_t (*early)(const struct context *c);
     /* A broadcast's alone. Its opening: the rounds in which each rank gets its first message, over a
      * tree, when the message is not cut by its size; and in how many blocks or parts it is cut

@@ -52,6 +52,7 @@
     X(bcast_scatter_allgather_ring)                                                                \
     X(bcast_chain)                                                                                 \
     X(bcast_circulant)                                                                             \
+    X(bcast_late_last)                                                                             \
     X(gather_linear)                                                                               \
     X(gather_binomial)                                                                             \
     X(gatherv_linear)                                                                              \

@@ -13,7 +13,7 @@
  *   allreduce   all others have S. L spreads x in blocks over the circulant graph (see
  *               bcast_circulant.c). In each of its rounds each process sends a block and gets one,
  *               but that nobody sends to L, whose x it is: the process whose message that would be
- *               sends L a block of S instead. So all have x and S after n-1+ceil(lg p) rounds, n
+ *               sends L a block of S instead. So all have x and S after b-1+ceil(lg p) rounds, b
  *               blocks, and each computes x op S.
  *
  *         p = 4, L = 3:   L --x0--> 0 --x0--> 1 ..
@@ -22,82 +22,19 @@
  *               The number of blocks is no parameter: members that were given different sizes, which
  *               is an error, would else exchange different numbers of messages, and hang.
  *
- * After L has come this takes n beta, where halving and doubling takes 2 n beta; where L is not late
- * the others' reduction is added. The operands are not in rank order, so the operation must be
- * commutative; all ranks compute the same result from the same S and x. The idea of reducing what is
- * there before the late ones come: Proficz, Improving all-reduce collective operations for
+ * After L has come an allreduce takes n beta, where halving and doubling takes 2 n beta; where L is
+ * not late the others' reduction is added. The operands are not in rank order, so the operation must
+ * be commutative; all ranks compute the same result from the same S and x. The idea of reducing what
+ * is there before the late ones come: Proficz, Improving all-reduce collective operations for
  * imbalanced process arrival patterns, 2018.
  */
 #include "base/memory.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/circulant.h"
+#include "schedule/algorithms/late.h"
 
-enum {
-    BLOCKS_A_LEVEL = 4
-}; /* their first one is under way for ceil(lg p) rounds: a quarter more */
-
-static int late_of(const struct context *c)
-{
-    return c->problem->late;
-}
-
-static bool is_late(const struct context *c)
-{
-    return c->rank == late_of(c);
-}
-
-static bool late_applies(const struct problem *p)
-{
-    return p->late >= 0 && p->late < p->size;
-}
-
-/* ---- the others among themselves */
-
-struct others {
-    struct problem problem;
-    struct context context;
-};
-
-static int without_late(const struct context *c, int rank)
-{
-    return rank - (rank > late_of(c));
-}
-
-static void others_fill(struct others *o, const struct context *c, int root)
-{
-    o->problem = *c->problem;
-    o->problem.size--;
-    o->problem.root = without_late(c, root);
-    o->problem.nodes = NULL;
-    o->context = (struct context){.problem = &o->problem,
-                                  .rank = without_late(c, c->rank),
-                                  .size = o->problem.size,
-                                  .all_parts = c->all_parts};
-}
-
-/* Round r of an algorithm of theirs, by the ranks of all. */
-static void others_round(const struct context *c, const struct algorithm *a, int root, int64_t r,
-                         struct round *out)
-{
-    const int first = out->count;
-    struct others o;
-
-    others_fill(&o, c, root);
-    a->round(&o.context, r, out);
-    for (int i = first; i < out->count; i++)
-        if (out->steps[i].kind == STEP_SEND || out->steps[i].kind == STEP_RECEIVE)
-            out->steps[i].peer += out->steps[i].peer >= late_of(c);
-}
-
-static int64_t others_rounds(const struct context *c, const struct algorithm *a, int root)
-{
-    struct others o;
-
-    if (is_late(c))
-        return 0;
-    others_fill(&o, c, root);
-    return a->rounds(&o.context);
-}
+/* b = 4 ceil(lg p): the first block is under way for ceil(lg p) rounds, a quarter of the whole. */
+enum { BLOCKS_A_LEVEL = 4 };
 
 /* ---- reduce */
 
@@ -106,12 +43,12 @@ static const struct algorithm *const reducing = &algorithm_reduce_halving_doubli
 /* Who has S. */
 static int holder(const struct context *c)
 {
-    return late_of(c) != c->problem->root ? c->problem->root : (late_of(c) + 1) % c->size;
+    return late_rank(c) != c->problem->root ? c->problem->root : late_next(c);
 }
 
 static int64_t reduce_early(const struct context *c)
 {
-    return others_rounds(c, reducing, holder(c));
+    return late_others_rounds(c, reducing, holder(c));
 }
 
 static int64_t reduce_rounds(const struct context *c)
@@ -154,11 +91,11 @@ static void holder_into_scratch(const struct context *c, struct round *out, int 
 static void reduce_round(const struct context *c, int64_t r, struct round *out)
 {
     const int64_t early = reduce_early(c), n = c->problem->bytes;
-    const bool root = c->rank == c->problem->root, late = is_late(c);
+    const bool root = c->rank == c->problem->root, late = late_here(c);
     const int first = out->count;
 
     if (r < early) {
-        others_round(c, reducing, holder(c), r, out);
+        late_others_round(c, reducing, holder(c), r, out);
         if (c->rank == holder(c) && !root)
             holder_into_scratch(c, out, first);
         return;
@@ -167,7 +104,7 @@ static void reduce_round(const struct context *c, int64_t r, struct round *out)
         if (late)
             emit_copy(out, BUFFER_OUT, 0, BUFFER_IN, 0, n);
         if (c->size > 1)
-            emit_receive(out, late ? holder(c) : late_of(c), BUFFER_SCRATCH, 0, n);
+            emit_receive(out, late ? holder(c) : late_rank(c), BUFFER_SCRATCH, 0, n);
     } else if (r == early && late) {
         emit_send(out, c->problem->root, BUFFER_IN, 0, n);
     } else if (r == early && c->rank == holder(c)) {
@@ -202,7 +139,7 @@ static bool spreading_prepare(struct context *c)
 
     c->table = (int64_t *)s;
     if (s != NULL)
-        circulant_fill(s, c->size, modulo((int64_t)c->rank - late_of(c), c->size),
+        circulant_fill(s, c->size, modulo((int64_t)c->rank - late_rank(c), c->size),
                        (int64_t)BLOCKS_A_LEVEL * log2_ceiling(c->size));
     return s != NULL;
 }
@@ -214,7 +151,7 @@ static const struct circulant *spreading(const struct context *c)
 
 static int64_t allreduce_early(const struct context *c)
 {
-    return others_rounds(c, sharing, 0);
+    return late_others_rounds(c, sharing, 0);
 }
 
 static int64_t allreduce_rounds(const struct context *c)
@@ -245,7 +182,7 @@ static void join(const struct context *c, int64_t block, struct round *out)
 {
     const struct part part = part_of(c, block);
 
-    emit_reduce(out, BUFFER_OUT, part.begin, BUFFER_SCRATCH, part.begin, part.length, is_late(c));
+    emit_reduce(out, BUFFER_OUT, part.begin, BUFFER_SCRATCH, part.begin, part.length, late_here(c));
 }
 
 /* Before round r of the spreading: what round r-1 has brought. With MPI_IN_PLACE x is in OUT, and
@@ -255,7 +192,7 @@ static void join_arrived(const struct context *c, int64_t r, struct round *out)
     const struct circulant *const s = spreading(c);
     const bool ends = r == circulant_length(s);
 
-    if (is_late(c)) {
+    if (late_here(c)) {
         if (r == 0)
             emit_copy(out, BUFFER_OUT, 0, BUFFER_IN, 0, c->problem->bytes);
         if (r > 0 && r < s->blocks)
@@ -275,14 +212,14 @@ static void send_part(const struct context *c, int64_t v, enum buffer b, int64_t
 {
     const struct part part = part_of(c, block);
 
-    emit_send(out, modulo(v + late_of(c), c->size), b, part.begin, part.length);
+    emit_send(out, modulo(v + late_rank(c), c->size), b, part.begin, part.length);
 }
 
 static void receive_part(const struct context *c, int64_t v, int64_t block, struct round *out)
 {
     const struct part part = part_of(c, block);
 
-    emit_receive(out, modulo(v + late_of(c), c->size), BUFFER_SCRATCH, part.begin, part.length);
+    emit_receive(out, modulo(v + late_rank(c), c->size), BUFFER_SCRATCH, part.begin, part.length);
 }
 
 /* Block r of S goes to L in round r: no block r of x has come anywhere by then. */
@@ -292,7 +229,7 @@ static void allreduce_round(const struct context *c, int64_t r, struct round *ou
     const int64_t early = allreduce_early(c), t = r - early;
 
     if (t < 0) {
-        others_round(c, sharing, 0, r, out);
+        late_others_round(c, sharing, 0, r, out);
         return;
     }
     join_arrived(c, t, out);
@@ -302,10 +239,10 @@ static void allreduce_round(const struct context *c, int64_t r, struct round *ou
 
     if (now.gets >= 0)
         receive_part(c, now.from, now.gets, out);
-    else if (is_late(c) && t < s->blocks)
+    else if (late_here(c) && t < s->blocks)
         receive_part(c, now.from, t, out);
     if (now.gives >= 0)
-        send_part(c, now.to, is_late(c) ? BUFFER_IN : BUFFER_SCRATCH, now.gives, out);
+        send_part(c, now.to, late_here(c) ? BUFFER_IN : BUFFER_SCRATCH, now.gives, out);
     else if (now.to == 0 && t < s->blocks)
         send_part(c, now.to, BUFFER_OUT, t, out);
 }

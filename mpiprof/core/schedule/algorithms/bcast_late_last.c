@@ -1,0 +1,98 @@
+/* Broadcast in which one rank, who is expected to come last, gets the message last.
+ *
+ *   The ranks but L, which `late` names, broadcast over the circulant graph (see bcast_circulant.c);
+ *   then the rank after L, which has the message by then, sends it to L. In a tree all ranks below L
+ *   would wait for it; here one does, and only where a message waits for its receiver.
+ *
+ *         0   1   2   L   4     root 1:   circulant on 0, 1, 2, 4
+ *                     <---+
+ *
+ *   Where L is the root all wait for it in any case: then this is circulant on all ranks.
+ */
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/algorithms/late.h"
+
+static const struct algorithm *const spreads = &algorithm_bcast_circulant;
+
+static bool all_alike(const struct problem *p)
+{
+    return p->late == p->root;
+}
+
+/* Who sends to L: not the root, where there is another one. */
+static int giver(const struct context *c)
+{
+    const int next = late_next(c);
+
+    return next == c->problem->root && c->size > 2 ? (next + 1) % c->size : next;
+}
+
+static bool bcast_prepare(struct context *c)
+{
+    struct others o;
+
+    if (all_alike(c->problem))
+        return spreads->prepare(c);
+    if (late_here(c))
+        return true;
+    late_others(&o, c, c->problem->root);
+    const bool had = spreads->prepare(&o.context);
+
+    c->table = o.context.table;
+    return had;
+}
+
+static int64_t bcast_spreading(const struct context *c)
+{
+    return all_alike(c->problem) ? spreads->rounds(c)
+                                 : late_others_rounds(c, spreads, c->problem->root);
+}
+
+static int64_t bcast_rounds(const struct context *c)
+{
+    const bool takes_part = late_here(c) || c->rank == giver(c);
+
+    return bcast_spreading(c) + (takes_part && !all_alike(c->problem));
+}
+
+static void bcast_round(const struct context *c, int64_t r, struct round *out)
+{
+    if (all_alike(c->problem))
+        spreads->round(c, r, out);
+    else if (r < bcast_spreading(c))
+        late_others_round(c, spreads, c->problem->root, r, out);
+    else if (late_here(c))
+        emit_receive(out, giver(c), BUFFER_OUT, 0, c->problem->bytes);
+    else
+        emit_send(out, late_rank(c), BUFFER_OUT, 0, c->problem->bytes);
+}
+
+static int64_t bcast_blocks(const struct problem *p)
+{
+    struct problem others = *p;
+
+    others.size -= !all_alike(p);
+    return spreads->blocks(&others);
+}
+
+/* Nobody's part but its own is put off by L. */
+static int64_t bcast_early(const struct context *c)
+{
+    (void)c;
+    return 0;
+}
+
+const struct algorithm algorithm_bcast_late_last = {
+    .operation = "bcast",
+    .name = "late_last",
+    .parameters = "block_size=BYTES late=RANK",
+    .cost = "circulant of p-1; then alpha + m beta, once `late` has come",
+    .source = "Traeff 2024, arXiv 2407.18004",
+    .applies = late_applies,
+    .prepare = bcast_prepare,
+    .rounds = bcast_rounds,
+    .round = bcast_round,
+    .early = bcast_early,
+    .opening = bcast_rounds,
+    .blocks = bcast_blocks,
+};

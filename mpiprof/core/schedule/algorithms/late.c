@@ -1,0 +1,66 @@
+/* What the ranks other than a late one do among themselves: an algorithm of one process fewer. */
+#include "schedule/algorithms/late.h"
+
+#include <stddef.h>
+
+int late_rank(const struct context *c)
+{
+    return c->problem->late;
+}
+
+bool late_here(const struct context *c)
+{
+    return c->rank == late_rank(c);
+}
+
+int late_next(const struct context *c)
+{
+    return (late_rank(c) + 1) % c->size;
+}
+
+bool late_applies(const struct problem *p)
+{
+    return p->late >= 0 && p->late < p->size;
+}
+
+static int without_late(const struct context *c, int rank)
+{
+    return rank - (rank > late_rank(c));
+}
+
+void late_others(struct others *o, const struct context *c, int root)
+{
+    o->problem = *c->problem;
+    o->problem.size--;
+    o->problem.root = without_late(c, root);
+    o->problem.nodes = NULL;
+    o->context = (struct context){.problem = &o->problem,
+                                  .rank = without_late(c, c->rank),
+                                  .size = o->problem.size,
+                                  .all_parts = c->all_parts,
+                                  .table = c->table};
+}
+
+/* Round r of an algorithm of theirs, by the ranks of all. */
+void late_others_round(const struct context *c, const struct algorithm *a, int root, int64_t r,
+                       struct round *out)
+{
+    const int first = out->count;
+    struct others o;
+
+    late_others(&o, c, root);
+    a->round(&o.context, r, out);
+    for (int i = first; i < out->count; i++)
+        if (out->steps[i].kind == STEP_SEND || out->steps[i].kind == STEP_RECEIVE)
+            out->steps[i].peer += out->steps[i].peer >= late_rank(c);
+}
+
+int64_t late_others_rounds(const struct context *c, const struct algorithm *a, int root)
+{
+    struct others o;
+
+    if (late_here(c))
+        return 0;
+    late_others(&o, c, root);
+    return a->rounds(&o.context);
+}
