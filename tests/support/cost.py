@@ -217,6 +217,13 @@ def _late_last(
     return formula
 
 
+def _broadcast_late_last(p: Problem) -> Cost:
+    spread = _pipeline(broadcast_rounds)
+    if p.late == p.root:
+        return spread(p)
+    return _late_last(spread, lambda _, n: Cost(1, n))(p)
+
+
 def _joined_in_blocks(size: int, n: int) -> Cost:
     blocks = 4 * doublings(size)
     steps = broadcast_rounds(size, blocks)
@@ -281,7 +288,7 @@ COSTS: dict[tuple[str, str], Callable[[Problem], Cost]] = {
     ("bcast", "scatter_allgather_ring"): _scatter_allgather(lambda size: size - 1),
     ("bcast", "chain"): _pipeline(chain_rounds),
     ("bcast", "circulant"): _pipeline(broadcast_rounds),
-    ("bcast", "late_last"): _pipeline(broadcast_rounds),  # the root is the late one
+    ("bcast", "late_last"): _broadcast_late_last,
     ("allgather", "ring"): _allgather(lambda size: size - 1),
     ("allgather", "recursive_doubling"): _allgather(doublings),
     ("allgather", "bruck"): _allgather(doublings),

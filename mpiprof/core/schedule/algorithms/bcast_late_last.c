@@ -86,7 +86,9 @@ const struct algorithm algorithm_bcast_late_last = {
     .operation = "bcast",
     .name = "late_last",
     .parameters = "block_size=BYTES late=RANK",
-    .cost = "circulant of p-1; then alpha + m beta, once `late` has come",
+    .cost =
+        "(n-1+ceil(lg(p-1)))(alpha + m/n beta) + alpha + m beta, n blocks, p > 2; the last message "
+        "when `late` has come",
     .source = "Traeff 2024, arXiv 2407.18004",
     .applies = late_applies,
     .prepare = bcast_prepare,
