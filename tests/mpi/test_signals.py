@@ -15,6 +15,7 @@ from support.mpis import Mpi
 from support.programs import compiled
 
 import mpiprof
+from mpiprof.testing.synthetic import CHUNK, HEAD
 
 ASKED = ["query", "earlier"]
 GOES_ON = ["chain", "wait", "file", "jump", "ignore", "child"]
@@ -57,6 +58,20 @@ def test_signals(way: str, mpi: Mpi, debugger: Path, tmp_path: Path) -> None:
     assert ("ended 0 by 0:" if number is None else f"ended 1 by {number}:") in wrapped
     noted = mpiprof.open(tmp_path / "trace").logs.signals
     assert noted.get(0, 0) == ENDED_BY.get(way, 0)
+
+
+def test_the_last_records_of_who_is_killed_are_guarded(mpi: Mpi, tmp_path: Path) -> None:
+    """On 1 rank: after a signal other than SIGKILL one changed digit of a time is found."""
+    both(mpi, [], "kill", tmp_path)
+    whole = mpiprof.open(tmp_path / "trace")
+    assert len(whole.events) and not whole.logs.damaged
+    (log,) = (tmp_path / "trace").glob("*.log")
+    content = bytearray(log.read_bytes())
+    first = CHUNK + HEAD
+    content[first] ^= 1  # of the first record's enter_ns
+    log.write_bytes(content)
+    damaged = mpiprof.open(tmp_path / "trace")
+    assert not len(damaged.events) and damaged.logs.damaged
 
 
 def test_stack_overflow(mpi: Mpi, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@
  * Only where the signal would end the process anyway: by default, or through Open MPI's own handler,
  * which prints where it was. What stood there before is put back and gets the very signal, with all
  * that was said of it; a handler that the program sets takes the place of ours. The handler writes
- * one number to mapped memory.
+ * that number, and the sum of its thread's window, to mapped memory.
  *
  * A program that asks for a handler is told what stood there before ours: many call what they find
  * where it is not the default, or set it again later, by signal() too, which keeps no flags. So

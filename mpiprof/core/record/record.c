@@ -258,6 +258,9 @@ void record_signal(int number)
 
     if (w != NULL && atomic_load(&recorder.active))
         w->head.signal = (uint16_t)number;
+    /* Of other threads' windows there is no saying that nothing more is written to them. */
+    if (self.window != NULL)
+        file_seal(self.window);
 }
 
 int64_t record_overhead_ns(void)

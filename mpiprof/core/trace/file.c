@@ -285,7 +285,13 @@ unsigned file_chunks(void)
     return (unsigned)(atomic_load(&log_bytes) / CHUNK_BYTES);
 }
 
-/* Nothing more is written to this process's windows: from now on a reader can tell damage. */
+/* Nothing more is written to a window: from now on a reader can tell damage. From handlers of
+ * signals, too. */
+void file_seal(struct chunk *c)
+{
+    c->head.check = check_chunk(&c->head, c);
+}
+
 static void seal(void)
 {
     const unsigned count = atomic_load(&window_count);
@@ -294,7 +300,7 @@ static void seal(void)
         struct chunk *const c = atomic_load(&windows[i]);
 
         if (c != NULL)
-            c->head.check = check_chunk(&c->head, c);
+            file_seal(c);
     }
 }
 

@@ -9,6 +9,7 @@
 bool file_open(const char *folder, int rank, int size, const char *host);
 struct chunk *file_window(uint32_t thread);
 bool file_append(const struct chunk *chunk);
+void file_seal(struct chunk *window);
 bool file_full(void);
 unsigned file_chunks(void);
 bool file_write(int descriptor, const struct text *t);
