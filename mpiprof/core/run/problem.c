@@ -74,6 +74,42 @@ static int64_t *counts_bytes(const struct arguments *a, const struct side *s, MP
     return counts;
 }
 
+static bool fill_from_root(struct execution *e, int members)
+{
+    const struct call *const c = e->call;
+    const struct arguments *const a = e->arguments;
+    const bool gathers = c->operation == OP_gatherv, root = c->root == c->comm->rank;
+    const struct side *const s = gathers == root ? &a->recv : &a->send;
+
+    if (!root) {
+        e->problem.bytes = side_bytes(a, s); /* of itself is all that a rank knows */
+        return true;
+    }
+    e->problem.counts = counts_bytes(a, s, argument_type(a, s->type, 0), members, 0);
+    return e->problem.counts != NULL;
+}
+
+static bool fill_allgatherv(struct execution *e, int members)
+{
+    const struct communicator *const k = e->call->comm;
+    const struct arguments *const a = e->arguments;
+    struct problem *const p = &e->problem;
+    const MPI_Datatype type = argument_type(a, a->recv.type, 0);
+
+    if (!k->inter) {
+        p->counts = counts_bytes(a, &a->recv, type, members, 0);
+        return p->counts != NULL;
+    }
+    int64_t *const own = problem_counts(0, k->size);
+
+    p->remote_counts = counts_bytes(a, &a->recv, type, members, 1);
+    p->counts = own;
+    p->bytes = side_bytes(a, &a->send);
+    if (own != NULL) /* of its own group a rank knows its own count */
+        own[k->rank] = p->bytes;
+    return own != NULL && p->remote_counts != NULL;
+}
+
 /* Fills in the problem from this rank's arguments; false: no memory. */
 bool problem_fill(struct execution *e)
 {
@@ -95,16 +131,7 @@ bool problem_fill(struct execution *e)
     case OP_barrier: return true;
     case OP_alltoall: p->bytes = side_bytes(a, &a->recv); return true;
     case OP_gatherv:
-    case OP_scatterv: {
-        const bool gathers = c->operation == OP_gatherv, root = c->root == k->rank;
-        const struct side *const s = gathers == root ? &a->recv : &a->send;
-
-        if (!root)
-            p->bytes = side_bytes(a, s); /* of itself is all that a rank knows */
-        else
-            p->counts = counts_bytes(a, s, argument_type(a, s->type, 0), members, 0);
-        return !root || p->counts != NULL;
-    }
+    case OP_scatterv: return fill_from_root(e, members);
     case OP_alltoallv:
         p->remote_counts = counts_bytes(a, &a->recv, argument_type(a, a->recv.type, 0), members, 1);
         p->counts = in_place
@@ -119,20 +146,7 @@ bool problem_fill(struct execution *e)
             p->bytes = side_bytes(a, &a->recv);
         }
         return true;
-    case OP_allgatherv:
-        if (k->inter) { /* of its own group a rank knows its own count */
-            int64_t *const own = problem_counts(0, k->size);
-
-            p->remote_counts =
-                counts_bytes(a, &a->recv, argument_type(a, a->recv.type, 0), members, 1);
-            p->counts = own;
-            p->bytes = side_bytes(a, &a->send);
-            if (own != NULL)
-                own[k->rank] = p->bytes;
-            return own != NULL && p->remote_counts != NULL;
-        }
-        p->counts = counts_bytes(a, &a->recv, argument_type(a, a->recv.type, 0), members, 0);
-        return p->counts != NULL;
+    case OP_allgatherv: return fill_allgatherv(e, members);
     case OP_gather:
     case OP_scatter:
         p->bytes = c->operation == OP_gather && c->root != k->rank ? side_bytes(a, &a->send)

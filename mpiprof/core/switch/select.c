@@ -250,6 +250,26 @@ static void watch(struct call *c)
         auto_watch(&e, key);
 }
 
+/* In scratch, elements that lie between each other would collide. In a reduction the type is the
+ * same on all members. */
+static bool fill_operands(struct execution *e)
+{
+    const struct arguments *const a = e->arguments;
+    const struct type_facts f = type_facts(argument_type(a, a->send.type, 0));
+    const int64_t stride = f.extent < 0 ? -f.extent : f.extent;
+
+    if (f.true_extent > stride)
+        return false;
+    e->type = argument_type(a, a->send.type, 0);
+    e->op = argument_op(a);
+    e->unit = e->problem.unit = f.size;
+    e->extent = f.extent;
+    e->lower = f.true_lower;
+    e->span = f.true_extent;
+    e->solid = f.true_extent == f.size;
+    return true;
+}
+
 /* True: the call has run on one of our algorithms, with this result. */
 bool select_run(struct call *c, const struct arguments *given, int *error)
 {
@@ -281,22 +301,8 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
     thread_keeps();
     if (!problem_fill(&e) || problem_bytes(&e) == 0)
         return false;
-    if (e.reduces) {
-        const struct type_facts f = type_facts(argument_type(a, a->send.type, 0));
-        const int64_t stride = f.extent < 0 ? -f.extent : f.extent;
-
-        /* In scratch, elements that lie between each other would collide. In a reduction the type
-         * is the same on all members. */
-        if (f.true_extent > stride)
-            return false;
-        e.type = argument_type(a, a->send.type, 0);
-        e.op = argument_op(a);
-        e.unit = e.problem.unit = f.size;
-        e.extent = f.extent;
-        e.lower = f.true_lower;
-        e.span = f.true_extent;
-        e.solid = f.true_extent == f.size;
-    }
+    if (e.reduces && !fill_operands(&e))
+        return false;
     c->inside = true;
     room_enter(k);
     e.algorithm = choice_make(&e, &label);
