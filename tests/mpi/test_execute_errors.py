@@ -187,18 +187,25 @@ def test_broadcasts_whose_sizes_differ_on_4_ranks(
             assert int(come) == root and alone == "1", here
 
 
+def found_on_2(folder: Path) -> list[tuple[str, ...]]:
+    """Return what two ranks found of each broadcast; after an error not the data."""
+    lines = [tuple(line.split("|")) for line in said(folder, 2)]
+    return [line if line[3] == "0" else line[:4] for line in lines]
+
+
+@pytest.fixture(scope="module")
+def found_bare(mpi: Mpi, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, ...]]:
+    """Return what two ranks find without mpiprof."""
+    folder = tmp_path_factory.mktemp("bare")
+    run_mpi(mpi, 2, [compiled(mpi, "execute_lengths.c"), "60000"], check=True, cwd=folder)
+    return found_on_2(folder)
+
+
 @pytest.mark.parametrize("algorithm", BLOCKED + TREES + PARTS)
 def test_broadcasts_whose_sizes_differ_on_2_ranks(
-    algorithm: str, mpi: Mpi, lengths: Path, tmp_path: Path
+    algorithm: str, mpi: Mpi, lengths: Path, found_bare: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
     """There the library always ends: as bare, but for data after an error, which is anybody's."""
-
-    def found() -> list[tuple[str, ...]]:
-        lines = [tuple(line.split("|")) for line in said(tmp_path, 2)]
-        return [line if line[3] == "0" else line[:4] for line in lines]
-
-    run_mpi(mpi, 2, [lengths, "60000"], check=True, cwd=tmp_path)
-    bare = found()
     words = switched(mpi, tmp_path, f"bcast={algorithm}", lengths, "60000")
     run_mpi(mpi, 2, words, check=True, cwd=tmp_path)
-    assert found() == bare
+    assert found_on_2(tmp_path) == found_bare

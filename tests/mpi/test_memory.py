@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,13 @@ def test_refused_memory(
         refused(mpi, calls(mpi), failing, folder, SWITCHES[number], PLANS[turn])
 
 
+@cache
+def code_bare(mpi: Mpi, more: str) -> int:
+    """Return the exit code of the program that may have so many KB more, without mpiprof."""
+    words = [str(compiled(mpi, "tight_memory.c")), more, "12", "200000"]
+    return run_mpi(mpi, 2, words, env=EVERY_TRANSPORT).returncode
+
+
 @pytest.mark.parametrize("number", range(4), ids=["random", "auto", "forced", "summary"])
 @pytest.mark.parametrize("more", ["4000", "10000", "30000"])
 def test_address_space_that_is_short(more: str, number: int, mpi: Mpi, tmp_path: Path) -> None:
@@ -162,12 +170,18 @@ def test_address_space_that_is_short(more: str, number: int, mpi: Mpi, tmp_path:
     It would end the program without: Open MPI with MPI_ERR_INTERN, MPICH by a signal.
     """
     words: list[str | Path] = [compiled(mpi, "tight_memory.c"), more, "12", "200000"]
-    bare = run_mpi(mpi, 2, words, env=EVERY_TRANSPORT)
     started = [*recorder(mpi, tmp_path, SWITCHES[number]), *words]
     wrapped = run_mpi(mpi, 2, started, env=EVERY_TRANSPORT)
-    assert bare.returncode == 0
+    assert code_bare(mpi, more) == 0
     assert wrapped.returncode == 0, wrapped.stdout[-2000:] + wrapped.stderr[-3000:]
     assert wrapped.stdout.count(": 0 wrong") == 2
+
+
+@cache
+def addresses_kb(mpi: Mpi, program: Path) -> int:
+    """Return how many KB of addresses a rank of the program of checked calls has at most."""
+    free = run_mpi(mpi, 2, [program, "4", "20000"], check=True, env=EVERY_TRANSPORT)
+    return max(int(kb) for kb in re.findall(r"had (\d+) KB", free.stdout))
 
 
 @pytest.mark.parametrize("number", range(5), ids=["random", "auto", "forced", "summary", "record"])
@@ -180,8 +194,7 @@ def test_limit_of_the_shell(
     With all of the library's transports, which take most of their memory in MPI_Init.
     """
     words: list[str | Path] = [calls(mpi), "4", "20000"]
-    free = run_mpi(mpi, 2, words, check=True, env=EVERY_TRANSPORT)
-    had = max(int(kb) for kb in re.findall(r"had (\d+) KB", free.stdout))
+    had = addresses_kb(mpi, calls(mpi))
     for more in (4_000, 20_000, 150_000):
         limit = ["bash", "-c", f'ulimit -v {had + more}; exec "$@"', "limited"]
         folder = tmp_path / str(more)
