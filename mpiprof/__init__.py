@@ -13,12 +13,16 @@ __all__ = ["Trace", "__version__", "open"]
 
 
 def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (the name users expect)
-    """Open a trace folder and give a Trace; TraceError when there is nothing readable in it."""
+    """Open a trace folder, or the anchor file of an OTF2 archive, and give a Trace.
+
+    TraceError when there is nothing readable in it.
+    """
     from mpiprof.analysis.derived import DERIVED
     from mpiprof.notebook import Plots
+    from mpiprof.otf2 import opened
     from mpiprof.trace import Trace
 
-    return Trace(path, {**DERIVED, "plot": Plots})
+    return Trace(opened(path), {**DERIVED, "plot": Plots})
 
 
 def __dir__() -> list[str]:

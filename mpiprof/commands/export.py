@@ -3,6 +3,7 @@
   python -m mpiprof export [TRACE] --to html [-o FILE.html]       one page that needs nothing else
   python -m mpiprof export [TRACE] --to perfetto [-o FILE.json]   opens at https://ui.perfetto.dev
   python -m mpiprof export [TRACE] --to parquet|csv [-o NAME]     NAME-events and NAME-instances
+  python -m mpiprof export [TRACE] --to otf2 [-o DIR]             DIR/traces.otf2, for Vampir, ...
 
 Without TRACE: the newest in this folder; without -o: a name like the trace's, in this folder. All
 but the page are written piece by piece, however long the trace is.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +25,19 @@ from mpiprof.invocation import command
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
-ENDINGS = {"html": ".html", "perfetto": ".json", "parquet": ".parquet", "csv": ".csv"}
+ENDINGS = {
+    "html": ".html",
+    "perfetto": ".json",
+    "parquet": ".parquet",
+    "csv": ".csv",
+    "otf2": "-otf2",  # of a folder
+}
 NEXT = {
     "html": "open it in a browser; it needs no network",
     "perfetto": "open it at https://ui.perfetto.dev (which reads it inside the browser)",
     "parquet": 'pandas.read_parquet("{0}")',
     "csv": 'pandas.read_csv("{0}")',
+    "otf2": "open {0} in Vampir, or try `otf2-print {0}`",
 }
 PERFETTO_LIMIT = 2 << 30  # what its page can hold, about
 
@@ -49,8 +58,9 @@ def run(args: argparse.Namespace) -> int:
 
     trace = open_trace(chosen(args.trace))
     refuse_empty(trace, args.to)
-    stem = stem_of(args.output, trace, ENDINGS[args.to])
-    writer = {"html": page, "perfetto": perfetto}.get(args.to, tables)
+    place = folder_of if args.to == "otf2" else stem_of
+    stem = place(args.output, trace, ENDINGS[args.to])
+    writer = {"html": page, "perfetto": perfetto, "otf2": otf2}.get(args.to, tables)
     with bar("exporting", 2 * records_of(trace)) as step:
         written = writer(trace, stem, ENDINGS[args.to], step)
     for path, what in written.items():
@@ -82,6 +92,17 @@ def stem_of(output: Path | None, trace: Trace, ending: str) -> Path:
     return output.with_suffix("") if output.suffix == ending else output
 
 
+def folder_of(output: Path | None, trace: Trace, ending: str) -> Path:
+    """Return the folder to write to; raises UsageError where that can't be."""
+    if output is None:
+        output = Path(trace.path.resolve().name + ending)
+    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
+        raise UsageError(f"{output} is there already: name a new folder by -o")
+    if not output.parent.is_dir():
+        raise UsageError(f"-o {output}: there is no folder {output.parent}")
+    return output
+
+
 def records_of(trace: Trace) -> int:
     """Return how many records the logs have room for: how much there is to read, about."""
     threads = (thread for rank in range(trace.ranks) for thread in trace.threads_of(rank))
@@ -99,7 +120,7 @@ def finished(path: Path) -> Iterator[Path]:
         raise MpiprofError(f"{path} can't be written: {error.strerror or error}") from None
     finally:
         with contextlib.suppress(OSError):
-            unfinished.unlink()
+            (shutil.rmtree if unfinished.is_dir() else os.unlink)(unfinished)
 
 
 def with_ending(stem: Path, ending: str) -> Path:
@@ -127,6 +148,17 @@ def perfetto(trace: Trace, stem: Path, ending: str, step: Callable[[int], None])
     with finished(path) as unfinished:
         calls = perfetto.write(unfinished, trace, facts_of(trace), step)
     return {path: f"{count(calls)} calls"}
+
+
+def otf2(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dict[Path, str]:
+    """Write an OTF2 archive into a folder; returns what was written."""
+    from mpiprof.reports import otf2
+    from mpiprof.units import count
+
+    with finished(folder) as unfinished:
+        unfinished.mkdir()
+        events = otf2.write(unfinished, trace, facts_of(trace), step)
+    return {folder / f"{otf2.NAME}.otf2": f"{count(events)} events"}
 
 
 def tables(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
@@ -173,7 +205,8 @@ def facts_of(trace: Trace) -> dict[str, Any]:
 
 
 def size_of(path: Path) -> str:
-    """Return a file's size in words."""
+    """Return the size in words of a file, or of an archive by its anchor."""
     from mpiprof.units import size
 
-    return size(path.stat().st_size)
+    files = path.parent.rglob("*") if path.suffix == ".otf2" else [path]
+    return size(sum(file.stat().st_size for file in files))

@@ -13,32 +13,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.trace.types import CALL, COMPLETION, EXTENSION, START, Array, Int
-
-CHUNK, HEAD, RECORD = 65536, 64, 32
-PER_CHUNK = (CHUNK - HEAD) // RECORD
-MAGIC = 0x6863504D
-FIELDS = [
-    ["enter_ns", "<i8", 0],
-    ["exit_ns", "<i8", 8],
-    ["sequence", "<u4", 16],
-    ["shape", "<u4", 20],
-    ["outside_ns", "<u4", 24],
-    ["thread", "<u2", 28],
-    ["kind", "u1", 30],
-    ["choice", "u1", 31],
-]
-HEADER = [
-    ["magic", "<u4", 0],
-    ["rank", "<u4", 4],
-    ["thread", "<u4", 8],
-    ["window", "<u4", 12],
-    ["serial", "<u4", 16],
-    ["inside", "<u2", 20],
-    ["signal", "<u2", 22],
-    ["dropped", "<u8", 24],
-]
-RECORD_TYPE = np.dtype([(n, t) for n, t, _ in FIELDS])
-HEADER_TYPE = np.dtype([(n, t) for n, t, _ in HEADER])
+from mpiprof.trace.write import RECORD_TYPE, chunks, head_chunk, runs
 
 # A link of 10 us and 1 ns a byte: T(m) = 10000 + m ns, exactly.
 LINK = {
@@ -55,53 +30,6 @@ MACHINE = {
     "gamma_sum_ns_per_byte": 0.1,
     "gamma_maxloc_ns_per_byte": 0.2,
 }
-
-
-def head_chunk() -> bytes:
-    """Chunk 0 of a log."""
-    line = json.dumps(
-        {
-            "format": "mpiprof log",
-            "version": 1,
-            "chunk_bytes": CHUNK,
-            "header_bytes": HEAD,
-            "record_bytes": RECORD,
-            "record": FIELDS,
-            "header": HEADER,
-            "kinds": ["empty", "call", "start", "completion", "extension", "summary"],
-        }
-    )
-    return (line.encode() + b"\n").ljust(CHUNK, b"\0")
-
-
-def chunks(
-    records: Array,
-    rank: int,
-    thread: int,
-    serial: int,
-    window: bool,
-    inside: int = 0,
-    signal: int = 0,
-) -> bytes:
-    """Return records as chunks from a serial number on; the last is the live window if `window`.
-
-    inside: the mark of a call without a record that the thread is in (trace.log.SPENT, from 1);
-    signal: the one that ended the process.
-    """
-    count = max(-(-len(records) // PER_CHUNK), 1)
-    out = np.zeros((count, CHUNK), np.uint8)
-    headers = np.zeros(count, HEADER_TYPE)
-    headers["magic"], headers["rank"], headers["thread"] = MAGIC, rank, thread
-    headers["serial"] = serial + np.arange(count)
-    if window:
-        headers["window"][-1] = 1
-        headers["inside"][-1] = inside
-        headers["signal"][-1] = signal
-    out[:, : HEADER_TYPE.itemsize] = headers.view(np.uint8).reshape(count, -1)
-    padded = np.zeros(count * PER_CHUNK, RECORD_TYPE)
-    padded[: len(records)] = records
-    out[:, HEAD : HEAD + PER_CHUNK * RECORD] = padded.view(np.uint8).reshape(count, -1)
-    return out.tobytes()
 
 
 class Synthetic:
@@ -181,10 +109,10 @@ class Synthetic:
                     "local": local,
                     "inter": remote is not None,
                     "size": len(group),
-                    "members": None if local else _runs(group),
+                    "members": None if local else runs(group),
                 }
                 if other is not None:
-                    line["remote"] = _runs(other)
+                    line["remote"] = runs(other)
                 if topology is not None:
                     line["sources"], line["destinations"] = topology[rank]
                 self.lines[rank].append(line)
@@ -347,22 +275,12 @@ class Synthetic:
             (folder / f"rank-{rank:06d}.tables").write_text(self.tables(rank, done))
             parts = self.records[rank]
             records = np.concatenate(parts) if parts else np.zeros(0, RECORD_TYPE)
-            marks = {"inside": self.inside[rank], "signal": self.signal[rank]}
+            inside, signal = self.inside[rank], self.signal[rank]
             (folder / f"rank-{rank:06d}.log").write_bytes(
-                head_chunk() + chunks(records, rank, 0, 0, window=True, **marks)
+                head_chunk()
+                + chunks(records, rank, 0, 0, window=True, inside=inside, signal=signal)
             )
         return folder
-
-
-def _runs(ranks: list[int]) -> list[list[int]]:
-    """Return ranks as (first, last, step) runs, as the recorder does."""
-    runs: list[list[int]] = []
-    for rank in ranks:
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank, 1])
-    return runs
 
 
 def hash_text(text: str) -> int:

@@ -251,3 +251,22 @@ def build_clocks(
             clocks[node] = clock
         waiting = [node for node in waiting if node not in clocks]
     return clocks
+
+
+def told(names: list[str], error_ns: int) -> dict[str, Clock]:
+    """Clocks of nodes whose times are on one clock already, wrong by a known error between two."""
+    return {name: Clock(error_ns=error_ns if i == 0 else 0) for i, name in enumerate(names)}
+
+
+def as_they_are(
+    clocks: Mapping[str, Clock], spans: Mapping[str, tuple[int, int]]
+) -> dict[str, Clock]:
+    """Clocks of nodes whose times were corrected by others: left alone, with what they may lack.
+
+    That is as much as the clock that the bounds allow may differ from them, at either end.
+    """
+    lacks = {
+        name: max(abs(clock.offset_at(at)) for at in spans[name]) + clock.error_ns
+        for name, clock in clocks.items()
+    }
+    return {name: Clock(error_ns=lack) for name, lack in lacks.items()}

@@ -16,7 +16,7 @@ from support import ROOT
 CORE = ROOT / "mpiprof" / "core"
 LAYERS = (
     *("base", "trace", "machine", "record", "schedule", "schedule/algorithms", "run"),
-    *("choose", "auto", "switch", "life", "door"),
+    *("choose", "auto", "switch", "life", "door", "otf2"),
 )
 # Names that are not their file's: a door, MPI's own, libc's that are wrapped, one that stands for
 # each line of its users.

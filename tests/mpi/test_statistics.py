@@ -24,8 +24,9 @@ from mpiprof.analysis.verdict import verdict
 from mpiprof.operations import OPERATIONS
 from mpiprof.reports import conclusion
 from mpiprof.reports.places import where
-from mpiprof.testing.synthetic import LINK, MACHINE, RECORD_TYPE
+from mpiprof.testing.synthetic import LINK, MACHINE
 from mpiprof.trace import Trace
+from mpiprof.trace.write import RECORD_TYPE
 from mpiprof.units import share
 
 RANKS = {"openmpi": 3, "mpich": 2}

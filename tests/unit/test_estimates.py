@@ -16,9 +16,9 @@ import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.analysis.measured import CallsiteKey, Rows
 from mpiprof.analysis.sampled import Sampled
-from mpiprof.testing.synthetic import CHUNK, RECORD_TYPE, chunks
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import CALL, Bool, Int
+from mpiprof.trace.write import CHUNK, RECORD_TYPE, chunks
 
 MS = 1_000_000
 CALLS, EVERY = 3000, 100

@@ -200,7 +200,7 @@ def test_microseconds_are_exact() -> None:
 
 
 def test_threads_have_tracks_of_their_own(tmp_path: Path) -> None:
-    from mpiprof.testing.synthetic import chunks
+    from mpiprof.trace.write import chunks
 
     made = Synthetic(2)
     made.collective("barrier", [[5_000, 6_000]], [[9_000, 9_000]])

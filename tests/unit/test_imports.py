@@ -45,14 +45,15 @@ ALLOWED = {
     "core": set(),
     "model": {"core", "launch"},
     "trace": set(),
+    "otf2": {"trace", "core", "launch"},
     "analysis": {"trace", "model"},
-    "store": {"analysis", "trace"},
+    "store": {"analysis", "otf2", "trace"},
     "timeline": {"store", "analysis", "trace"},
     "tune": {"analysis", "trace", "model", "launch"},
     "testing": {"trace"},
     "bench": {"analysis", "trace", "model", "launch", "testing"},
     "replay": {"bench", "tune", "store", "analysis", "trace", "model", "launch"},
-    "reports": {"analysis", "trace"},
+    "reports": {"analysis", "otf2", "trace"},
     "dashboard": {"reports", "tune", "timeline", "store", "analysis", "trace", "model"},
     "commands": {
         "reports",
@@ -66,7 +67,7 @@ ALLOWED = {
         "launch",
     },
     "__main__": {"commands"},
-    "__init__": {"analysis", "trace", "notebook"},
+    "__init__": {"analysis", "otf2", "trace", "notebook"},
 }
 
 

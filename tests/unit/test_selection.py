@@ -11,8 +11,8 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.testing.synthetic import RECORD_TYPE
 from mpiprof.trace import notes
+from mpiprof.trace.write import RECORD_TYPE
 
 KEY = {"kind": "key", "key": "0f", "communicator": "8c", "operation": "allgatherv"}
 LINES = [

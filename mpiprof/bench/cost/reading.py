@@ -17,8 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mpiprof.testing.synthetic import PER_CHUNK, RECORD_TYPE, Synthetic, chunks, head_chunk
+from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace.types import CALL, Array
+from mpiprof.trace.write import PER_CHUNK, RECORD_TYPE, chunks, head_chunk
 
 # The loop body: five operations, three on all ranks and two on one half of them each.
 BODY = (

@@ -1,0 +1,413 @@
+/* The events of one OTF2 location to its collective calls.
+ *
+ * OTF2's reader calls us for each event: some 10 ns, where a function of Python's takes 1 us. Python
+ * opens the files, and hands the functions here to the reader. Nothing of OTF2 is needed to build
+ * this: what is declared here of it has been the same since its version 2, and what takes part in
+ * a call is plain numbers. One reading is one thread's at a time.
+ *
+ * A stack holds the regions that have been entered. A record of a collective becomes a call when it
+ * comes, and gets its exit when the region is left. What is entered and never left stays open.
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "otf2/call.h"
+
+enum { SUCCESS = 0, FAILED = 1 };
+
+/* What a region is to us; given by Python for each. */
+enum class {
+    OTHER,      /* of the program: a call site for what is called in it */
+    IGNORED,    /* of MPI, and nothing to us: MPI_Init */
+    COLLECTIVE, /* blocking */
+    STARTING,   /* a nonblocking one */
+    RESTARTING, /* a persistent one: MPI_Start */
+    POINT_TO_POINT,
+    COMPLETING, /* Wait and Test */
+    ONE_SIDED,
+    FILES,
+    CLASSES
+};
+
+struct frame {
+    uint64_t enter;
+    size_t first; /* of the calls that were told while it was the innermost */
+    size_t site;  /* the innermost frame of the program around it, plus 1 */
+    uint32_t region;
+    uint32_t context; /* UNKNOWN without */
+    uint8_t class;
+    struct call call; /* as attributes tell it */
+};
+
+struct reading {
+    struct call *calls;
+    size_t count, room;
+    struct frame *stack;
+    size_t depth, deep;
+    const uint8_t *classes;
+    const uint32_t *regions; /* of calling contexts */
+    uint32_t class_count, context_count;
+    uint32_t first_attribute; /* UNKNOWN: the file has none of ours */
+    uint64_t first_time, last_time, events, unknown, outside;
+    uint64_t spent[CLASSES];
+    uint64_t program; /* its name's number, UNKNOWN before it has told one */
+    bool failed, began, ended;
+    uint32_t (*attribute_count)(const void *list);
+    int (*attribute)(const void *list, uint32_t i, uint32_t *which, uint8_t *type, uint64_t *value);
+};
+
+#define QUOTE(type, name, format) #name ":" format " "
+
+/* Names and types of a call's fields. */
+DOOR const char *reading_layout(void)
+{
+    return CALL_FIELDS(QUOTE);
+}
+
+DOOR struct reading *reading_open(const uint8_t *classes, uint32_t class_count,
+                                  const uint32_t *regions, uint32_t context_count,
+                                  uint32_t first_attribute, void *attribute_count, void *attribute)
+{
+    struct reading *const r = calloc(1, sizeof *r);
+
+    if (r == NULL)
+        return NULL;
+    r->classes = classes;
+    r->class_count = class_count;
+    r->regions = regions;
+    r->context_count = context_count;
+    r->first_attribute = first_attribute;
+    r->first_time = NEVER;
+    r->program = UNKNOWN;
+    memcpy(&r->attribute_count, &attribute_count, sizeof attribute_count);
+    memcpy(&r->attribute, &attribute, sizeof attribute);
+    return r;
+}
+
+DOOR void reading_close(struct reading *r)
+{
+    free(r->calls);
+    free(r->stack);
+    free(r);
+}
+
+/* ---- growing */
+
+static bool grown(struct reading *r, void **array, size_t used, size_t *room, size_t size)
+{
+    if (used < *room)
+        return true;
+    const size_t more = *room < 1024 ? 1024 : 2 * *room;
+    void *const got = realloc(*array, more * size);
+
+    if (got == NULL) {
+        r->failed = true;
+        return false;
+    }
+    *array = got;
+    *room = more;
+    return true;
+}
+
+static struct call *call_new(struct reading *r, const struct frame *f, uint64_t time, uint8_t kind)
+{
+    if (!grown(r, (void **)&r->calls, r->count, &r->room, sizeof *r->calls))
+        return NULL;
+    struct call *const c = &r->calls[r->count++];
+
+    *c = (struct call){.enter = time, .exit = time, .region = UNKNOWN, .site = UNKNOWN};
+    if (f != NULL) {
+        *c = f->call;
+        c->enter = f->enter;
+        c->exit = NEVER;
+        c->region = f->region;
+        if (f->context != UNKNOWN)
+            c->site = f->context;
+        else if (f->site > 0)
+            c->site = r->stack[f->site - 1].region;
+        if ((f->call.given & 1u << ATTRIBUTE_OUTSIDE) == 0)
+            c->outside = r->outside;
+        else if (r->count - 1 > f->first) /* told of the first call of a Wait */
+            c->outside = 0;
+        r->outside = 0;
+    }
+    c->kind = kind;
+    c->request = NEVER;
+    return c;
+}
+
+/* ---- regions */
+
+static void seen(struct reading *r, uint64_t time)
+{
+    r->events++;
+    if (r->first_time == NEVER)
+        r->first_time = time;
+    if (time > r->last_time)
+        r->last_time = time;
+}
+
+static void attributes_read(struct reading *r, const void *list, struct call *told)
+{
+    const uint32_t count = r->attribute_count(list);
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t which = 0;
+        uint64_t value = 0;
+        uint8_t type = 0;
+
+        if (r->attribute(list, i, &which, &type, &value) != SUCCESS)
+            continue;
+        which -= r->first_attribute;
+        if (which >= ATTRIBUTES)
+            continue;
+        told->given = (uint16_t)(told->given | 1u << which);
+        switch (which) {
+        case ATTRIBUTE_SEQUENCE: told->sequence = (uint32_t)value; break;
+        case ATTRIBUTE_START: told->start = (uint32_t)value; break;
+        case ATTRIBUTE_OUTSIDE: told->outside = value; break;
+        case ATTRIBUTE_CHOICE: told->choice = (uint8_t)value; break;
+        case ATTRIBUTE_COMMUNICATOR: told->communicator = (uint32_t)value; break;
+        case ATTRIBUTE_ROOT: told->root = (uint32_t)value; break;
+        case ATTRIBUTE_SENT: told->sent = value; break;
+        case ATTRIBUTE_RECEIVED: told->received = value; break;
+        default: break;
+        }
+    }
+}
+
+static int entered(struct reading *r, uint64_t time, const void *list, uint32_t region,
+                   uint32_t context)
+{
+    seen(r, time);
+    if (!grown(r, (void **)&r->stack, r->depth, &r->deep, sizeof *r->stack))
+        return FAILED;
+    const struct frame *const outer = r->depth > 0 ? &r->stack[r->depth - 1] : NULL;
+    struct frame *const f = &r->stack[r->depth];
+
+    *f = (struct frame){.enter = time,
+                        .first = r->count,
+                        .region = region,
+                        .context = context,
+                        .class = region < r->class_count ? r->classes[region] : OTHER};
+    if (outer != NULL)
+        f->site = outer->class == OTHER ? r->depth : outer->site;
+    if (f->class != OTHER) {
+        f->call = (struct call){.sent = NEVER,
+                                .received = NEVER,
+                                .site = UNKNOWN,
+                                .communicator = UNKNOWN,
+                                .root = UNKNOWN};
+        f->call.operation = UINT8_MAX;
+        if (r->first_attribute != UNKNOWN && list != NULL)
+            attributes_read(r, list, &f->call);
+    }
+    r->depth++;
+    return SUCCESS;
+}
+
+/* The calls that were told in a frame, which ends now. */
+static void ended(struct reading *r, const struct frame *f, uint64_t time)
+{
+    const bool told = r->count > f->first;
+
+    if ((f->class == COLLECTIVE || f->class == STARTING) && !told)
+        call_new(r, f, time, KIND_CALL);
+    for (size_t i = f->first; i < r->count; i++)
+        if (r->calls[i].exit == NEVER && r->calls[i].enter == f->enter)
+            r->calls[i].exit = time;
+    if (f->class >= POINT_TO_POINT && f->class < CLASSES) {
+        r->spent[f->class] += time - f->enter;
+        if (f->class <= COMPLETING && !told)
+            r->outside += time - f->enter;
+    }
+}
+
+static int left(struct reading *r, uint64_t time, uint32_t region)
+{
+    seen(r, time);
+    size_t i = r->depth;
+
+    while (i > 0 && r->stack[i - 1].region != region)
+        i--;
+    if (i == 0) /* never entered: the file begins in its middle */
+        return SUCCESS;
+    ended(r, &r->stack[i - 1], time);
+    r->depth = i - 1;
+    return r->failed ? FAILED : SUCCESS;
+}
+
+/* The innermost region of MPI. */
+static const struct frame *innermost(const struct reading *r)
+{
+    return r->depth > 0 && r->stack[r->depth - 1].class != OTHER ? &r->stack[r->depth - 1] : NULL;
+}
+
+static int told(struct reading *r, uint64_t time, uint8_t kind, uint8_t operation,
+                uint32_t communicator, uint32_t root, uint64_t sent, uint64_t received,
+                uint64_t request)
+{
+    seen(r, time);
+    const struct frame *const f = innermost(r);
+
+    if (f == NULL ? kind != KIND_COMPLETION : f->class == IGNORED)
+        return SUCCESS;
+    struct call *const c = call_new(r, f, time, kind);
+
+    if (c == NULL)
+        return FAILED;
+    c->operation = operation;
+    c->communicator = communicator;
+    c->root = root;
+    c->sent = sent;
+    c->received = received;
+    c->request = request;
+    c->recorded = 1;
+    return SUCCESS;
+}
+
+/* ---- what OTF2's reader calls */
+
+#define EVENT                                                                                      \
+    uint64_t location, uint64_t time, uint64_t position, void *user, const void *attributes
+#define UNUSED (void)location, (void)position, (void)attributes
+
+DOOR int reading_enter(EVENT, uint32_t region)
+{
+    UNUSED;
+    return entered(user, time, attributes, region, UNKNOWN);
+}
+
+DOOR int reading_leave(EVENT, uint32_t region)
+{
+    UNUSED;
+    return left(user, time, region);
+}
+
+static uint32_t region_of(const struct reading *r, uint32_t context)
+{
+    return context < r->context_count ? r->regions[context] : UNKNOWN;
+}
+
+DOOR int reading_context_enter(EVENT, uint32_t context, uint32_t unwound)
+{
+    UNUSED;
+    (void)unwound;
+    return entered(user, time, attributes, region_of(user, context), context);
+}
+
+DOOR int reading_context_leave(EVENT, uint32_t context)
+{
+    UNUSED;
+    return left(user, time, region_of(user, context));
+}
+
+DOOR int reading_collective(EVENT, uint8_t operation, uint32_t communicator, uint32_t root,
+                            uint64_t sent, uint64_t received)
+{
+    UNUSED;
+    return told(user, time, KIND_CALL, operation, communicator, root, sent, received, NEVER);
+}
+
+DOOR int reading_request(EVENT, uint64_t request)
+{
+    struct reading *const r = user;
+    const struct frame *const f = innermost(r);
+
+    UNUSED;
+    if (f == NULL || (f->class != STARTING && f->class != RESTARTING)) {
+        seen(r, time);
+        return SUCCESS;
+    }
+    const bool start = f->class == RESTARTING && (f->call.given & 1u << ATTRIBUTE_START) != 0;
+    const struct call t = f->call;
+
+    return told(r, time, start ? KIND_START : KIND_CALL, UINT8_MAX, t.communicator, t.root, t.sent,
+                t.received, request);
+}
+
+DOOR int reading_complete(EVENT, uint8_t operation, uint32_t communicator, uint32_t root,
+                          uint64_t sent, uint64_t received, uint64_t request)
+{
+    UNUSED;
+    return told(user, time, KIND_COMPLETION, operation, communicator, root, sent, received,
+                request);
+}
+
+DOOR int reading_begin(EVENT, uint32_t name, uint32_t count, const uint32_t *arguments)
+{
+    struct reading *const r = user;
+
+    UNUSED;
+    (void)count, (void)arguments;
+    r->program = name;
+    r->began = true;
+    seen(r, time);
+    return SUCCESS;
+}
+
+DOOR int reading_end(EVENT, int64_t status)
+{
+    struct reading *const r = user;
+
+    UNUSED;
+    (void)status;
+    r->ended = true;
+    seen(r, time);
+    return SUCCESS;
+}
+
+DOOR int reading_unknown(EVENT)
+{
+    struct reading *const r = user;
+
+    UNUSED;
+    r->unknown++;
+    seen(r, time);
+    return SUCCESS;
+}
+
+/* OTF2 tells of an error by its return value, too: it need not be printed. */
+DOOR int reading_error(void *user, const char *file, uint64_t line, const char *function, int code)
+{
+    (void)user, (void)file, (void)line, (void)function;
+    return code;
+}
+
+/* ---- the result */
+
+/* Tells what is still open at the end; returns the number of calls, -1 without memory. */
+DOOR int64_t reading_finish(struct reading *r)
+{
+    for (size_t i = 0; i < r->depth; i++) {
+        const struct frame *const f = &r->stack[i];
+        bool known = false;
+
+        for (size_t k = f->first; k < r->count && !known; k++)
+            known = r->calls[k].enter == f->enter && r->calls[k].region == f->region;
+        if (!known && (f->class == COLLECTIVE || f->class == STARTING))
+            call_new(r, f, f->enter, KIND_CALL);
+    }
+    r->depth = 0;
+    return r->failed ? -1 : (int64_t)r->count;
+}
+
+DOOR const struct call *reading_calls(const struct reading *r)
+{
+    return r->calls;
+}
+
+/* First and last time, events, unknown ones, whether the program began and ended, its name, and the
+ * ticks in the classes from POINT_TO_POINT on. */
+DOOR void reading_facts(const struct reading *r, uint64_t *facts)
+{
+    *facts++ = r->first_time;
+    *facts++ = r->last_time;
+    *facts++ = r->events;
+    *facts++ = r->unknown;
+    *facts++ = r->began;
+    *facts++ = r->ended;
+    *facts++ = r->program;
+    memcpy(facts, r->spent + POINT_TO_POINT, (CLASSES - POINT_TO_POINT) * sizeof *r->spent);
+}

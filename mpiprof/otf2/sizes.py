@@ -1,0 +1,62 @@
+"""The bytes of a call as Score-P counts them, as we do.
+
+Score-P counts what a process exchanges with all, itself included: n times the vector in an
+allreduce, n times the contribution in an allgather. We count the vector, and the contribution.
+Sizes of an MPI_IN_PLACE call, for which it counts the others only, are told by that n - 1 divides
+them and n does not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpiprof.trace.types import Bool, Int
+
+# What is divided by the number of processes. A root of a broadcast receives nothing.
+SENT_BY_ALL = ("allgather", "allgatherv", "allreduce", "bcast")
+RECEIVED_BY_ALL = ("allreduce", "reduce", "reduce_scatter", "reduce_scatter_block")
+
+
+def ours(
+    codes: Int,
+    names: list[str],
+    sent: Int,
+    received: Int,
+    members: Int,
+    place: Int,
+    at_root: Bool,
+) -> tuple[Int, Int]:
+    """Return the bytes sent and received in our sense; -1 stays unknown.
+
+    codes: places in the names of operations; members: of the (remote) group; place: the rank in
+    the communicator.
+    """
+    bases = [name.removesuffix("_init") for name in names]
+    bases = [name.removeprefix("i") for name in bases]
+
+    def of(*wanted: str) -> Bool:
+        found: Bool = np.array([name in wanted for name in bases], np.bool_)[codes]
+        return found
+
+    sent = np.where(of(*SENT_BY_ALL), _share(sent, members), sent)
+    received = np.where(of(*RECEIVED_BY_ALL), _share(received, members), received)
+    received = np.where(of("bcast") & at_root, 0, received)
+    scanned, before = of("scan"), of("exscan")
+    vector = np.where(scanned, _over(received, place + 1), -1)
+    upwards = _over(sent, members - place - 1)
+    vector = np.where(
+        before, np.where(place + 1 < members, upwards, _over(received, place)), vector
+    )
+    either = scanned | before
+    received = np.where(either, np.where(before & (place == 0), 0, vector), received)
+    return np.where(either, vector, sent), received
+
+
+def _over(total: Int, parts: Int) -> Int:
+    return np.where(total < 0, -1, total // np.maximum(parts, 1))
+
+
+def _share(total: Int, members: Int) -> Int:
+    others = np.maximum(members - 1, 1)
+    in_place = (total % np.maximum(members, 1) != 0) & (total % others == 0)
+    return _over(total, np.where(in_place, others, members))

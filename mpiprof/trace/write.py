@@ -1,0 +1,99 @@
+"""Writes logs and tables as the recorder does, from arrays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from mpiprof.trace.log import MAGIC, SPENT
+from mpiprof.trace.types import Array
+
+CHUNK, HEAD, RECORD = 65536, 64, 32
+PER_CHUNK = (CHUNK - HEAD) // RECORD
+FIELDS = [
+    ["enter_ns", "<i8", 0],
+    ["exit_ns", "<i8", 8],
+    ["sequence", "<u4", 16],
+    ["shape", "<u4", 20],
+    ["outside_ns", "<u4", 24],
+    ["thread", "<u2", 28],
+    ["kind", "u1", 30],
+    ["choice", "u1", 31],
+]
+HEADER = [
+    ["magic", "<u4", 0],
+    ["rank", "<u4", 4],
+    ["thread", "<u4", 8],
+    ["window", "<u4", 12],
+    ["serial", "<u4", 16],
+    ["inside", "<u2", 20],
+    ["signal", "<u2", 22],
+    ["dropped", "<u8", 24],
+]
+# Of a log that tells of the time in calls without a record (trace.log.SPENT).
+TELLING = [*HEADER, *([f"{name}_ns", "<i8", 32 + 8 * i] for i, name in enumerate(SPENT))]
+RECORD_TYPE = np.dtype([(n, t) for n, t, _ in FIELDS])
+
+
+def head_chunk(telling: bool = False) -> bytes:
+    """Chunk 0 of a log; telling: of the time in calls without a record."""
+    line = json.dumps(
+        {
+            "format": "mpiprof log",
+            "version": 1,
+            "chunk_bytes": CHUNK,
+            "header_bytes": HEAD,
+            "record_bytes": RECORD,
+            "record": FIELDS,
+            "header": TELLING if telling else HEADER,
+            "kinds": ["empty", "call", "start", "completion", "extension", "summary"],
+        }
+    )
+    return (line.encode() + b"\n").ljust(CHUNK, b"\0")
+
+
+def chunks(
+    records: Array,
+    rank: int,
+    thread: int,
+    serial: int,
+    window: bool,
+    inside: int = 0,
+    signal: int = 0,
+    spent: Sequence[int] = (),
+) -> bytes:
+    """Return records as chunks from a serial number on; the last is the live window if `window`.
+
+    inside: the mark of a call without a record that the thread is in (trace.log.SPENT, from 1);
+    signal: the one that ended the process; spent: ns in the calls of trace.log.SPENT.
+    """
+    count = max(-(-len(records) // PER_CHUNK), 1)
+    out = np.zeros((count, CHUNK), np.uint8)
+    fields = TELLING if spent else HEADER
+    headers = np.zeros(count, [(name, form) for name, form, _ in fields])
+    for name, ns in zip(SPENT, spent, strict=False):
+        headers[f"{name}_ns"] = ns
+    headers["magic"], headers["rank"], headers["thread"] = MAGIC, rank, thread
+    headers["serial"] = serial + np.arange(count)
+    if window:
+        headers["window"][-1] = 1
+        headers["inside"][-1] = inside
+        headers["signal"][-1] = signal
+    out[:, : headers.itemsize] = headers.view(np.uint8).reshape(count, -1)
+    padded = np.zeros(count * PER_CHUNK, RECORD_TYPE)
+    padded[: len(records)] = records
+    out[:, HEAD : HEAD + PER_CHUNK * RECORD] = padded.view(np.uint8).reshape(count, -1)
+    return out.tobytes()
+
+
+def runs(ranks: list[int]) -> list[list[int]]:
+    """Return ranks as (first, last, step) runs, as the tables have them."""
+    found: list[list[int]] = []
+    for rank in ranks:
+        if found and rank == found[-1][1] + 1:
+            found[-1][1] = rank
+        else:
+            found.append([rank, rank, 1])
+    return found

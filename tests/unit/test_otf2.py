@@ -1,0 +1,389 @@
+"""OTF2 archives: what we write and read back is the same; what others write is what they tell."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import otf2
+import pandas as pd
+import pytest
+from otf2.enums import (
+    CollectiveOp,
+    GroupType,
+    LocationGroupType,
+    Paradigm,
+    RegionRole,
+)
+from support.exporting import export, mixed
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.__main__ import main
+from mpiprof.errors import MpiprofError, TraceError
+from mpiprof.otf2 import library, sizes
+from mpiprof.otf2.regions import operation_of
+from mpiprof.trace import Trace
+
+TABLES = ("events", "instances", "callsites", "rank_totals", "point_to_point")
+
+
+def same(found: Any, known: Any) -> None:
+    if isinstance(known, pd.DataFrame):
+        if "enter_ns" in known:  # a synthetic log is not always in the order of time
+            order = ["rank", "enter_ns", "sequence", "start"]
+            found, known = (t.sort_values(order, ignore_index=True) for t in (found, known))
+        pd.testing.assert_frame_equal(found, known, check_categorical=False)
+    else:
+        np.testing.assert_array_equal(found, known)
+
+
+def again(trace: Path, folder: Path) -> Trace:
+    """Return a trace that has been an archive."""
+    done = export(trace, "--to", "otf2", "-o", folder)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return mpiprof.open(folder / "traces.otf2")
+
+
+# ---- there and back
+
+
+def test_a_trace_comes_back_the_same(tmp_path: Path) -> None:
+    known = mpiprof.open(mixed(tmp_path / "trace"))
+    found = again(tmp_path / "trace", tmp_path / "archive")
+    assert len(known.events) > 300
+    for name in TABLES:
+        same(getattr(found, name), getattr(known, name))
+    assert found.clock_error_ns == known.clock_error_ns
+    assert found.machine == known.machine
+    assert (found.started_ns, found.duration_ns) == (known.started_ns, known.duration_ns)
+    assert (found.complete, found.program, found.mpi) == (known.complete, known.program, known.mpi)
+    assert (found.ranks, found.nodes) == (4, 2)
+
+
+def test_what_the_format_has_no_place_for_comes_back(tmp_path: Path) -> None:
+    made = Synthetic(3)
+    made.communicator("a", [0, 1], [2])
+    made.communicator("graph", [0, 1, 2], topology={r: ([(r + 1) % 3], [r]) for r in range(3)})
+    at = 10_000 + 1000 * np.arange(9).reshape(3, 3)
+    made.collective("reduce", at, at + 500, root=2, sent=8, algorithm="ring(segment=8)")
+    made.collective("bcast", at + 10**5, at + 10**5 + 50, "a", root={0: 0, 1: 0, 2: -3})
+    made.collective("neighbor_alltoall", at + 2 * 10**5, at + 2 * 10**5 + 9, "graph")
+    frame: dict[str, Any] = {"module": "/bin/app", "offset": 4096, "symbol": "main+16"}
+    native = dict.fromkeys(range(3), frame)
+    made.collective("barrier", at + 3 * 10**5, at + 3 * 10**5 + 9, site=native, flags=["error"])
+    for rank in range(3):
+        shape = made.shape(rank, "allreduce", "world")
+        made.extension(rank, 1, 7 << 32)  # outside
+        made.add(rank, shape, 90, 10**6 + rank, 10**6 + 900)
+    trace = made.write(tmp_path / "trace")
+    known, found = mpiprof.open(trace), again(trace, tmp_path / "archive")
+    for name in TABLES:
+        same(getattr(found, name), getattr(known, name))
+    assert len(found.tables.sites) == len(known.tables.sites)
+    assert all(site in known.tables.sites for site in found.tables.sites)
+    for named in ("sources", "destinations"):
+        theirs = {rank: r.tolist() for (_, rank), r in getattr(found.tables, named).items()}
+        ours = {rank: r.tolist() for (_, rank), r in getattr(known.tables, named).items()}
+        assert theirs == ours
+
+
+def test_other_tools_read_it(tmp_path: Path) -> None:
+    if shutil.which("otf2-print") is None:
+        pytest.skip("otf2-print is not installed (Debian: otf2-tools)")
+    known = again(mixed(tmp_path / "trace"), tmp_path / "archive")
+    done = subprocess.run(
+        ["otf2-print", tmp_path / "archive" / "traces.otf2"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    ended = known.events[known.events["exit_ns"].notna()]
+    blocking = ~ended["operation"].isin(["ibarrier"])
+    assert sum("MPI_COLLECTIVE_END" in line for line in lines) == int(blocking.sum())
+    assert sum("NON_BLOCKING_COLLECTIVE_COMPLETE" in line for line in lines) == 4 * 31
+    first = next(line for line in lines if "BCAST" in line)
+    assert "Root: 1" in first and "Sent: 800" in first
+
+
+# ---- archives of others
+
+
+class Archive:
+    """An archive as Score-P writes it, by OTF2's own Python interface."""
+
+    def __init__(self, folder: Path, ranks: int, resolution: int = 1_000_000_000) -> None:
+        self.anchor = folder / "traces.otf2"
+        self.writer = otf2.writer.Writer(str(folder), timer_resolution=resolution)
+        self.writer.creator = "Score-P 8.4"
+        self.known = self.writer.definitions
+        machine = self.known.system_tree_node("cluster", class_name="machine")
+        self.locations = []
+        for rank in range(ranks):
+            node = self.known.system_tree_node(f"n{rank // 2}", "node", parent=machine)
+            process = self.known.location_group(
+                f"MPI Rank {rank}", LocationGroupType.PROCESS, system_tree_parent=node
+            )
+            self.locations.append(self.known.location("Master thread", group=process))
+        self.known.group("", GroupType.COMM_LOCATIONS, Paradigm.MPI, members=self.locations)
+        self.world = self.communicator("MPI_COMM_WORLD", list(range(ranks)))
+        self.main = self.known.region(
+            "solve", source_file="/src/solve.c", begin_line_number=12, end_line_number=90
+        )
+
+    def communicator(self, name: str, ranks: list[int]) -> Any:
+        """Define a communicator."""
+        members = [self.locations[rank] for rank in ranks]
+        group = self.known.group(name, GroupType.COMM_GROUP, Paradigm.MPI, members=members)
+        return self.known.comm(name, group)
+
+    def region(self, name: str, role: Any = RegionRole.FUNCTION) -> Any:
+        """Define a function of MPI."""
+        return self.known.region(name, region_role=role, paradigm=Paradigm.MPI)
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.writer.close()
+
+    def events(self, rank: int) -> Any:
+        """Return what writes the events of a rank."""
+        return self.writer.event_writer_from_location(self.locations[rank])
+
+    def collective(self, rank: int, name: str, begin: int, end: int, *record: Any) -> None:
+        """Write a call; record: operation, root, bytes sent and received, communicator."""
+        events, region = self.events(rank), self.region(name)
+        events.enter(begin, region)
+        if record:
+            operation, root, sent, received, *comm = record
+            events.mpi_collective_begin(begin)
+            events.mpi_collective_end(
+                end, operation, comm[0] if comm else self.world, root, sent, received
+            )
+        events.leave(end, region)
+
+
+NO_ROOT = 0xFFFFFFFF
+ARRIVALS = 1000 + np.array([[0, 300, 200, 100], [5000, 5000, 5900, 5100], [9000, 9100, 9001, 9000]])
+
+
+def solver(folder: Path, resolution: int = 1_000_000_000, record: bool = True) -> Path:
+    """Write an archive of three allreduces of 100 bytes on 4 ranks, and other events."""
+    with Archive(folder, 4, resolution) as archive:
+        told = (CollectiveOp.ALLREDUCE, NO_ROOT, 400, 400) if record else ()
+        for rank in range(4):
+            events = archive.events(rank)
+            archive.collective(rank, "MPI_Init", 5, 10, CollectiveOp.CREATE_HANDLE, NO_ROOT, 0, 0)
+            events.enter(20, archive.main)
+            for instance in range(3):
+                begin, end = int(ARRIVALS[instance, rank]), int(ARRIVALS[instance].max()) + 50
+                archive.collective(rank, "MPI_Allreduce", begin, end, *told)
+                events.enter(end + 10, archive.region("MPI_Send"))
+                events.mpi_send(end + 15, rank ^ 1, archive.world, 3, 10)
+                events.leave(end + 30, archive.region("MPI_Send"))
+            archive.collective(rank, "MPI_Type_free", 19_000, 19_010)  # nothing to us
+            events.leave(20_000, archive.main)
+    return archive.anchor
+
+
+def test_an_archive_of_score_p(tmp_path: Path) -> None:
+    trace = mpiprof.open(solver(tmp_path / "scorep"))
+    events = trace.events
+    assert len(events) == 12 and not trace.problems and trace.complete
+    assert set(events["operation"]) == {"allreduce"}
+    assert set(events["site"]) == {"solve.c:12 solve"}
+    assert set(events["bytes"]) == set(events["received"]) == {100}  # Score-P counts 4 times that
+    assert events["outside_ns"].tolist() == [0, 20, 20] * 4
+    arrivals = events["enter_ns"].to_numpy().reshape(4, 3).T
+    np.testing.assert_array_equal(arrivals, ARRIVALS)
+    instances = trace.instances
+    assert instances["complete"].all() and instances["sequence"].tolist() == [0, 1, 2]
+    spread = ARRIVALS.max(1) - ARRIVALS.min(1)
+    np.testing.assert_array_equal(instances["worst_imbalance_ns"], spread)
+    mean = np.abs(ARRIVALS - ARRIVALS.mean(1, keepdims=True)).mean(1)
+    np.testing.assert_allclose(instances["average_imbalance_ns"], mean)
+    assert (trace.ranks, trace.nodes) == (4, 2)
+    assert trace.clock_error_ns > 0  # nobody has told it
+
+
+def test_every_verb_takes_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    anchor = str(solver(tmp_path / "scorep"))
+    for path in (anchor, str(tmp_path / "scorep")):  # its anchor, or its folder
+        assert main(["report", path]) == 0
+        assert "solve.c:12" in capsys.readouterr().out
+    assert main(["compare", anchor, anchor]) == 0
+    assert main(["status", anchor]) == 0
+    done = export(anchor, "--to", "csv", "-o", tmp_path / "t")
+    assert done.returncode == 0 and len(pd.read_csv(tmp_path / "t-events.csv")) == 12
+
+
+@pytest.mark.parametrize("resolution", [3, 10**6, 2_399_987_654, 10**12])
+def test_ticks_are_times(tmp_path: Path, resolution: int) -> None:
+    trace = mpiprof.open(solver(tmp_path / "scorep", resolution))
+    arrivals = trace.events["enter_ns"].to_numpy().reshape(4, 3).T
+    exact = [[round(int(t) * 10**9 / resolution) for t in row] for row in ARRIVALS]
+    assert np.abs(arrivals - np.array(exact)).max() <= (0 if resolution < 10**12 else 1)
+
+
+def test_clocks_are_corrected_by_the_archives_own_offsets(tmp_path: Path) -> None:
+    import _otf2
+
+    with Archive(tmp_path / "scorep", 2) as archive:
+        for rank in range(2):
+            for when in (1000, 2000, 3000):
+                told = (CollectiveOp.BARRIER, NO_ROOT, 0, 0)
+                archive.collective(rank, "MPI_Barrier", when, when + 10, *told)
+        handle = archive.writer._event_writers[archive.locations[1]._ref]._def_handle
+        for when, offset in ((1000, 500), (3000, 700)):
+            _otf2.DefWriter_WriteClockOffset(handle, when, offset, 0.0)
+    events = mpiprof.open(archive.anchor).events
+    assert events["enter_ns"].tolist() == [1000, 2000, 3000, 1500, 2600, 3700]
+
+
+def test_communicators_roots_and_requests(tmp_path: Path) -> None:
+    with Archive(tmp_path / "scorep", 4) as archive:
+        odd = archive.communicator("odd", [3, 1])
+        for rank in (3, 1):
+            told = (CollectiveOp.BCAST, 0, 128 if rank == 3 else 0, 64, odd)
+            archive.collective(rank, "MPI_Bcast", 100 + rank, 200, *told)
+        start, wait = archive.region("MPI_Iallgather"), archive.region("MPI_Wait")
+        for rank in range(4):
+            events = archive.events(rank)
+            events.enter(300 + rank, start)
+            events.non_blocking_collective_request(305, 77)
+            events.leave(310, start)
+            events.enter(400, wait)
+            events.non_blocking_collective_complete(
+                450, CollectiveOp.ALLGATHER, archive.world, NO_ROOT, 32, 32, 77
+            )
+            events.leave(460, wait)
+    trace = mpiprof.open(archive.anchor)
+    events = trace.events.set_index(["operation", "rank"])
+    bcast = events.loc["bcast"]
+    assert bcast["root"].to_dict() == {1: 3, 3: 3}
+    assert bcast["bytes"].to_dict() == {1: 0, 3: 64}
+    assert bcast["received"].to_dict() == {1: 64, 3: 0}
+    gather = events.loc["iallgather"]
+    assert set(gather["completion_enter_ns"]) == {400} and set(gather["bytes"]) == {8}
+    assert set(gather["completion_exit_ns"]) == {460} and set(gather["exit_ns"]) == {310}
+    assert trace.instances["complete"].all()
+
+
+def test_without_records_calls_are_taken_for_the_worlds(tmp_path: Path) -> None:
+    trace = mpiprof.open(solver(tmp_path / "scorep", record=False))
+    assert len(trace.instances) == 3 and trace.instances["complete"].all()
+    assert trace.events["bytes"].isna().all()
+    assert any("12 calls have no communicator" in line for line in trace.problems)
+
+
+# ---- what can't be read
+
+
+def test_an_archive_that_has_changed_is_read_anew(tmp_path: Path) -> None:
+    anchor = solver(tmp_path / "scorep")
+    assert len(mpiprof.open(anchor).events) == 12
+    shutil.rmtree(tmp_path / "scorep")
+    solver(tmp_path / "new", record=False)
+    shutil.copytree(tmp_path / "new", tmp_path / "scorep")
+    assert mpiprof.open(anchor).events["bytes"].isna().all()
+
+
+def test_archives_without_mpi_or_without_their_parts(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no such OTF2 archive"):
+        mpiprof.open(tmp_path / "traces.otf2")
+    (tmp_path / "traces.otf2").write_text("nothing")
+    with pytest.raises(TraceError, match="not the anchor file"):
+        mpiprof.open(tmp_path / "traces.otf2")
+    with otf2.writer.open(str(tmp_path / "plain")) as writer:
+        node = writer.definitions.system_tree_node("node")
+        group = writer.definitions.location_group("p", system_tree_parent=node)
+        events = writer.event_writer("main", group=group)
+        region = writer.definitions.region("main")
+        events.enter(1, region)
+        events.leave(2, region)
+    with pytest.raises(TraceError, match="no collectives of MPI"):
+        mpiprof.open(tmp_path / "plain" / "traces.otf2")
+    anchor = solver(tmp_path / "scorep")
+    anchor.with_suffix(".def").unlink()
+    with pytest.raises(TraceError, match="definitions"):
+        mpiprof.open(anchor)
+
+
+@pytest.mark.parametrize("kept", [0, 40, 200])
+def test_events_that_are_cut_off(tmp_path: Path, kept: int) -> None:
+    anchor = solver(tmp_path / "scorep")
+    (file,) = (tmp_path / "scorep" / "traces").glob("2.evt")
+    file.write_bytes(file.read_bytes()[:kept])
+    trace = mpiprof.open(anchor)
+    assert not trace.complete
+    assert any("cut off or damaged" in line for line in trace.problems)
+    assert sorted(set(trace.events["rank"]) | {2}) == [0, 1, 2, 3]
+
+
+def test_without_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    anchor = solver(tmp_path / "scorep")
+    monkeypatch.setitem(__import__("sys").modules, "_otf2", None)
+    library.wheel.cache_clear()
+    with pytest.raises(MpiprofError, match=r"pip install 'mpiprof\[otf2\]'"):
+        mpiprof.open(anchor)
+    monkeypatch.undo()
+    library.wheel.cache_clear()
+
+
+def test_an_archive_is_written_into_a_new_folder(tmp_path: Path) -> None:
+    trace = mixed(tmp_path / "trace")
+    assert export(trace, "--to", "otf2", "-o", trace).returncode == 2
+    assert export(trace, "--to", "otf2", "-o", tmp_path / "no" / "where").returncode == 2
+    (tmp_path / "empty").mkdir()
+    assert export(trace, "--to", "otf2", "-o", tmp_path / "empty").returncode == 0
+    assert not list(tmp_path.glob(".*"))
+
+
+# ---- parts
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("MPI_Allreduce", "allreduce"),
+        ("PMPI_Reduce_scatter_block", "reduce_scatter_block"),
+        ("mpi_alltoallv_", "alltoallv"),
+        ("MPI_Ibcast_c", "ibcast"),
+        ("MPI_Barrier_f08", "barrier"),
+        ("MPI_Allreduce_init", "allreduce_init"),
+        ("my_MPI_Allreduce", ""),
+        ("main", ""),
+    ],
+)
+def test_names_of_functions(name: str, known: str) -> None:
+    assert operation_of(name) == known
+
+
+# What Score-P 8 counts for a vector or contribution of 24 bytes at rank 1 of 4, root 0 (by its
+# functions scorep_mpi_coll_bytes_*); and in a call in place.
+@pytest.mark.parametrize(
+    ("name", "told", "known"),
+    [
+        ("allreduce", (96, 96), (24, 24)),
+        ("allgather", (96, 96), (24, 96)),
+        ("ialltoall", (96, 96), (96, 96)),
+        ("bcast", (0, 24), (0, 24)),
+        ("gather", (24, 0), (24, 0)),
+        ("reduce", (24, 0), (24, 0)),
+        ("reduce_scatter_block", (96, 96), (96, 24)),
+        ("scan", (72, 48), (24, 24)),
+        ("exscan", (48, 24), (24, 24)),
+        ("barrier", (0, 0), (0, 0)),
+        ("allreduce", (-1, -1), (-1, -1)),
+        ("allreduce_init", (15, 15), (5, 5)),  # in place: of the three others
+    ],
+)
+def test_bytes_as_score_p_counts_them(
+    name: str, told: tuple[int, int], known: tuple[int, int]
+) -> None:
+    one = np.zeros(1, np.int64)
+    found = sizes.ours(one, [name], one + told[0], one + told[1], one + 4, one + 1, one > 0)
+    assert tuple(int(v[0]) for v in found) == known
