@@ -66,6 +66,9 @@ class Records:
         self.logs = open_logs(self.path, limit, self._found)
         if logs and not self.logs.files:
             raise TraceError(self._found[-1] if len(logs) == 1 else self._none_readable(len(logs)))
+        if not self._summed and any(log.layout.checked for log in self.logs.opened):
+            self._found.note("meta.json is damaged and unread: it has no sum, and the logs have")
+            self.meta = {}
         self._check()
 
     def _none_readable(self, count: int) -> str:
@@ -74,9 +77,12 @@ class Records:
 
     def _read_meta(self) -> dict[str, Any]:
         path = self.path / "meta.json"
+        self._summed = True  # until it is there without a sum, as those of version 1
         try:
             content = path.read_bytes()
-            if line_is_sound(content.rstrip(b"\n")) is False:
+            sound = line_is_sound(content.rstrip(b"\n"))
+            self._summed = sound is not None
+            if sound is False:
                 raise ValueError("its sum is another")
             meta = json.loads(content)
         except FileNotFoundError:

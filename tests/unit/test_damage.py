@@ -320,3 +320,19 @@ def test_interrupted_damage_says_what_was_found() -> None:
     found, wrong = damage.run(range(5, 10), 1, two)
     assert found.total() == 2 and wrong == []
     assert found == damage.run(range(5, 7), 1, lambda _: None)[0]
+
+
+@pytest.mark.parametrize("what", [b'"check"', b'"check": "', b'"}\n'])
+def test_a_damaged_sum_of_the_meta_data_is_damage(tmp_path: Path, what: bytes) -> None:
+    """No sum can be read there, but the logs have some: the message times are not taken."""
+    folder = seal(healthy(tmp_path / "t"))
+    assert mpiprof.open(folder).machine is not None
+    path = folder / "meta.json"
+    content = path.read_bytes()
+    assert content.count(what) == 1
+    end = content.index(what) + len(what)
+    damage = {b'"check"': b'"chack"', b'"check": "': b'"check": ")', b'"}\n': b'x"}\n'}[what]
+    path.write_bytes(content[: end - len(what)] + damage + content[end:])
+    trace = mpiprof.open(folder)
+    assert any("meta.json is damaged" in problem for problem in trace.problems)
+    assert trace.machine is None and trace.ranks > 0
