@@ -37,6 +37,7 @@
 #include "switch/select.h"
 #include "trace/file.h"
 #include "trace/meta.h"
+#include "trace/settings.h"
 
 static atomic_int sessions;
 static bool ended;
@@ -317,6 +318,8 @@ void lifecycle_finalised(struct gathering *g, int error)
         ended = false;
         end_write("finalize");
     }
+    if (error == MPI_SUCCESS)
+        settings_end();
     file_close();
 }
 

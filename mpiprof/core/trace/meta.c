@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "trace/check.h"
 #include "trace/file.h"
 #include "trace/meta.h"
+#include "trace/settings.h"
 
 const char *meta_library(void)
 {
@@ -91,6 +93,26 @@ static bool is_spawned(bool with_world)
            pmpi.Comm_get_parent(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL;
 }
 
+/* What decides which of its own algorithms the library takes, as far as it can be asked. */
+static void library_add(struct text *t)
+{
+#ifdef MPIPROF_ABI_openmpi
+    const char *const local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+#else
+    const char *const local = getenv("MPI_LOCALNRANKS"); /* Hydra's */
+#endif
+    struct text settings = {0};
+    int level = MPI_THREAD_MULTIPLE;
+
+    if (pmpi.Query_thread != NULL)
+        pmpi.Query_thread(&level);
+    settings_read(&settings);
+    text_add(t, "\"library\": {\"on_node\": %d, \"multiple\": %s, \"settings\": {%s}}, ",
+             local != NULL ? atoi(local) : 0, level == MPI_THREAD_MULTIPLE ? "true" : "false",
+             settings.length > 0 && !settings.cut ? settings.bytes : "");
+    text_free(&settings);
+}
+
 /* Whether it was this process that has written it. */
 bool meta_write(bool with_world, const struct text *machine, const char *skipped)
 {
@@ -115,6 +137,8 @@ bool meta_write(bool with_world, const struct text *machine, const char *skipped
              (long long)o->limit);
     if (is_spawned(with_world)) /* when it entered MPI_Init: within the parents' call */
         text_add(&t, "\"spawned_ns\": %lld, ", (long long)recorder.entered_ns);
+    if (with_world)
+        library_add(&t);
     text_add(&t, "\"machine\": %s, ", machine->length > 0 ? machine->bytes : "null");
     text_add(&t, "\"skipped\": [%s]}\n", skipped);
     check_close(&t);
