@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
+from mpiprof.analysis.natives import is_native
 from mpiprof.reports.colours import CYCLE, GREEN, GREY, WAITING, WORK, operation_colour
 
 OUTSIDE = "#9AA5B1"
@@ -18,7 +19,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 def algorithm_colour(algorithm: str) -> str:
     """Return the colour of an algorithm, the same on all pages; grey for the library's own."""
-    if algorithm == "native":
+    if is_native(algorithm):
         return GREY
     return CYCLE[zlib.crc32(algorithm.split(":")[0].encode()) % (len(CYCLE) - 1)]
 

@@ -18,11 +18,12 @@ def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (the name users e
     TraceError when there is nothing readable in it.
     """
     from mpiprof.analysis.derived import DERIVED
+    from mpiprof.analysis.natives import shapes
     from mpiprof.notebook import Plots
     from mpiprof.otf2 import opened
     from mpiprof.trace import Trace
 
-    return Trace(opened(path), {**DERIVED, "plot": Plots})
+    return Trace(opened(path), {**DERIVED, "plot": Plots, "shapes": shapes})
 
 
 def __dir__() -> list[str]:

@@ -13,6 +13,7 @@ import numpy as np
 from mpiprof.analysis import followed
 from mpiprof.analysis.arrival import arrival_metrics, factors
 from mpiprof.analysis.measured import CallsiteKey, Rows, Signature, empty_rows
+from mpiprof.analysis.natives import joined
 from mpiprof.analysis.operations import (
     ROOTED,
     WAITS,
@@ -322,4 +323,4 @@ class Measure:
 def _algorithm(shapes: list[Shape]) -> str:
     """Return what ran; what a call that has not ended runs on is not known."""
     ended = [s for s in shapes if s.sent >= 0 or s.received >= 0 or s.algorithm != "native"]
-    return "+".join(sorted({s.algorithm for s in ended or shapes}))
+    return joined({s.algorithm for s in ended or shapes})

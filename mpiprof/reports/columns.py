@@ -33,7 +33,7 @@ EVENTS = {
     "bytes": "bytes that the rank sends; missing where unknown",
     "received": "bytes that the rank receives; missing where unknown",
     "root": "world rank of the root; missing without",
-    "algorithm": "what it ran on: native, or one of ours with its parameters",
+    "algorithm": "what it ran on: native, native:ring if the library's own is known, or ours",
     "flags": "peculiarities of the call, separated by blanks",
     "outside_ns": "time in point-to-point and completion calls since the rank's record before",
     "choice": "state of the selector that chose the algorithm: observe, probe, hold, or empty",

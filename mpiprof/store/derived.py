@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.analysis.derived import DERIVED
+from mpiprof.analysis.natives import shapes
 from mpiprof.otf2 import opened
 from mpiprof.store import cache, values
 from mpiprof.trace import Trace
@@ -40,7 +41,7 @@ LONGEST = 100  # characters of an entry's name
 def open_trace(path: Path) -> Trace:
     """Open a trace as `mpiprof.open` does; what it derives is kept in files (see cache)."""
     kept = {name: partial(_derived, name) for name in KEPT & DERIVED.keys()}
-    return _Trace(opened(path), {**DERIVED, **kept})
+    return _Trace(opened(path), {**DERIVED, **kept, "shapes": shapes})
 
 
 class _Trace(Trace):

@@ -34,6 +34,7 @@ class Trace(Records):
 
     Columns are identifiers with units; the functions in mpiprof.analysis that derive the tables
     list them. TraceError where these functions (mpiprof.analysis.derived.DERIVED) were not given.
+    One that is given as `shapes` says at once what the tables' shapes are to be.
     """
 
     def __init__(
@@ -44,6 +45,8 @@ class Trace(Records):
         super().__init__(path)
         self._derived = dict(derived or {})
         self._known: dict[Any, Any] = {}
+        if "shapes" in self._derived:
+            self.tables.shapes = self._derived["shapes"](self)
 
     def __repr__(self) -> str:
         return f"<Trace {str(self.path)!r}: {', '.join(self._facts().values())}>"

@@ -1,0 +1,157 @@
+"""Which of its own algorithms a library took, by how it is set."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.mpis import Mpi
+
+import mpiprof
+from mpiprof.model.libraries import INTEL, MPICH, OPENMPI, own
+from mpiprof.model.ran import INSTEAD, Call, Library, library_of, ran
+from mpiprof.testing.synthetic import Synthetic
+from mpiprof.tune.handover.mpich import MEASURES, Asking, decides, own_tree
+
+MPICH_5 = "MPICH Version:      5.0.2"
+OPENMPI_5 = "Open MPI v5.0.11, package: Open MPI user@localhost Distribution"
+PLAIN = {
+    "coll_tuned_use_dynamic_rules": 1,
+    "coll_tuned_priority": 30,
+    "coll_han_priority": 35,
+    "coll_self_priority": 75,
+    "coll_basic_priority": 10,
+}
+SUM = Call("allreduce", 4, 4096, 8, builtin=True)
+
+
+def openmpi(**settings: int | str) -> Library:
+    """Return an Open MPI on one node with some control variables beside the usual ones."""
+    return Library(OPENMPI, 8, 8, False, PLAIN | settings)
+
+
+def mpich(**settings: int | str) -> Library:
+    """Return an MPICH on one node that several threads may call."""
+    return Library(MPICH, 8, 8, True, dict(settings))
+
+
+def test_mpichs_own_choice_is_its_trees(mpich: Mpi) -> None:
+    """On communicators of 2 to 17: as the tree that is compiled into the library decides."""
+    tree = own_tree(mpich.bin.parent / "lib" / "libmpi.so.12")
+    library = Library(MPICH, 17, 17, False, {})
+    sizes = sorted(
+        {n + d for n in (256, 8192, 1 << 15, 81920, 1 << 19, 1 << 21) for d in (-8, 0, 8)}
+    )
+    compared = 0
+    for operation in MEASURES:
+        for size in range(2, 18):
+            for total in sizes:
+                for in_place in (False, True):
+                    count = total // size
+                    asking = Asking(operation, size, count, in_place)
+                    call = Call(operation, size, count, 1, builtin=True, in_place=in_place)
+                    leaf = f"algorithm=MPIR_{operation.capitalize()}_intra_{ran(library, call)}"
+                    assert decides(tree, asking) == leaf, call
+                    compared += 1
+    assert compared > 3000
+
+
+@pytest.mark.parametrize(
+    ("library", "call"),
+    [
+        (openmpi(), SUM),  # nothing is forced
+        (openmpi(coll_tuned_allreduce_algorithm=99), SUM),
+        (openmpi(coll_tuned_allreduce_algorithm=4, coll="^tuned"), SUM),
+        (openmpi(coll_tuned_allreduce_algorithm=4, coll_hcoll_priority=90), SUM),
+        (openmpi(coll_tuned_allreduce_algorithm=4, coll_tuned_priority=5), SUM),
+        (openmpi(coll_tuned_allreduce_algorithm=4, coll_sync_barrier_before=1), SUM),
+        (replace(openmpi(coll_tuned_allreduce_algorithm=4), on_node=4), SUM),  # han divides it
+        (replace(openmpi(coll_tuned_allreduce_algorithm=4), on_node=0), SUM),
+        (openmpi(coll_tuned_allreduce_algorithm=4), replace(SUM, element=0)),  # few elements?
+        (openmpi(coll_tuned_allreduce_algorithm=6), replace(SUM, builtin=False)),
+        (openmpi(coll_tuned_allreduce_algorithm=4), replace(SUM, bytes=0)),
+        (openmpi(coll_tuned_alltoall_algorithm=2), Call("alltoall", 4, 8, in_place=True)),
+        (mpich(MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=2), SUM),  # smp
+        (mpich(MPIR_CVAR_ALLREDUCE_COMPOSITION=2), SUM),
+        (replace(mpich(MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM=2), multiple=False), SUM),
+        (replace(mpich(), on_node=4), SUM),
+        (mpich(MPIR_CVAR_NUM_CLIQUES=2), SUM),
+        (mpich(MPIR_CVAR_CH4_UCX_ENABLE_UCC=1), Call("allgather", 4, 8)),
+        (mpich(MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE="t.json"), Call("allgather", 4, 8)),
+        (mpich(MPIR_CVAR_BCAST_INTRA_ALGORITHM=1), Call("bcast", 4, 8)),
+        (mpich(), Call("barrier", 4, 0)),
+    ],
+)
+def test_what_is_not_certain_has_no_name(library: Library, call: Call) -> None:
+    """In each case something could have run that the settings do not tell."""
+    assert ran(library, call) == ""
+
+
+@pytest.mark.parametrize(
+    ("library", "call", "name"),
+    [
+        (openmpi(coll_tuned_allreduce_algorithm=4), SUM, "ring"),
+        (openmpi(coll_tuned_allreduce_algorithm=4), replace(SUM, bytes=24), "recursive_doubling"),
+        # Fewer bytes than processes are fewer elements, of whatever type.
+        (openmpi(coll_tuned_allreduce_algorithm=4), Call("allreduce", 8, 4), "recursive_doubling"),
+        (openmpi(coll_tuned_allreduce_algorithm=6), replace(SUM, bytes=16), "basic_linear"),
+        (openmpi(coll_tuned_allgather_algorithm=3), Call("allgather", 6, 8), "bruck"),
+        (
+            replace(openmpi(coll_tuned_alltoall_algorithm=2), on_node=4),
+            Call("alltoall", 4, 8),
+            "pairwise",
+        ),
+        (openmpi(coll_tuned_barrier_algorithm=6), Call("barrier", 4, 0), "tree"),
+        (mpich(MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=8), SUM, "ring"),
+        (mpich(MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM=2), SUM, "reduce_scatter_allgather"),
+        (
+            replace(mpich(MPIR_CVAR_NOLOCAL=1), multiple=False),
+            replace(SUM, bytes=16),
+            "recursive_doubling",
+        ),
+        (mpich(MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM=4), Call("allgather", 6, 8), "brucks"),
+        (mpich(), Call("gatherv", 4, -1), "linear"),
+    ],
+)
+def test_what_is_certain_has_a_name(library: Library, call: Call, name: str) -> None:
+    """A forced algorithm, what it gives way to, and the library's own choice."""
+    assert ran(library, call) == name
+
+
+def test_only_versions_that_were_tried_are_known() -> None:
+    """Others decide otherwise, or were not looked into."""
+    settings: dict[str, int | str] = {"coll_tuned_use_dynamic_rules": 1}
+    told = {"on_node": 2, "multiple": False, "settings": settings}
+    assert library_of(MPICH_5, 2, told) == Library(MPICH, 2, 2, False, settings)
+    assert library_of(OPENMPI_5, 2, told) is not None
+    for version in ("MPICH Version: 4.0.2", "Open MPI v4.1.4", "Intel(R) MPI Library 2021.9", "?"):
+        assert library_of(version, 2, told) is None
+    assert library_of(OPENMPI_5, 2, told | {"settings": {}}) is None
+    wrong: list[object] = [None, [], {}, {"settings": 3, "on_node": 2}, {"settings": {}}]
+    for damaged in wrong:
+        assert library_of(MPICH_5, 2, damaged) is None
+
+
+def test_what_takes_anothers_place_exists() -> None:
+    """Every name is one of the library's own."""
+    for library, operation, name in INSTEAD:
+        names = [one.name for one in own(library, operation)]
+        assert library != INTEL and {name, INSTEAD[library, operation, name]} <= set(names)
+
+
+def test_a_trace_names_native_calls(tmp_path: Path) -> None:
+    """Four ranks: what ran shows in every table, and what one rank alone knows has no name."""
+    made = Synthetic(4)
+    arrivals = [[0, 1, 2, 3], [100, 101, 102, 103]]
+    made.collective("allgather", arrivals, [[50] * 4, [150] * 4], sent=8, received=32)
+    folder = made.write(tmp_path / "t")
+    meta = json.loads((folder / "meta.json").read_text())
+    meta.pop("check", None)
+    meta |= {"mpi": MPICH_5, "library": {"on_node": 4, "multiple": True, "settings": {}}}
+    (folder / "meta.json").write_text(json.dumps(meta))
+    trace = mpiprof.open(folder)
+    assert set(trace.events["algorithm"]) == {"native:recursive_doubling"}
+    assert set(trace.instances["algorithm"].astype(str)) == {"native:recursive_doubling"}
+    assert trace.callsites["algorithms"].tolist() == ["native:recursive_doubling 2"]
