@@ -44,7 +44,7 @@ def decide(tmp_path_factory: pytest.TempPathFactory) -> Path:
         PROGRAMS / "decide.c",
         *(
             core / "auto" / f"{name}.c"
-            for name in ("decide", "hold", "observe", "pace", "probe", "robust")
+            for name in ("decide", "field", "hold", "observe", "pace", "probe", "robust")
         ),
     ]
     options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes]

@@ -16,13 +16,13 @@
 #include "auto/arrival.h"
 #include "auto/budget.h"
 #include "auto/candidates.h"
+#include "auto/field.h"
 #include "auto/hold.h"
 #include "auto/probe.h"
 #include "auto/robust.h"
 #include "auto/selection.h"
 
 enum {
-    MOST_FIELD = 7,     /* candidates beside the library's own, in one phase */
     MOST_CLIMBS = 2,    /* laps of block sizes, in one phase */
     PATIENT_WINDOWS = 8 /* of a lap, in which the budget has allowed no probe */
 };
@@ -34,72 +34,6 @@ static const double likely = 1.645;
 static double sure(const struct selection *s)
 {
     return sure_of[s->probing.field < MOST_FIELD ? s->probing.field : MOST_FIELD];
-}
-
-/* Whether a candidate is predicted to be promising: less strictly where all are predicted to be far
- * ahead of what runs now, as then the predictions know little of the machine. In a later phase they
- * have had their say. */
-static bool promises(const struct selection *s, int64_t predicted, int64_t least, int64_t usual)
-{
-    if (predicted == 0) /* not known */
-        return true;
-    if (predicted > usual + usual / 4)
-        return false;
-    return s->phases.number > 1 || 2 * predicted <= (4 * predicted <= usual ? 5 : 3) * least;
-}
-
-/* Algorithms in which one rank joins last: with who comes last in this phase. */
-static void list_late(struct selection *s)
-{
-    const int listed = s->count;
-
-    for (int i = 1; i < listed && s->probing.late >= 0; i++) {
-        struct variant wanted = s->list[i].variant;
-
-        wanted.late = s->probing.late;
-        if (wanted.algorithm->early != NULL)
-            candidate_changed(s->list, &s->count, i, &wanted);
-    }
-}
-
-static bool is_for_this_phase(const struct selection *s, int i)
-{
-    const struct variant *const v = &s->list[i].variant;
-
-    return v->algorithm->early == NULL || v->late == s->probing.late;
-}
-
-/* The promising ones that are predicted best, as many as may be probed. */
-static int choose_field(struct selection *s)
-{
-    const int most = s->probing.limit * 2 / 7 < MOST_FIELD ? s->probing.limit * 2 / 7 : MOST_FIELD;
-    const int64_t usual = robust_median(&s->list[s->hold.current]);
-    int64_t least = INT64_MAX;
-    int chosen = 0;
-
-    s->list[NATIVE].out = false;
-    for (int i = 1; i < s->count; i++) {
-        const int64_t p = s->list[i].predicted_ns;
-
-        s->list[i].out = true;
-        if (is_for_this_phase(s, i))
-            least = p > 0 && p < least ? p : least;
-    }
-    for (; chosen < most; chosen++) {
-        int next = -1;
-
-        for (int i = 1; i < s->count; i++) {
-            const int64_t p = s->list[i].predicted_ns;
-
-            if (s->list[i].out && i != s->hold.current && is_for_this_phase(s, i) &&
-                promises(s, p, least, usual) && (next < 0 || p < s->list[next].predicted_ns))
-                next = i;
-        }
-        if (next < 0)
-            break;
-        s->list[next].out = false;
-    }
-    return chosen;
 }
 
 static bool takes_part(const struct selection *s, int i)
@@ -291,9 +225,8 @@ void probe_begin(struct selection *s, int limit, int late)
 {
     s->probing.limit = limit;
     s->probing.late = late;
-    list_late(s);
     s->probing.lap = s->probing.probes = s->probing.climbs = 0;
-    s->probing.field = choose_field(s);
+    s->probing.field = field_choose(s);
     begin_lap(s);
 }
 
