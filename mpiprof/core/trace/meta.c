@@ -106,7 +106,7 @@ static void library_add(struct text *t)
 
     if (pmpi.Query_thread != NULL)
         pmpi.Query_thread(&level);
-    settings_read(&settings);
+    settings_read(&settings, meta_library());
     text_add(t, "\"library\": {\"on_node\": %d, \"multiple\": %s, \"settings\": {%s}}, ",
              local != NULL ? atoi(local) : 0, level == MPI_THREAD_MULTIPLE ? "true" : "false",
              settings.length > 0 && !settings.cut ? settings.bytes : "");

@@ -1,7 +1,8 @@
 /* How the MPI library is set to choose its own algorithms, for meta.json: read through MPI_T, once,
  * by the process that writes it.
  *
- * MPI_T may be begun at any time, but no library is indifferent to it:
+ * Only of releases whose algorithms we can name: of others nothing would be made of it, and MPI_T may
+ * be begun at any time, but no library is indifferent to it:
  * - Open MPI sets the program's thread level to the one that MPI_T is begun with, so it is begun with
  *   the one there is; and it opens all its components, which takes 0.2 s where they are files. So it
  *   is asked only where its forced algorithms are switched on, in the environment, and ended at once.
@@ -49,10 +50,15 @@ static bool has(const char *name, const char *const *parts)
     return false;
 }
 
+enum { LEAST_MAJOR = 5 };
+
 #ifdef MPIPROF_ABI_openmpi
-static bool is_wanted(void)
+static bool is_wanted(const char *version)
 {
-    return getenv("OMPI_MCA_coll_tuned_use_dynamic_rules") != NULL && pmpi.Query_thread != NULL;
+    int major = 0;
+
+    return sscanf(version, "Open MPI v%d", &major) == 1 && major >= LEAST_MAJOR &&
+           getenv("OMPI_MCA_coll_tuned_use_dynamic_rules") != NULL && pmpi.Query_thread != NULL;
 }
 
 static int level_wanted(void)
@@ -81,9 +87,11 @@ static bool tells(const char *name)
             (ends(name, "_priority") || ends(name, "_algorithm") || ends(name, "_segmentsize")));
 }
 #else
-static bool is_wanted(void)
+static bool is_wanted(const char *version)
 {
-    return true;
+    int major = 0;
+
+    return sscanf(version, "MPICH Version: %d", &major) == 1 && major >= LEAST_MAJOR;
 }
 
 static int level_wanted(void)
@@ -162,12 +170,13 @@ static void value_add(struct text *t, int index, const char *name, MPI_Datatype 
     tool.cvar_handle_free(&handle);
 }
 
-/* Adds `"name": value, ...`; nothing where the library has no MPI_T, or need not be asked. */
-void settings_read(struct text *t)
+/* Adds `"name": value, ...`; nothing where the library has no MPI_T, or need not be asked. version:
+ * what it says of itself. */
+void settings_read(struct text *t, const char *version)
 {
     int provided, count = 0;
 
-    if (begun || !is_wanted() || !tool_load() ||
+    if (begun || !is_wanted(version) || !tool_load() ||
         tool.init_thread(level_wanted(), &provided) != MPI_SUCCESS)
         return;
     begun = true;

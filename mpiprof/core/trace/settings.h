@@ -2,5 +2,5 @@
 #pragma once
 #include "base/text.h"
 
-void settings_read(struct text *t);
+void settings_read(struct text *t, const char *version);
 void settings_end(void);
