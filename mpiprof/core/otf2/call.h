@@ -53,6 +53,20 @@ enum attribute {
     ATTRIBUTES
 };
 
+/* What a region is to us; given by Python for each. */
+enum class {
+    OTHER,      /* of the program: a call site for what is called in it */
+    IGNORED,    /* of MPI, and nothing to us: MPI_Init */
+    COLLECTIVE, /* blocking */
+    STARTING,   /* a nonblocking one */
+    RESTARTING, /* a persistent one: MPI_Start */
+    POINT_TO_POINT,
+    COMPLETING, /* Wait and Test */
+    ONE_SIDED,
+    FILES,
+    CLASSES
+};
+
 #define NEVER UINT64_MAX
 #define UNKNOWN UINT32_MAX
 #define DOOR __attribute__((visibility("default")))

@@ -16,20 +16,6 @@
 
 enum { SUCCESS = 0, FAILED = 1 };
 
-/* What a region is to us; given by Python for each. */
-enum class {
-    OTHER,      /* of the program: a call site for what is called in it */
-    IGNORED,    /* of MPI, and nothing to us: MPI_Init */
-    COLLECTIVE, /* blocking */
-    STARTING,   /* a nonblocking one */
-    RESTARTING, /* a persistent one: MPI_Start */
-    POINT_TO_POINT,
-    COMPLETING, /* Wait and Test */
-    ONE_SIDED,
-    FILES,
-    CLASSES
-};
-
 struct frame {
     uint64_t enter;
     size_t first; /* of the calls that were told while it was the innermost */
