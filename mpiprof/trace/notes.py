@@ -96,12 +96,15 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
         if not path.is_file() or path.stat().st_size > LARGEST:
             return
+        checked = False  # whether a line carries a sum: then all do
         with path.open("rb") as file:
             for _ in range(MOST):
                 line = file.readline(LONGEST)
                 if not line.endswith(b"\n"):
                     return
-                if line_is_sound(line[:-1]) is False:
+                sound = line_is_sound(line[:-1])
+                checked |= sound is not None
+                if not sound and checked:
                     continue
                 try:
                     found = json.loads(line)

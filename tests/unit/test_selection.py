@@ -12,6 +12,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.trace import notes
+from mpiprof.trace.check import closed
 from mpiprof.trace.write import RECORD_TYPE
 
 KEY = {"kind": "key", "key": "0f", "communicator": "8c", "operation": "allgatherv"}
@@ -81,6 +82,17 @@ def test_without_notes_the_tables_are_empty(tmp_path: Path) -> None:
 def test_what_is_no_note_is_left_out(tmp_path: Path, line: str) -> None:
     path = folder(tmp_path / "t", json.dumps(LINES[0]) + "\n" + line)
     assert [row["kind"] for row in notes.read(path)] == ["key"]
+
+
+def test_a_note_whose_sum_is_damaged_is_left_out(tmp_path: Path) -> None:
+    """Damage to the word "check" makes no line of the time before there were sums."""
+    end = {"kind": "end", "key": "0f", "instances": 3, "algorithm": "ring"}
+    lines = [closed(json.dumps(line).encode()) for line in (LINES[0], end)]
+    (tmp_path / notes.FILE).write_bytes(b"\n".join([*lines, b""]))
+    assert [row["kind"] for row in notes.read(tmp_path)] == ["key", "end"]
+    damaged = lines[1].replace(b"check", b"chegk")
+    (tmp_path / notes.FILE).write_bytes(b"\n".join([lines[0], damaged, b""]))
+    assert [row["kind"] for row in notes.read(tmp_path)] == ["key"]
 
 
 def test_the_report_tells_what_was_chosen_and_why(
