@@ -149,10 +149,14 @@ def test_a_build_is_numbered_by_all_that_is_compiled() -> None:
 
 
 def test_the_environment_is_read_in_one_place() -> None:
-    """Each variable with whether ranks are compared by it, so that nobody adds one without."""
+    """Each variable with whether ranks are compared by it, so that nobody adds one without.
+
+    settings.c reads the library's and the launcher's, only to note them in meta.json.
+    """
     core = ROOT / "mpiprof" / "core"
     readers = {path.name for path in core.rglob("*.c") if "getenv(" in path.read_text()}
-    assert readers == {"options.c"}
+    assert readers == {"options.c", "settings.c"}
+    assert "MPIPROF_" not in (core / "trace/settings.c").read_text().replace("MPIPROF_ABI", "")
     read = re.findall(r"X\(([A-Z_]+), .+, (true|false)\)", (core / "life/options.c").read_text())
     asked = {one.metadata["variable"] for one in fields(options.Recording)} - {""}
     given = re.findall(r'"MPIPROF_([A-Z_]+)"', Path(options.__file__).read_text())

@@ -132,23 +132,31 @@ def test_open_mpis_forced_algorithms(openmpi: Mpi, tmp_path: Path, turn: int) ->
 NOT_FORCED = {"smp": "needs several nodes", "ccl": "needs a library of its own"}
 
 
-@pytest.mark.parametrize("apart", [False, True], ids=["one_node", "apart"])
-@pytest.mark.parametrize("turn", range(1, 11))
+DIVIDED = ("allreduce", "barrier", "bcast", "reduce")  # by nodes, unless each process is apart
+
+
+def forced_in(turn: int, apart: bool) -> dict[str, str]:
+    """Return the turn-th algorithm of every operation that can be forced."""
+    operations = sorted({one.operation for one in own("mpich")})
+    forced = {
+        operation: own("mpich", operation)[turn - 1].name
+        for operation in operations
+        if turn <= len(own("mpich", operation)) and (operation in DIVIDED) == apart
+    }
+    return {o: name for o, name in forced.items() if name not in NOT_FORCED}
+
+
+@pytest.mark.parametrize(
+    ("turn", "apart"),
+    [(t, apart) for apart in (False, True) for t in range(1, 11) if forced_in(t, apart)],
+)
 def test_mpichs_forced_algorithms(mpich: Mpi, tmp_path: Path, turn: int, apart: bool) -> None:
     """On 2 to 8 processes: what is forced is named unless the library says that it can't be.
 
     The turn-th algorithm of every operation is forced. `apart`: each process as if on a node of its
     own, where there are no algorithms in shared memory and no division by nodes.
     """
-    divided = ("allreduce", "barrier", "bcast", "reduce")
-    forced = {
-        operation: own("mpich", operation)[turn - 1].name
-        for operation in sorted({one.operation for one in own("mpich")})
-        if turn <= len(own("mpich", operation)) and (operation in divided) == apart
-    }
-    forced = {o: name for o, name in forced.items() if name not in NOT_FORCED}
-    if not forced:
-        pytest.skip("no operation has so many")
+    forced = forced_in(turn, apart)
     environment = {f"MPIR_CVAR_{o.upper()}_INTRA_ALGORITHM": name for o, name in forced.items()}
     # Else the library refuses what can't be; but this the recorder itself calls, with one element.
     silent = forced.get("allreduce") == "reduce_scatter_allgather"

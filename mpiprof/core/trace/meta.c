@@ -96,11 +96,6 @@ static bool is_spawned(bool with_world)
 /* What decides which of its own algorithms the library takes, as far as it can be asked. */
 static void library_add(struct text *t)
 {
-#ifdef MPIPROF_ABI_openmpi
-    const char *const local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-#else
-    const char *const local = getenv("MPI_LOCALNRANKS"); /* Hydra's */
-#endif
     struct text settings = {0};
     int level = MPI_THREAD_MULTIPLE;
 
@@ -108,7 +103,7 @@ static void library_add(struct text *t)
         pmpi.Query_thread(&level);
     settings_read(&settings, meta_library());
     text_add(t, "\"library\": {\"on_node\": %d, \"multiple\": %s, \"settings\": {%s}}, ",
-             local != NULL ? atoi(local) : 0, level == MPI_THREAD_MULTIPLE ? "true" : "false",
+             settings_on_node(), level == MPI_THREAD_MULTIPLE ? "true" : "false",
              settings.length > 0 && !settings.cut ? settings.bytes : "");
     text_free(&settings);
 }

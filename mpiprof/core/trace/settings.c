@@ -2,7 +2,8 @@
  * by the process that writes it.
  *
  * Only of releases whose algorithms we can name: of others nothing would be made of it, and MPI_T may
- * be begun at any time, but no library is indifferent to it:
+ * be begun at any time, but no library is indifferent to it (no choice of ours depends on what is
+ * read here, nor on the environment, which belongs to the launcher and the library):
  * - Open MPI sets the program's thread level to the one that MPI_T is begun with, so it is begun with
  *   the one there is; and it opens all its components, which takes 0.2 s where they are files. So it
  *   is asked only where its forced algorithms are switched on, in the environment, and ended at once.
@@ -135,6 +136,16 @@ static const char *text_of(const char *name, const char *read)
     }
     return found != NULL ? found : "";
 #endif
+}
+
+int settings_on_node(void)
+{
+#ifdef MPIPROF_ABI_openmpi
+    const char *const local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+#else
+    const char *const local = getenv("MPI_LOCALNRANKS"); /* Hydra's */
+#endif
+    return local != NULL ? atoi(local) : 0;
 }
 
 /* Adds a variable's value where it is neither 0 nor empty. */
