@@ -31,11 +31,11 @@ def check_same(known: Trace, found: Trace) -> None:
     That is the order of the rows of `rank_totals`.
     """
     for name in TABLES:
-        tables = [getattr(trace, name) for trace in (found, known)]
+        ours, theirs = getattr(known, name), getattr(found, name)
         if name == "rank_totals":
             rows = ["callsite", "communicator", "rank"]
-            tables = [table.sort_values(rows, ignore_index=True) for table in tables]
-        pd.testing.assert_frame_equal(*tables, check_categorical=False)
+            ours, theirs = (one.sort_values(rows, ignore_index=True) for one in (ours, theirs))
+        pd.testing.assert_frame_equal(theirs, ours, check_categorical=False)
     np.testing.assert_array_equal(found.point_to_point, known.point_to_point)
     assert found.complete == known.complete
     assert (found.started_ns, found.duration_ns) == (known.started_ns, known.duration_ns)
