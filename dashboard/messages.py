@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.analysis.natives import is_native
 from mpiprof.analysis.problem import problem_of
 from mpiprof.errors import MpiprofError
 from mpiprof.model.machine import DEFAULT, Machine, of_table, scaled
@@ -46,7 +47,7 @@ def messages(timeline: Timeline, number: int) -> dict[str, Any]:
     shapes = [timeline.trace.tables.shapes[i] for i in segments["shape"].tolist()]
     names = {s.algorithm for s in shapes}
     name = names.pop() if len(names) == 1 else ""
-    if not name or name.startswith("native"):
+    if not name or is_native(name):
         raise NotModelledError("it ran on the library's own algorithm, which is not known")
     if len(np.unique(ranks)) != len(communicator.ranks) or len(ranks) != len(communicator.ranks):
         raise NotModelledError("not all of its members are in the trace")

@@ -12,9 +12,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch import elf
+
+if TYPE_CHECKING:
+    import ctypes
 
 ABIS = ("mpich", "openmpi", "mpiabi")
 FAMILIES = {"mpich": "MPICH", "openmpi": "Open MPI", "mpiabi": "the standard MPI ABI"}
@@ -93,6 +97,17 @@ def library_folder() -> Path:
     raise MpiprofError(
         f"no libraries beside {beside}: mpiprof was not built; install it with `pip install`"
     )
+
+
+def load(name: str) -> ctypes.CDLL:
+    """Load one of our libraries that need no MPI; raises MpiprofError where that fails."""
+    import ctypes  # which a launcher that switches nothing does without
+
+    path = library_folder() / name
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise MpiprofError(f"{path} can't be loaded ({error}): install mpiprof again") from error
 
 
 def our_library(mpi: Mpi) -> Path:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from mpiprof.errors import MpiprofError
-from mpiprof.launch.library import library_folder
+from mpiprof.launch.library import load
 
 BYTES, RANK = ("BYTES",), ("RANK",)  # values of a parameter that are numbers
 
@@ -31,11 +31,7 @@ class Algorithm:
 @cache
 def library() -> ctypes.CDLL:
     """Load the C library of schedules, once."""
-    path = library_folder() / "libmpiprof-schedule.so"
-    try:
-        loaded = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise MpiprofError(f"{path} can't be loaded ({error}): install mpiprof again") from error
+    loaded = load("libmpiprof-schedule.so")
     loaded.schedule_text.restype = ctypes.c_char_p
     loaded.schedule_columns.restype = ctypes.c_char_p
     loaded.schedule_open.restype = ctypes.c_void_p

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import MpiprofError
-from mpiprof.launch.library import library_folder
+from mpiprof.launch.library import load
 from mpiprof.trace.log import SPENT
 from mpiprof.trace.types import Array
 
@@ -67,11 +67,7 @@ def wheel() -> Any:
 @cache
 def core() -> ctypes.CDLL:
     """Load our library, once."""
-    path = library_folder() / "libmpiprof-otf2.so"
-    try:
-        loaded = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise MpiprofError(f"{path} can't be loaded ({error}): install mpiprof again") from error
+    loaded = load("libmpiprof-otf2.so")
     pointer, number = ctypes.c_void_p, ctypes.c_uint32
     loaded.reading_layout.restype = ctypes.c_char_p
     loaded.reading_open.restype = pointer
