@@ -79,6 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["COLUMNS"] = "120"  # a worker of xdist has another width than a terminal or a file
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more than one a rank would wait for cores
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each rank would compile mpiprof anew
+    # A line of output would be two writes, and those of several ranks could mix.
+    os.environ.pop("PYTHONUNBUFFERED", None)
     sys.dont_write_bytecode = False
     config.addinivalue_line("markers", "everything: long; only with --everything")
     config.addinivalue_line("markers", "heavy: for an MPI, or seconds; not in make check")

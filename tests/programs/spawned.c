@@ -21,6 +21,9 @@ int main(int argc, char **argv)
         number = 4711;
         MPI_Bcast(&number, 1, MPI_INT, rank == 0 ? MPI_ROOT : MPI_PROC_NULL, other);
     }
+    /* Children that ended while a parent was still connecting to them would make it abort, under
+     * MPICH's UCX. */
+    MPI_Barrier(other);
     MPI_Comm_disconnect(&other);
     MPI_Finalize();
     return 0;
