@@ -71,7 +71,7 @@ class Finding:
     cause: of CAUSES; share: of all ranks' run time; callsites: those it concerns, the costliest
     first; ranks: those it names, the latest first; period: instances from one time to the next;
     first_instance and last_instance: of the first call site, None where instances don't matter;
-    certainty: 0 to 1, that it is more than chance; evidence: figures, by the names of the columns
+    certainty: 0 to 1, that more than chance names it, 0 where nobody is named for sure; evidence: figures, by the names of the columns
     they come from.
     """
 
@@ -113,7 +113,7 @@ def conclusions(trace: Trace, callsite: int) -> list[Finding]:
         return []
     if trace.clock_error_ns > 0 and not row["worst_imbalance_ns"] > trace.clock_error_ns:
         told = facts | {"clock_error_ns": trace.clock_error_ns}
-        return [_finding(trace, "clock", waiting, callsite, told)]
+        return [replace(_finding(trace, "clock", waiting, callsite, told), certainty=0.0)]
     causes: Causes = trace.causes(callsite)
     grid = Grid(trace, sample_of(trace, callsite))
     facts["followed"] = any(block.group.through is not None for block in grid.blocks)
@@ -294,7 +294,7 @@ def _rest(
     if began.get("origin_how") == "inside" and often and elsewhere and not besides:
         places = (causes.callsite, began["origin_callsite"])
         return replace(one, cause="inside", callsites=places, ranks=(began["origin_rank"],))
-    return replace(one, certainty=0.0 if facts["instances"] < 2 else MOST_SURE)
+    return replace(one, certainty=0.0)
 
 
 def _mostly_last(row: Any, facts: Mapping[str, Any]) -> tuple[int, float] | None:

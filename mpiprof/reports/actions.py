@@ -55,9 +55,7 @@ def _do_ranks(trace: Trace, found: Finding) -> str:
 
 def _do_early(_: Trace, found: Finding) -> str:
     it = "them" if len(found.ranks) > 1 else "it"
-    return (
-        f"Give {named(found.ranks)} more of the work, or the others less; they wait for {it} never."
-    )
+    return f"Give {named(found.ranks)} more of the work, or the others less: nobody waits for {it}."
 
 
 def _do_periodic(_: Trace, found: Finding) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from mpiprof.analysis.findings import MOSTLY
-from mpiprof.analysis.verdict import LITTLE
+from mpiprof.analysis.verdict import LITTLE, SURE
 from mpiprof.reports.actions import action
 from mpiprof.reports.places import where
 from mpiprof.reports.sentences import claim, finding, what
@@ -16,6 +16,7 @@ from mpiprof.reports.wording import share_between
 from mpiprof.units import continued, duration, share
 
 if TYPE_CHECKING:
+    from mpiprof.analysis.findings import Finding
     from mpiprof.analysis.verdict import Verdict
     from mpiprof.trace import Trace
 
@@ -30,12 +31,28 @@ def verdict(trace: Trace, found: Verdict) -> list[str]:
     if found.worst is None:
         rest = found.collective - found.waiting
         return [first, f"Nothing stands out; the calls themselves take {share(rest)} of the time."]
-    part = found.worst.share / found.waiting if found.waiting > 0 else 0.0
-    if found.worst.cause in ("algorithm", "barrier"):
-        return [first, what(trace, found.worst), action(trace, found.worst)]
-    said = continued(claim(trace, found.worst))
-    lines = [first, f"{portion(part)} of it: {said}."]
-    return [*lines, action(trace, found.worst) + _other_algorithm(trace, found)]
+    said, do = _said(trace, found, found.worst), action(trace, found.worst)
+    other = _other_algorithm(trace, found)
+    if found.beside is None:
+        return [first, said, do + other]
+    sure = f"{_said(trace, found, found.beside)} {action(trace, found.beside)}"
+    # Advice to look at a rank, of whom one is not sure, is idle where that rank has a sure cause.
+    last = found.worst.evidence.get("mostly_last")
+    same = last is not None and last[0] in found.beside.ranks
+    return [first, said if same else f"{said} {do}", sure + other]
+
+
+def _said(trace: Trace, found: Verdict, one: Finding) -> str:
+    """Return what is wrong, which part of the waiting that is, and whether it is sure."""
+    if one.cause in ("algorithm", "barrier"):
+        return what(trace, one)
+    part = portion(one.share / found.waiting if found.waiting > 0 else 0.0)
+    sure = ""
+    if one is found.beside:
+        sure = " has a sure cause"
+    elif one.certainty < SURE:
+        sure = " came about once" if one.evidence["instances"] == 1 else " has no sure cause"
+    return f"{part} of it{sure}: {continued(claim(trace, one))}."
 
 
 def _of_summary(trace: Trace, found: Verdict) -> Iterator[str]:
@@ -60,8 +77,9 @@ def _other_algorithm(trace: Trace, found: Verdict) -> str:
             f"{where(trace, found.gain.callsites[0])}."
         )
     load = ("rank", "early", "gradient", "periodic", "moving", "node")
-    assert found.worst is not None
-    helped = found.worst.cause in load
+    sure = found.beside or found.worst
+    assert sure is not None
+    helped = sure.cause in load
     return " No algorithm would help: it is the load." if helped else ""
 
 
