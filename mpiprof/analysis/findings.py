@@ -71,8 +71,8 @@ class Finding:
     cause: of CAUSES; share: of all ranks' run time; callsites: those it concerns, the costliest
     first; ranks: those it names, the latest first; period: instances from one time to the next;
     first_instance and last_instance: of the first call site, None where instances don't matter;
-    certainty: 0 to 1, that more than chance names it, 0 where nobody is named for sure; evidence: figures, by the names of the columns
-    they come from.
+    certainty: 0 to 1, that more than chance names it, 0 where nobody is named for sure; evidence:
+    figures, by the names of the columns they come from.
     """
 
     cause: str
