@@ -2,6 +2,8 @@
 
   python -m mpiprof export [TRACE] --to html [-o FILE.html]       one page that needs nothing else
   python -m mpiprof export [TRACE] --to perfetto [-o FILE.json]   opens at https://ui.perfetto.dev
+  python -m mpiprof export [TRACE] --to pftrace [-o FILE.pftrace] the same in protobuf, shorter
+  python -m mpiprof export [TRACE] --to caliper [-o FILE.json]    sums by rank, for Hatchet, Thicket
   python -m mpiprof export [TRACE] --to parquet|csv [-o NAME]     NAME-events and NAME-instances
   python -m mpiprof export [TRACE] --to otf2 [-o DIR]             DIR/traces.otf2, for Vampir, ...
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 ENDINGS = {
     "html": ".html",
     "perfetto": ".json",
+    "pftrace": ".pftrace",
+    "caliper": ".json",
     "parquet": ".parquet",
     "csv": ".csv",
     "otf2": "-otf2",  # of a folder
@@ -35,6 +39,8 @@ ENDINGS = {
 NEXT = {
     "html": "open it in a browser; it needs no network",
     "perfetto": "open it at https://ui.perfetto.dev (which reads it inside the browser)",
+    "pftrace": "open it at https://ui.perfetto.dev (which reads it inside the browser)",
+    "caliper": 'hatchet.GraphFrame.from_caliper("{0}"), or thicket.Thicket.from_caliper',
     "parquet": 'pandas.read_parquet("{0}")',
     "csv": 'pandas.read_csv("{0}")',
     "otf2": "open {0} in Vampir, or try `otf2-print {0}`",
@@ -59,15 +65,15 @@ def run(args: argparse.Namespace) -> int:
     trace = open_trace(chosen(args.trace))
     refuse_empty(trace, args.to)
     place = folder_of if args.to == "otf2" else stem_of
-    stem = place(args.output, trace, ENDINGS[args.to])
-    writer = {"html": page, "perfetto": perfetto, "otf2": otf2}.get(args.to, tables)
+    stem = place(args.output, trace, args.to)
+    writer = WRITERS.get(args.to, tables)
     with bar("exporting", 2 * records_of(trace)) as step:
         written = writer(trace, stem, ENDINGS[args.to], step)
     for path, what in written.items():
         print(f"{path}: {what}, {size_of(path)}")
     first = next(iter(written))
     hint = NEXT[args.to].format(first)
-    if args.to == "perfetto" and first.stat().st_size > PERFETTO_LIMIT:
+    if args.to in ("perfetto", "pftrace") and first.stat().st_size > PERFETTO_LIMIT:
         hint = f"too much for Perfetto's page (2 GB): `{command('view')}`, or its trace_processor"
     print(f"next: {hint}")
     return 0
@@ -81,10 +87,11 @@ def refuse_empty(trace: Trace, to: str) -> None:
         )
 
 
-def stem_of(output: Path | None, trace: Trace, ending: str) -> Path:
+def stem_of(output: Path | None, trace: Trace, to: str) -> Path:
     """Return the path to write to, without its ending; raises UsageError where that can't be."""
-    if output is None:
-        return Path(trace.path.resolve().name)
+    ending = ENDINGS[to]
+    if output is None:  # two are .json
+        return Path(trace.path.resolve().name + ("-caliper" if to == "caliper" else ""))
     if output.is_dir():
         raise UsageError(f"-o {output} is a folder: name the file, as {output / 'trace'}{ending}")
     if not output.parent.is_dir():
@@ -92,10 +99,10 @@ def stem_of(output: Path | None, trace: Trace, ending: str) -> Path:
     return output.with_suffix("") if output.suffix == ending else output
 
 
-def folder_of(output: Path | None, trace: Trace, ending: str) -> Path:
+def folder_of(output: Path | None, trace: Trace, to: str) -> Path:
     """Return the folder to write to; raises UsageError where that can't be."""
     if output is None:
-        output = Path(trace.path.resolve().name + ending)
+        output = Path(trace.path.resolve().name + ENDINGS[to])
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise UsageError(f"{output} is there already: name a new folder by -o")
     if not output.parent.is_dir():
@@ -150,6 +157,28 @@ def perfetto(trace: Trace, stem: Path, ending: str, step: Callable[[int], None])
     return {path: f"{count(calls)} calls"}
 
 
+def pftrace(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
+    """Write the file for Perfetto in its own format; returns what was written."""
+    from mpiprof.reports import pftrace
+    from mpiprof.units import count
+
+    path = with_ending(stem, ending)
+    with finished(path) as unfinished:
+        calls = pftrace.write(unfinished, trace, facts_of(trace), step)
+    return {path: f"{count(calls)} calls"}
+
+
+def caliper(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
+    """Write the sums of each rank at each call site; returns what was written."""
+    from mpiprof.reports import caliper
+
+    path = with_ending(stem, ending)
+    with finished(path) as unfinished:
+        rows = caliper.write(unfinished, trace, facts_of(trace))
+    step(2 * records_of(trace))
+    return {path: f"{rows} call sites of {trace.ranks} ranks"}
+
+
 def otf2(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dict[Path, str]:
     """Write an OTF2 archive into a folder; returns what was written."""
     from mpiprof.reports import otf2
@@ -184,6 +213,15 @@ def tables(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -
                 rows = parquet.write(unfinished, pieces, meanings, facts_of(trace), told)
         written[path] = f"{count(rows)} {name}"
     return written
+
+
+WRITERS = {
+    "html": page,
+    "perfetto": perfetto,
+    "pftrace": pftrace,
+    "caliper": caliper,
+    "otf2": otf2,
+}
 
 
 def facts_of(trace: Trace) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[in
 
     Each call counts twice there: as an event, and as a part of its instance.
     """
-    tracks, calls = _Tracks(trace), 0
+    tracks, calls = Tracks(trace), 0
     with path.open("w", encoding="ascii") as file:
         head = {"displayTimeUnit": "ns", "otherData": facts}
         file.write(json.dumps(head)[:-1] + ', "traceEvents": [\n')
@@ -61,7 +61,7 @@ def _write(file: TextIO, lines: Iterator[str]) -> None:
     file.writelines(",\n" + line for line in lines)
 
 
-class _Tracks:
+class Tracks:
     """Where the calls of ranks and threads stand, and when they begin."""
 
     def __init__(self, trace: Trace) -> None:
@@ -73,9 +73,26 @@ class _Tracks:
         names = communicator_names(trace)
         self.names = {c.identity: names[c.index] for c in trace.tables.communicators}
 
+    def tid(self, rank: int, thread: int) -> int:
+        """Return the number of a thread's track; none is 0, which stands for an idle processor."""
+        return thread * self.trace.ranks + rank + 1
+
     def place(self, rank: int, thread: int) -> str:
-        """Return pid and tid of a thread; no tid is 0, which stands for an idle processor."""
-        return f'"pid":{self.pids[rank]},"tid":{thread * self.trace.ranks + rank + 1}'
+        """Return pid and tid of a thread."""
+        return f'"pid":{self.pids[rank]},"tid":{self.tid(rank, thread)}'
+
+    def nodes(self) -> Iterator[tuple[int, str]]:
+        """Yield pid and name of each node."""
+        hosts = {r: str(p.get("host") or "?") for r, p in self.trace.tables.processes.items()}
+        first = {pid: rank for rank, pid in reversed(list(enumerate(self.pids)))}
+        for pid, rank in sorted(first.items()):
+            yield pid, f"node {hosts.get(rank, '?')}"
+
+    def threads(self) -> Iterator[tuple[int, int, str]]:
+        """Yield rank, thread and name of each thread."""
+        threads = {(r, 0) for r in range(self.trace.ranks)} | set(self.trace.logs.threads)
+        for rank, thread in sorted(threads):
+            yield rank, thread, f"rank {rank}" + (f", thread {thread}" if thread else "")
 
     def time(self, ns: int) -> str:
         """Return a time as the format has it."""
@@ -83,14 +100,9 @@ class _Tracks:
 
     def named(self) -> Iterator[str]:
         """Yield the events that name the tracks and put them in order."""
-        hosts = {r: str(p.get("host") or "?") for r, p in self.trace.tables.processes.items()}
-        first = {pid: rank for rank, pid in reversed(list(enumerate(self.pids)))}
-        for pid, rank in sorted(first.items()):
-            host = f"node {hosts.get(rank, '?')}"
-            yield from _named("process", f'"pid":{pid}', host, pid)
-        threads = {(r, 0) for r in range(self.trace.ranks)} | set(self.trace.logs.threads)
-        for rank, thread in sorted(threads):
-            name = f"rank {rank}" + (f", thread {thread}" if thread else "")
+        for pid, name in self.nodes():
+            yield from _named("process", f'"pid":{pid}', name, pid)
+        for rank, thread, name in self.threads():
             yield from _named("thread", self.place(rank, thread), name, rank)
 
     def note(self, piece: pd.DataFrame) -> None:
@@ -115,7 +127,7 @@ def _named(what: str, place: str, name: str, order: int) -> Iterator[str]:
 # ---- calls
 
 
-def _calls(piece: pd.DataFrame, tracks: _Tracks) -> Iterator[str]:
+def _calls(piece: pd.DataFrame, tracks: Tracks) -> Iterator[str]:
     """Yield an event for each call, and one for each call that completed others."""
     completed: set[tuple[int, int, int, int]] = set()
     communicators = [json.dumps(tracks.names[c]) for c in piece["communicator"].cat.categories]
@@ -172,7 +184,7 @@ def _quoted(column: pd.Series[Any]) -> Any:
 # ---- instances
 
 
-def _flows(batch: Batch, tracks: _Tracks, number: int) -> Iterator[str]:
+def _flows(batch: Batch, tracks: Tracks, number: int) -> Iterator[str]:
     """Yield the flows of instances, from the first arrival to the last; the first has a number.
 
     Those of one rank have none, nor have starts of persistent operations.
