@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -157,10 +159,11 @@ def algorithms(data: Data, callsite: int) -> go.Figure:
     return races.race(race.table(race.simulated(data, asked)).head(MOST_CANDIDATES))
 
 
-def changes(data: Data, other: Data, state: State) -> pd.DataFrame:
-    """Return the comparison of the call sites that pass the filter by operation, with `place`."""
-    key = ("compare", other.name, other.version)
-    table = data.once(key, lambda: compared([data.trace, other.trace]))
+def changes(first: Sequence[Data], to: Sequence[Data], state: State) -> pd.DataFrame:
+    """Return the comparison of some runs with others: call sites by operation, with `place`."""
+    key = ("compare", len(first), *((one.name, one.version) for one in (*first, *to)))
+    made = functools.partial(compared, [one.trace for one in first], [one.trace for one in to])
+    table = first[0].once(key, made)
     if state.operations:
         table = table[table["operation"].isin(state.operations)]
     place = [text if isinstance(text, str) else places(text) for text in table["sites"]]
@@ -169,7 +172,7 @@ def changes(data: Data, other: Data, state: State) -> pd.DataFrame:
 
 def compare(data: Data, other: Data, state: State) -> go.Figure:
     """Return the waiting of the call sites of two traces, A and B, side by side."""
-    table = changes(data, other, state)
+    table = changes([data], [other], state)
     return pairs.callsites(table, "wait_ns", "waiting an instance", ("A", "B"))
 
 

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 
 LONGEST, MOST = 4000, 64  # characters of a value, and values: what is beyond is ignored
 SHARED = ("trace", "communicator", "operation", "node", "rank")
+RUNS = ("and", "to")
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,9 @@ class State:
     """The trace and the filters, which all pages share, and each page's own keys.
 
     `trace` is a name of Context.names, empty for the first; `communicators` are identities,
-    `ranks` text such as "0-3, 7"; an empty filter lets everything pass. `dark` is the theme, which
-    is the reader's own and not in the address.
+    `ranks` text such as "0-3, 7"; an empty filter lets everything pass. `also` names traces that
+    are compared as runs of one program with `trace`, and `to` those that they are compared with.
+    `dark` is the theme, which is the reader's own and not in the address.
     """
 
     trace: str = ""
@@ -29,6 +31,8 @@ class State:
     operations: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     ranks: str = ""
+    also: tuple[str, ...] = ()
+    to: tuple[str, ...] = ()
     own: Mapping[str, str] = field(default_factory=dict)
     dark: bool = False
 
@@ -49,7 +53,7 @@ class State:
 
     def shared(self) -> State:
         """Return this without the page's own keys: what another page starts from."""
-        return replace(self, own={})
+        return replace(self, also=(), to=(), own={})
 
     def query(self) -> str:
         """Return the query of the address, with its question mark; empty without any."""
@@ -61,6 +65,8 @@ class State:
         ):
             pairs += [(key, value) for value in values]
         pairs += [("rank", self.ranks)] if self.ranks else []
+        pairs += [(key, name) for key, of in zip(RUNS, (self.also, self.to), strict=True)
+                  for name in of]  # fmt: skip
         pairs += sorted(self.own.items())
         return "?" + urlencode(pairs) if pairs else ""
 
@@ -83,7 +89,9 @@ def parse(search: str | None, dark: bool = False) -> State:
         all_of("operation"),
         all_of("node"),
         single.get("rank", ""),
-        {key: value for key, value in single.items() if key not in SHARED},
+        all_of("and"),
+        all_of("to"),
+        {key: value for key, value in single.items() if key not in (*SHARED, *RUNS)},
         dark,
     )
 

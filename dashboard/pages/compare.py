@@ -1,7 +1,9 @@
-"""Compare: two traces side by side on the same scale, call site by call site."""
+"""Compare: two traces, or some runs and others, on the same scale, call site by call site."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import dash
@@ -27,25 +29,22 @@ MOST_ROWS = 200
 
 
 def layout(context: Context, state: states.State) -> Component:
-    """Return the page: the trace of the frame against another one."""
-    data = context.data(state)
-    others = [name for name in context.names if name != data.name]
-    if not others:
+    """Return the page: the trace of the frame, or it and further runs, against others."""
+    first, to = ([context.data(name) for name in side] for side in sides(context, state))
+    if len(context.names) == 1 and not to:
         why = "Start the view with two traces or more: python -m mpiprof view BEFORE AFTER"
         return components.empty("There is only one trace", why)
-    wanted = state.get("other")
-    other = context.data(wanted if wanted in others else others[0])
-    choice = dmc.Select(
-        id="compare-other", label=f"A is {data.name[:60]}, and B:", data=others, value=other.name,
-        allowDeselect=False, className="choice wide",
-    )  # fmt: skip
-    pair = (data, other)
+    form = _form(context, first, to)
+    if not to:
+        return components.card("Verdict", *form, html.P("Choose what A is compared with."))
     names = ("A", "B")
+    several = len(first) + len(to) > 2
+    table = pictures.changes(first, to, state)
+    runs = dict(zip(_labels(first, to) if several else names, (*first, *to), strict=True))
     parts = [
         tables.time_parts(one, _fitting(one, state)).assign(trace=name)
-        for one, name in zip(pair, names, strict=True)
+        for name, one in runs.items()
     ]
-    table = pictures.changes(data, other, state)
     times = components.card(
         "Where the time of all ranks went", components.graph(figures.times(pd.concat(parts)), state)
     )
@@ -58,27 +57,68 @@ def layout(context: Context, state: states.State) -> Component:
     ]
     spread = components.card(
         "Imbalance against the balanced limit",
-        components.graph(figures.distributions((_factors(data, state), _factors(other, state)),
+        components.graph(figures.distributions((_factors(first, state), _factors(to, state)),
                                                names), state),
     )  # fmt: skip
+    means = "Means over the runs, by" if several else "By"
+    chance = "than these runs do among themselves" if several else "than by chance"
     grid = components.card(
         "Call sites",
         comparison(table.head(MOST_ROWS), state),
-        note="By the change of time, largest first; ω: last minus first arrival. "
-        "Bold: differs by more than chance.",
+        note=f"{means} the change of time, largest first; ω: last minus first arrival. "
+        f"Bold: differs by more {chance}.",
     )
     said = components.card(
         "Verdict",
-        choice,
-        html.Div([html.P(tables.text_of(line)) for line in verdict(other, table)]),
+        *form,
+        html.Div([html.P(tables.text_of(line)) for line in verdict(first, to, table)]),
+        *([components.facts([(name, one.name) for name, one in runs.items()])] if several else []),
         className="card verdict",
     )
     return html.Div([said, times, components.columns(*bars), spread, grid], className="stack")
 
 
-def verdict(other: Data, table: pd.DataFrame) -> list[str]:
+def sides(context: Context, state: states.State) -> tuple[list[str], list[str]]:
+    """Return the names of the runs to compare, and of those to compare them with.
+
+    That is one run that is left where the address names none; none where none is left.
+    """
+    names = context.names
+    first = list(dict.fromkeys([state.trace or names[0], *state.also]))
+    return first, list(state.to) or [name for name in names if name not in first][:1]
+
+
+def _form(context: Context, first: Sequence[Data], to: Sequence[Data]) -> Iterator[Component]:
+    """Yield the choices of runs; who is on one side can't be chosen for the other."""
+    mine, others = [one.name for one in first], [one.name for one in to]
+    name, *also = mine
+    further = [n for n in context.names if n != name and n not in others]
+    if further or also:
+        yield _choice("also", f"A is {name[:60]}, and as further runs of it:", further, also)
+    lone = "" if further or also else f"A is {name[:60]}, and "
+    yield _choice("to", f"{lone}B:", [n for n in context.names if n not in mine], others)
+
+
+def _choice(name: str, label: str, names: Sequence[str], chosen: Sequence[str]) -> Component:
+    return dmc.MultiSelect(
+        id=f"compare-{name}",
+        label=label,
+        data=list(dict.fromkeys([*names, *chosen])),
+        value=list(chosen),
+        searchable=True,
+        className="choice wide",
+    )
+
+
+def _labels(first: Sequence[Data], to: Sequence[Data]) -> list[str]:
+    """Return the names of runs as `compare --to` prints them: A1, A2, ..., B1, ..."""
+    sides = (("A", first), ("B", to))
+    return [f"{side}{number}" for side, of in sides for number in range(1, len(of) + 1)]
+
+
+def verdict(first: Sequence[Data], to: Sequence[Data], table: pd.DataFrame) -> list[str]:
     """Return what changed, where, how sure that is and what to do, as `compare` prints it."""
-    return in_words(difference(table), [other.trace])
+    return in_words(difference(table), [one.trace for one in to], len(first))
 
 
 def _fitting(data: Data, state: states.State) -> states.State:
@@ -86,12 +126,16 @@ def _fitting(data: Data, state: states.State) -> states.State:
     known = {identity for identity, _ in data.communicators}
     kept = tuple(c for c in state.communicators if c in known)
     named = tuple(o for o in state.operations if o in operations(data))
-    return states.State(data.name, kept, named, state.nodes, state.ranks, {}, state.dark)
+    return states.State(data.name, kept, named, state.nodes, state.ranks, dark=state.dark)
 
 
-def _factors(data: Data, state: states.State) -> Any:
-    instances = data.instances
-    return instances["worst_factor"].to_numpy(np.float64)[data.passing(instances, state)]
+def _factors(runs: Sequence[Data], state: states.State) -> Any:
+    return np.concatenate(
+        [
+            one.instances["worst_factor"].to_numpy(np.float64)[one.passing(one.instances, state)]
+            for one in runs
+        ]
+    )
 
 
 def comparison(table: pd.DataFrame, state: states.State) -> Component:
@@ -142,17 +186,25 @@ def _algorithms(row: dict[str, Any]) -> str:
     return first if first == other else f"{first} → {other}"
 
 
-def register(app: dash.Dash, _: Context) -> None:
-    """Add the callback that writes the other trace into the address."""
+def register(app: dash.Dash, context: Context) -> None:
+    """Add the callback that writes the runs of each side into the address."""
+    for side in ("also", "to"):
+        _follow(app, context, side)
 
+
+def _follow(app: dash.Dash, context: Context, side: str) -> None:
     @app.callback(
         Output("url", "search", allow_duplicate=True),
-        Input("compare-other", "value"),
+        Input(f"compare-{side}", "value"),
         State("url", "search"),
         prevent_initial_call=True,
     )
-    def choose(other: str, search: str) -> str:
+    def choose(chosen: list[str] | None, search: str) -> str:
+        """Write the runs that were chosen for a side into the address."""
         state = states.parse(search)
-        if not other or other == (state.get("other") or other):
+        (_, *also), to = sides(context, state)
+        # It is also called when the page is made, with what the page shows.
+        if tuple(chosen or ()) == tuple(also if side == "also" else to):
             raise PreventUpdate
-        return state.with_own(other=other).query()
+        changed: dict[str, Any] = {side: tuple(chosen or ())}
+        return replace(state, **changed).query()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mpiprof.analysis.difference import Changed, Difference
     from mpiprof.trace import Trace
 
+NOTABLE = 0.1  # of the time in collectives: so large a difference may be more than chance
 MORE_RUNS = "Record each several times, and `compare A1 A2 ... --to B1 B2 ...`."
 
 
@@ -127,7 +128,9 @@ def _do(found: Difference, other: Sequence[Trace], runs: int, name: str) -> str:
     if found.outcome == "faster":
         return f"Keep what was changed in {name}."
     if found.outcome == "same":
-        return "There is nothing to do."
+        if abs(found.after_ns - found.before_ns) < NOTABLE * found.before_ns:
+            return "There is nothing to do."
+        return "More runs of each would tell whether that is a change."
     if found.outcome == "unknown":
         return MORE_RUNS if max(runs, len(other)) > 1 else "Record longer."
     assert one is not None

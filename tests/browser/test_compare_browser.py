@@ -11,6 +11,7 @@ from support.dashboard_server import Browser, chromium, view
 
 from mpiprof.__main__ import main
 from mpiprof.testing.synthetic import Synthetic
+from mpiprof.units import duration
 
 MS = 1_000_000
 
@@ -24,6 +25,55 @@ def recorded(folder: Path, late_ms: int) -> Path:
     made.collective("allreduce", arrivals, exits, site="solver.py:93:force")
     made.started_ns, made.ended_ns = 0, 900 * MS
     return made.write(folder)
+
+
+def runs(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Write three runs and two others, in which rank 3 is later by 2 ms."""
+    before = [recorded(folder / f"before-{i}", 1 + i % 2) for i in range(3)]
+    return before, [recorded(folder / f"after-{i}", 3 + i) for i in range(2)]
+
+
+def test_several_runs_are_compared_as_the_command_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = runs(tmp_path)
+    assert main(["compare", *map(str, before), "--to", *map(str, after), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (verdict,), (row,) = found["verdicts"], found["callsites"]
+    assert "means over 3 and 2 runs" in " ".join(verdict["text"])
+    with view([*before, *after]) as running, chromium() as started:
+        for width in (1280, 390):
+            page = started.new_context(viewport={"width": width, "height": 900}).new_page()
+            browser = Browser(page, running)
+            browser.open("/compare?trace=before-0&and=before-1&and=before-2&to=after-0&to=after-1")
+            page.wait_for_selector(".verdict p")
+            assert page.locator(".verdict p").all_inner_texts() == verdict["text"]
+            waits = [duration(row["wait_ns"]), duration(row["other_wait_ns"])]
+            assert " → ".join(waits) in page.locator(".unfolding").inner_text()
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+            browser.shot(f"compare-runs-{width}")
+            assert not browser.complaints
+
+
+def test_runs_are_chosen_on_the_page(tmp_path: Path) -> None:
+    before, after = runs(tmp_path)
+    with view([*before, *after]) as running, chromium() as started:
+        browser = Browser(started.new_page(), running)
+        page = browser.page
+        browser.open("/compare")
+        for form, name in (("also", "before-2"), ("to", "after-1")):
+            page.locator(f"#compare-{form}").fill(name)
+            page.get_by_role("option", name=name).click()
+            browser.settled()
+        assert page.url.endswith("/compare?and=before-2&to=before-1&to=after-1")
+        # A run is on one side only.
+        page.locator("#compare-to").fill("before")
+        page.get_by_role("option", name="before-1").wait_for()
+        assert page.get_by_role("option").all_inner_texts() == ["before-1"]
+        assert "means over 2 and 2 runs" in page.locator(".verdict").inner_text()
+        browser.open("/compare?and=elsewhere")
+        said = page.locator("#page").inner_text()
+        assert "elsewhere: not among the traces that this view was started with" in said
 
 
 def test_the_verdict_is_that_of_the_terminal(

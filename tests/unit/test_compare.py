@@ -13,6 +13,7 @@ import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.analysis.changes import compare, matched
 from mpiprof.analysis.difference import Difference, difference
+from mpiprof.reports.difference import verdict as in_words
 from mpiprof.trace import Trace
 
 MS = 1_000_000
@@ -212,6 +213,21 @@ def test_runs_that_differ_among_themselves(tmp_path: Path) -> None:
         false["single"] += bool(compare([before[0], after[0]])["significant"].any())
         false["several"] += bool(compare(before, after)["significant"].any())
     assert false["single"] >= 7 and false["several"] <= 1
+
+
+def test_large_differences_of_few_runs_are_not_called_nothing(tmp_path: Path) -> None:
+    """Two runs of each that scatter by more than they differ: that is no reason to rest."""
+    before, after = (
+        [recorded(tmp_path / f"{late}", late, seed=int(9 * late)) for late in of]
+        for of in ((1.0, 5.0), (2.0, 7.0))
+    )
+    for first, to, last in (
+        (before, after, "More runs of each would tell whether that is a change."),
+        (before, before, "There is nothing to do."),
+    ):
+        found = difference(compare(first, to))
+        assert found.outcome == "same"
+        assert in_words(found, to, len(first))[-1] == last
 
 
 def test_runs_with_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -131,6 +131,9 @@ def test_the_address_is_read_and_written_back() -> None:
     assert "token" not in state.query()
     assert parse(state.query()) == state
     assert state.shared().with_own(callsite=None).query() == search.replace("&callsite=7", "")
+    runs = "?trace=a1&and=a2&and=a3&to=b%2C1&to=b2"
+    assert (parse(runs).also, parse(runs).to) == (("a2", "a3"), ("b,1", "b2"))
+    assert parse(runs).query() == runs and parse(runs).shared().query() == "?trace=a1"
     strange = parse("?" + "x=1&" * 10_000)
     assert strange.own == {}
     assert parse("?callsite=9" + "9" * 50).number("callsite", -1) == -1
