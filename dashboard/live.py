@@ -49,7 +49,7 @@ def strip(data: Data, state: State) -> Component | None:
         told += hang.text(data.trace, found, verdict, time_ns)
         link = "/live" + state.shared().query()
         return dcc.Link(tables.text_of(told), href=link, className="state dead")
-    told = f"running, {duration(float(data.trace.duration_ns))} recorded"
+    told = f"running, {duration(float(data.trace.run_ns))} recorded"
     stuck = next((one for one in pending if one.missing), None)
     if stuck is not None:
         where = ", ".join(place(site_of(data.trace, site)) for site in stuck.sites[:1])
@@ -79,7 +79,7 @@ def now(data: Data, state: State) -> list[Component]:
         ("state", html.Span(told, className=f"state {kind}")),
         ("ranks", count(trace.ranks)),
         ("ended", count(trace.ranks - len(left))),
-        ("recorded", duration(float(trace.duration_ns))),
+        ("recorded", duration(float(trace.run_ns))),
     ]
     chosen = set(data.ranks(state).tolist())
     shown = [one for one in pending if chosen & {*one.arrived, *one.missing}]
@@ -153,7 +153,7 @@ def _missing(data: Data, position: positions.Position, time_ns: int | None) -> C
 def _since(data: Data, at_ns: int, time_ns: int | None) -> str:
     if time_ns is not None:
         return f"{duration(float(max(time_ns - at_ns, 0)))} ago"
-    return f"{duration(float(at_ns - data.trace.started_ns))} after the start"
+    return f"{duration(float(at_ns - data.trace.run_started_ns))} after the start"
 
 
 def _table(data: Data, found: list[positions.Position], time_ns: int | None) -> Component:

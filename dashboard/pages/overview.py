@@ -109,7 +109,7 @@ def run_facts(data: Data) -> list[tuple[str, Any]]:
         ("hosts", tables.text_of(hosts)),
         ("MPI", text.mpi_name(trace.mpi)),
         ("started", f"{started} UTC" if started else "–"),
-        ("run time", duration(float(trace.duration_ns))),
+        ("run time", duration(float(trace.run_ns))),
         ("clocks", wording.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
         ("message times", text.message_times(trace)),
         ("trace", tables.text_of(data.path)),

@@ -76,7 +76,7 @@ class Aggregate:
         for name in MEANS:
             self.sums.declare(name, 0.0)
             self.sums.declare(name + "_count", 0.0)
-        for name in ("instances", "complete", "elapsed", "balanced", "judged", "late"):
+        for name in ("instances", "complete", "left", "elapsed", "balanced", "judged", "late"):
             self.sums.declare(name, 0.0)
         for state in STATES:
             self.sums.declare("wait_" + state, 0.0)
@@ -115,6 +115,7 @@ class Aggregate:
         all_done = bool(done.all())
         total("instances", None)
         total("complete", None if all_done else done)
+        total("left", None, None if all_done else rows.left)
         total("elapsed", rows.elapsed)
         for name in MEANS:
             values: Float = getattr(rows, name)

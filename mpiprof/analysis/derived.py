@@ -9,6 +9,7 @@ from mpiprof.analysis.callsites import aggregate, callsites
 from mpiprof.analysis.causes import causes
 from mpiprof.analysis.findings import conclusions, findings
 from mpiprof.analysis.frames import events, instances, matrix, matrix_ranks, processes
+from mpiprof.analysis.held import held
 from mpiprof.analysis.phases import phases
 from mpiprof.analysis.ranks import point_to_point, rank_totals, spent
 from mpiprof.analysis.sample import hot, samples
@@ -40,6 +41,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "selection": selection,
     "series": series,
     "statistics": statistics,
+    "held": held,
     "summary": summary,
     "summed_up": summed_up,
     "totals": totals,

@@ -67,6 +67,7 @@ class Measure:
             self._arrivals(rows, batch.arrival, ranks, slice(None))
         rows.elapsed = batch.elapsed.sum(0).astype(np.float64)
         rows.last_exit = batch.finish.max(0)
+        rows.left = (rows.last_exit > 0) | (batch.begin is not batch.arrival)
         for signature, index in self.signatures(batch):
             part: slice | Int = slice(None) if index is None else index
             self._fill(rows, batch, signature, part, all_here)

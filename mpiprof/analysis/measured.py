@@ -50,6 +50,7 @@ class Rows:
     callsite: Int
     algorithm: Int
     complete: Bool
+    left: Bool  # by a rank at least: those started count, though nobody has completed them
     arrived: Bool  # all members came, so that imbalance is defined
     first_arrival: Int
     last_arrival: Int

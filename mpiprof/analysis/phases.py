@@ -64,7 +64,7 @@ def phases(trace: Trace, callsite: int) -> pd.DataFrame:
     found = period_of(signal, number[known])
     edges = known[change_points(without_period(signal, number[known], found), last)]
     bounds = [0, *edges.tolist(), len(series)]
-    skipped = (number[-1] + 1) / len(series) if len(series) else 1.0
+    skipped = (number[-1] - number[0] + 1) / len(series) if len(series) else 1.0
     rows = [
         _row(series.iloc[a:b], i, found, trace.clock_error_ns, skipped)
         for i, (a, b) in enumerate(itertools.pairwise(bounds))

@@ -53,7 +53,7 @@ def time_shares(trace: Trace, columns: int, rows: int, step: Step) -> Shares:
     cells = np.zeros((int(row[-1]) + 1, columns, len(operations)))
     outside = 0
     for rank in range(trace.ranks):
-        for block in trace.stream(rank).blocks(BLOCK):
+        for block in trace.stream(rank, held=True).blocks(BLOCK):
             outside += int(column(block, "outside").sum())
             step(len(block))
             chosen = _inside(block)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.analysis.chain import Context, Kept, Walk, walk
+from mpiprof.analysis.held import first_number
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.measured import Rows, Signature
 from mpiprof.analysis.series import MOST, SeriesMaker, measure_again
@@ -87,6 +88,7 @@ def samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
             int(table["instances"][callsite]),
             int(table["complete_instances"][callsite]),
             int(table["size"][callsite]),
+            first_number(trace, callsite),
         )
         for callsite in callsites
     }
@@ -132,9 +134,9 @@ def _follow(makers: Iterable[_Maker], context: Context, least: int) -> None:
 class _Maker:
     """Collects the sample of one call site."""
 
-    def __init__(self, callsite: int, instances: int, complete: int, size: int) -> None:
+    def __init__(self, callsite: int, instances: int, complete: int, size: int, first: int) -> None:
         self.callsite = callsite
-        self.series = SeriesMaker(instances)
+        self.series = SeriesMaker(instances, first)
         self.every = max(-(-complete * max(size, 1) // CELLS), -(-complete // MOST), 1)
         self.every_walk = max(-(-complete // WALKS), 1)
         self.seen = 0

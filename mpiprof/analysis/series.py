@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from mpiprof.analysis.held import first_number
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.measured import Rows
 from mpiprof.trace.trace import Trace
@@ -28,9 +29,10 @@ COLUMNS = {
 
 
 class SeriesMaker:
-    """Collects the series of one call site that has `expected` instances."""
+    """Collects the series of one call site that has `expected` instances, numbered from `first`."""
 
-    def __init__(self, expected: int) -> None:
+    def __init__(self, expected: int, first: int = 0) -> None:
+        self.first = first
         self.every = max(-(-expected // MOST), 1)
         self.seen = 0
         self.parts: list[dict[str, Array]] = []
@@ -55,7 +57,7 @@ class SeriesMaker:
         number = np.sort(table["number"])
         table = {name: values[order] for name, values in table.items()}
         names = np.array([*measure.algorithms, ""], object)
-        table["number"] = number.astype(np.int64)
+        table["number"] = number.astype(np.int64) + self.first
         frame: pd.DataFrame = pd.DataFrame(
             {
                 **table,
@@ -80,7 +82,10 @@ def series(trace: Trace, callsites: Sequence[int]) -> dict[int, pd.DataFrame]:
     with more than MOST instances runs of consecutive ones are kept, evenly spread.
     """
     counts = trace.callsites["instances"]
-    makers = {callsite: SeriesMaker(int(counts[callsite])) for callsite in callsites}
+    makers = {
+        callsite: SeriesMaker(int(counts[callsite]), first_number(trace, callsite))
+        for callsite in callsites
+    }
     measure = measure_again(trace)
     for _, rows in measure.batches():
         order = np.argsort(rows.callsite, kind="stable")

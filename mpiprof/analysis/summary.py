@@ -1,19 +1,18 @@
 """What was summed up while it was recorded: counts, times and sizes of each rank, per call site.
 
-All of a trace recorded as summary; of others the calls after a log had reached its limit.
+All of a trace recorded as summary or as a ring; of others the calls after a log had reached its
+limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 
-from mpiprof.trace.block import Block, column
+from mpiprof.trace.block import column
 from mpiprof.trace.sites import describe_sites, site_label
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import SUMMARY
 
 COLUMNS = (
     "callsite",
@@ -43,8 +42,7 @@ def summary(trace: Trace) -> pd.DataFrame:
     labels = [site_label(d[0]) for d in described] + ["?"]
     rows: list[dict[str, Any]] = []
     for rank in range(trace.ranks):
-        for block in _blocks(trace, rank):
-            chosen = block.take(column(block, "kind") == SUMMARY)
+        for chosen in trace.totals_of(rank) if _is_totalled(trace, rank) else ():
             sent, received = column(chosen, "sent"), column(chosen, "received")
             longest = column(chosen, "longest")
             for i, index in enumerate(chosen.shape.tolist()):
@@ -74,13 +72,13 @@ def summary(trace: Trace) -> pd.DataFrame:
 
 
 def summed_up(trace: Trace) -> pd.DataFrame:
-    """One row a call site of calls past a log's limit, by time; none of other traces.
+    """One row a call site, by time: of calls past a log's limit, or of all where rings have turned.
 
     operation, sites (described), calls, bytes (sent and received), total_ns and longest_ns, over
-    all ranks that have reached their limit.
+    all ranks, or those that have reached their limit. None of other traces.
     """
     names = ["operation", "sites", "calls", "bytes", "total_ns", "longest_ns"]
-    if trace.record == "summary" or not trace.tables.limits:
+    if trace.record == "summary" or not (trace.tables.limits or trace.turned):
         return pd.DataFrame(columns=names)
     rows = []
     for _, part in trace.summary.groupby("callsite"):
@@ -119,12 +117,5 @@ def site_keys(table: pd.DataFrame) -> dict[tuple[str, int, int], tuple[str, froz
     return keys
 
 
-def _blocks(trace: Trace, rank: int) -> Iterator[Block]:
-    """Yield chunk by chunk: a summary and its extensions never span two."""
-    if trace.record != "summary" and rank not in trace.tables.limits:
-        return
-    for thread in trace.stream(rank).threads:
-        if not thread.is_summed():
-            continue
-        while thread.chunks and (block := thread.read(thread.chunks[0].log.layout.records)):
-            yield block
+def _is_totalled(trace: Trace, rank: int) -> bool:
+    return trace.record in ("summary", "ring") or rank in trace.tables.limits

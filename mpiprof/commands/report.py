@@ -191,7 +191,7 @@ def with_causes(trace: Trace, callsites: Any, data: dict[str, Any]) -> dict[str,
     """Add to the call sites of a report as data their causes and phases; not to a summary's."""
     from mpiprof.reports import json
 
-    if trace.record == "events":
+    if trace.record != "summary":
         for row, callsite in zip(data["callsites"], callsites["callsite"].tolist(), strict=True):
             row["causes"] = json.causes(trace.causes(callsite))
             row["phases"] = json.rows_of(trace.phases(callsite))
@@ -219,16 +219,15 @@ def by_callsite(
         )
         table = text.callsite_table(callsites.head(top))
         parts.append(f"Call sites by {key}{left}\n{table}\n{paragraph(text.legend(table))}")
-        if trace.record == "events" or callsites["average_factor"].notna().any():
+        if trace.record != "summary" or callsites["average_factor"].notna().any():
             parts.append(f"{text.factor_head(callsites)}\n{text.factor_table(callsites)}")
-        figure = text.distribution_table(trace) if trace.record == "events" else ""
+        figure = text.distribution_table(trace) if trace.record != "summary" else ""
         if figure:
             parts.append(f"Worst-case factors ω/T: share of instances\n{figure}")
         beyond = text.summed_table(trace)
         if beyond:
-            parts.append(
-                f"Summed up after the logs had reached their limit; time of all ranks\n{beyond}"
-            )
+            what = "Totals of all calls" if trace.turned else text.SUMMED
+            parts.append(f"{what}; time of all ranks\n{beyond}")
         keys = choices.keys(trace)
         if keys:
             chosen = choices.text(keys, min(top, MOST_KEYS))
@@ -291,11 +290,14 @@ def one_site(trace: Trace, callsites: Any, top: int, named: Named) -> str:
             f"{text.callsite_table(callsites.head(1))}\n  recorded as summary: no instances"
         )
     else:
+        from mpiprof.analysis.held import first_number
+
         instances = trace.instances[trace.instances["callsite"] == callsite]
         arrivals, exits = trace.matrix(callsite)
         ranks = trace.matrix_ranks(callsite).tolist()
         parts.append(why(trace, callsite, top))
-        parts.append(f"Over its instances\n{site.instance_table(instances, top)}")
+        over = site.instance_table(instances, top, first_number(trace, callsite))
+        parts.append(f"Over its instances\n{over}")
         parts.append(f"Its ranks\n{site.rank_table(arrivals, exits, ranks, top)}")
     parts.append(f"next: {command('report', *named)}   (all call sites)")
     return "\n\n".join(parts)

@@ -92,6 +92,8 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
         check_machine(args.machine)
     if args.partial and args.together:
         raise UsageError("--partial and --together contradict each other: give one of them")
+    if args.record.startswith("ring"):
+        check_ring(args)
     recording = recording_of(args)
     plan = usable_plan(args, program, environment)
     if args.ranks is not None:
@@ -111,6 +113,14 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
     prepared = recorder_environment(program, mpi, recording, environment)
     warn_of_mixture(program, mpi, environment)
     become(program.argv, prepared)
+
+
+def check_ring(args: argparse.Namespace) -> None:
+    """Raise UsageError where an option contradicts a ring, which holds the totals of all calls."""
+    if args.sample > 1:
+        raise UsageError("--record ring has the totals of all calls: leave out --sample")
+    if args.limit != Recording().limit:
+        raise UsageError("--record ring:SIZE bounds the log by itself: leave out --limit")
 
 
 def usable_plan(

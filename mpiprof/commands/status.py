@@ -41,6 +41,8 @@ def run(args: argparse.Namespace) -> int:
         print(
             "Logs have reached their limit (--limit): what ranks have called since is not known.\n"
         )
+    if trace.turned:
+        print("Recorded as a ring: the last calls are held; who has arrived is known of all.\n")
     stuck = any(one.missing for one in pending) and status.is_running(trace, found)
     verb = "status" if stuck else "report"
     hint = "   (again: are the same ranks still missing?)" if stuck else ""

@@ -21,6 +21,7 @@ from mpiprof.launch.program import Program
 from mpiprof.quantities import positive, size
 
 MARK = "MPIPROF_"
+RING, LEAST_RING, MOST_RING = 1 << 20, 1 << 17, 1 << 36  # bytes a rank
 PLACE = ("TRACE", "PARTS", "MARKS", "RANK", "ALONE", "JOB")  # variables of `place_in_job`
 
 
@@ -29,6 +30,19 @@ def named(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("an empty name")
     return Path(text)
+
+
+def way(text: str) -> str:
+    """Convert how to record; of a ring the size is in bytes, as in "ring:1048576"."""
+    if text in ("events", "summary", "off"):
+        return text
+    name, colon, wanted = text.partition(":")
+    if name != "ring":
+        raise argparse.ArgumentTypeError(f"{text!r}: events, ring[:SIZE], summary or off")
+    found = size(wanted) if colon else RING
+    if not LEAST_RING <= found <= MOST_RING:
+        raise argparse.ArgumentTypeError(f"{text!r}: a ring has from 128K to 64G")
+    return f"ring:{found}"
 
 
 def option(
@@ -57,8 +71,10 @@ class Recording:
         "events",
         "--record",
         variable="RECORD",
-        choices=("events", "summary", "off"),
-        help="events: every call (default); summary: counts and times of call sites; off: nothing",
+        type=way,
+        metavar="WAY",
+        help="events: every call (default); ring[:SIZE]: the last of each rank in so many bytes "
+        "(1M), and the summary of all; summary: counts and times of call sites; off: nothing",
     )
     sample: int = option(
         1,

@@ -108,12 +108,16 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
     waiting = [trace.totals["wait"].value for trace in traces]
     whole = [total_time(trace) for trace in traces]
     parts = list(zip(traces, collective, waiting, whole, strict=True))
+    held = [trace.derive("held") for trace in traces]
+    kept = ["all" if one is None else f"the last {duration(one.held_ns)}" for one in held]
+    shown = [Column("held", kept, left=True)] if any(held) else []
     return render(
         [
             Column("", names, left=True),
             Column("trace", [str(trace.path) for trace in traces], left=True, shrink=True),
             Column("ranks", [count(trace.ranks) for trace in traces]),
-            Column("run time", [duration(trace.duration_ns) for trace in traces]),
+            Column("run time", [duration(trace.run_ns) for trace in traces]),
+            *shown,
             Column("in collectives", [f"{duration(c)} {percent(c, w)}" for _, c, _, w in parts]),
             Column("waiting", [f"{duration(v)} {percent(v, w)}" for _, _, v, w in parts]),
         ]

@@ -95,6 +95,6 @@ def portion(part: float) -> str:
 
 def callsite(trace: Trace, row: Mapping[str, Any]) -> list[str]:
     """Return what is wrong at a call site, the costliest first, a paragraph each."""
-    if trace.record != "events" or not row["total_wait_ns"] > 0:
+    if trace.record == "summary" or not row["total_wait_ns"] > 0:
         return []
     return [finding(trace, one) for one in trace.conclusions(int(row["callsite"]))]

@@ -135,7 +135,7 @@ def _do(found: Difference, other: Sequence[Trace], runs: int, name: str) -> str:
         return MORE_RUNS if max(runs, len(other)) > 1 else "Record longer."
     assert one is not None
     row, trace = one.row, other[0]
-    if one.waiting is not False and trace.record == "events":
+    if one.waiting is not False and trace.record != "summary":
         known = trace.conclusions(int(row["other_callsite"]))
         if known:
             said = continued(claim(trace, known[0]))

@@ -47,7 +47,7 @@ Calls = list[tuple[str, int, int]]  # node, when it was entered and left on that
 
 def _calls(trace: Trace) -> Calls:
     wanted = [i for i, s in enumerate(trace.tables.shapes) if s.operation in SPAWNING]
-    if not wanted or trace.record != "events":
+    if not wanted or trace.record == "summary":
         return []
     found: Calls = []
     for rank, own in trace.tables.shape_ids.items():

@@ -75,7 +75,7 @@ def page(trace: Trace, step: Callable[[int], None]) -> str:
         callsites = callsites.sort_values("total_elapsed_ns", ascending=False, kind="stable")
     rows = cast(list[dict[str, Any]], callsites.head(LISTED).to_dict("records"))
     shares = pictures.time_shares(trace, COLUMNS, ROWS, step)
-    chosen = [int(row["callsite"]) for row in rows] if trace.record == "events" else []
+    chosen = [int(row["callsite"]) for row in rows] if trace.record != "summary" else []
     sites = pictures.sites(trace, chosen, SITE_COLUMNS, SITE_ROWS, step)
     title, facts = text.fact_rows(trace)
     parts = [

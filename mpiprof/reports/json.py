@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mpiprof.analysis.causes import Causes
     from mpiprof.analysis.findings import Finding
+    from mpiprof.analysis.held import Held
     from mpiprof.analysis.verdict import Verdict
     from mpiprof.trace import Trace
 
@@ -74,6 +75,7 @@ def report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[str, 
         "complete": bool(trace.complete),
         "callsites": [row_of(row) for row in callsites.to_dict("records")],
         "summed_up": summed_up(trace),
+        "held": held_part(trace),
         "verdict": verdict(trace, conclude(trace, found)),
         "findings": [finding(trace, one) for one in found],
         "notes": list(trace.notes),
@@ -97,7 +99,7 @@ def totals(trace: Trace) -> dict[str, Any]:
     """Return TOTALS of a trace: sums over all ranks and call sites, shares of all ranks' time."""
     whole = float(trace.process_time_ns)
     inside, waiting = (trace.totals[name].value for name in ("elapsed", "wait"))
-    values = (trace.duration_ns, inside, inside / (whole or NAN), waiting, waiting / (whole or NAN))
+    values = (trace.run_ns, inside, inside / (whole or NAN), waiting, waiting / (whole or NAN))
     return dict(zip(TOTALS, map(plain, values), strict=True))
 
 
@@ -111,12 +113,25 @@ def between(trace: Trace) -> dict[str, Any]:
 
 
 def summed_up(trace: Trace) -> list[dict[str, Any]]:
-    """Return the calls that were only summed up, as logs had reached their limit, by call site."""
+    """Return by call site what was summed up: past a log's limit, or of all where rings turned."""
     return [
         {"operation": row["operation"], "sites": places_of(row["sites"])}
         | {name: plain(row[name]) for name in ("calls", "bytes", "total_ns", "longest_ns")}
         for row in trace.summed_up.to_dict("records")
     ]
+
+
+def held_part(trace: Trace) -> dict[str, Any] | None:
+    """Return which part of a run its rings hold; None where all is held."""
+    held: Held | None = trace.derive("held")
+    if held is None:
+        return None
+    return {
+        "since_ns": plain(held.since_ns),
+        "held_ns": plain(held.held_ns),
+        "instances": held.instances,
+        "total_instances": held.total,
+    }
 
 
 def verdict(trace: Trace, found: Verdict) -> dict[str, Any]:

@@ -172,7 +172,7 @@ class Archive:
         otf2, trace = self.otf2, self.trace
         writer = otf2.Archive_GetGlobalDefWriter(self.archive)
         otf2.GlobalDefWriter_WriteClockProperties(
-            writer, SECOND, trace.started_ns, trace.duration_ns, NEVER
+            writer, SECOND, trace.run_started_ns, trace.run_ns, NEVER
         )
         lines = [*self._system(counts), *self._communicators()]
         for number, name in enumerate(library.ATTRIBUTES):

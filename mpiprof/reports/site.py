@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from mpiprof.analysis.variance import Estimate
 
 
-def instance_table(instances: Any, most: int) -> str:
+def instance_table(instances: Any, most: int, first: int = 0) -> str:
     """Return at most `most` rows, each the mean over a run of consecutive instances.
 
-    `instances` are those of one call site in order of their first arrival.
+    `instances` are those of one call site in order of their first arrival, numbered from `first`.
     """
     total = len(instances)
     edges = np.linspace(0, total, min(most, total) + 1).astype(int)
     parts = [instances.iloc[a:b] for a, b in itertools.pairwise(edges)]
     spread = [float(part["worst_imbalance_ns"].mean()) for part in parts]
     largest = float(np.nanmax([0.0, *spread])) or 1.0
-    names = [f"{a}" if b - a == 1 else f"{a}-{b - 1}" for a, b in itertools.pairwise(edges)]
+    bounds = list(itertools.pairwise((edges + first).tolist()))
+    names = [f"{a}" if b - a == 1 else f"{a}-{b - 1}" for a, b in bounds]
     ran = ["+".join(dict.fromkeys(part["algorithm"])) for part in parts]
     shown = [Column("algorithm", ran, left=True)] if set(ran) != {"native"} else []
     return render(

@@ -72,7 +72,7 @@ def _so_far(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
 
 def _since(trace: Trace, position: Position) -> int | None:
     call = position.current
-    return None if call is None else (call.exit_ns or call.enter_ns) - int(trace.started_ns)
+    return None if call is None else (call.exit_ns or call.enter_ns) - int(trace.run_started_ns)
 
 
 def _site(trace: Trace, site: int) -> dict[str, Any] | None:
@@ -186,7 +186,7 @@ def _when(trace: Trace, since: list[int | None], now: int | None) -> str:
     if not known:
         return ""
     if now is not None:
-        return f"{duration(now - int(trace.started_ns) - min(known))} ago"
+        return f"{duration(now - int(trace.run_started_ns) - min(known))} ago"
     return f"{duration(min(known))} after start"
 
 
@@ -211,7 +211,7 @@ def _sentence(
     head = (
         f"pending: {one.operations[0]}, sequence {one.sequence} on "
         f"{communicator_name(trace, one.communicator)} at {places}, "
-        f"first entered {_when(trace, [one.since_ns - int(trace.started_ns)], now)}\n"
+        f"first entered {_when(trace, [one.since_ns - int(trace.run_started_ns)], now)}\n"
         f"  arrived: {ranks(one.arrived)}"
     )
     if len(one.operations) > 1:

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from mpiprof.analysis.held import Held
     from mpiprof.trace import Trace
 
 
+SUMMED = "Summed up after the logs had reached their limit"
 NARROW = 80  # a terminal on which facts are broken into lines
 
 
@@ -47,7 +49,7 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
     until = "MPI_Finalize" if ended else "the last that is known of any rank"
     rows = [
         ("trace", str(trace.path)),
-        ("run time", f"{duration(trace.duration_ns)} from MPI_Init to {until}"),
+        ("run time", f"{duration(trace.run_ns)} from MPI_Init to {until}"),
         (
             "in collectives",
             f"{share_of(collective, total)} of {whose}' time{_between(trace, 'elapsed')}",
@@ -60,6 +62,9 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         ("clocks", wording.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
         ("message times", message_times(trace)),
     ]
+    held = trace.derive("held")
+    if held is not None:
+        rows[2:2] = [("held", held_part(held))]
     if trace.record == "summary":
         observed = int(trace.callsites["complete_instances"].sum())
         rows[3:4] = [rows[3]] if observed else []
@@ -81,6 +86,15 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
 def _between(trace: Trace, name: str) -> str:
     found = wording.share_between(trace, name)
     return f"; between {found.replace(' to ', ' and ')}" if found else ""
+
+
+def held_part(held: Held) -> str:
+    """Return which part of a run rings hold."""
+    of = f"{count(held.instances)}" + (f" of {count(held.total)}" if held.total else "")
+    return (
+        f"the last {duration(held.held_ns)}, {of} instances (--record ring); all figures here are "
+        "of this part, but for the totals of all"
+    )
 
 
 def summarised(observed: int, instances: int) -> str:

@@ -30,7 +30,7 @@ LEGEND = (
 def rows(trace: Trace) -> list[dict[str, Any]]:
     """Return a row a rank: rank and the columns of HEADS; NaN where the trace does not tell."""
     table = trace.spent.rename(columns=lambda name: f"{name}_ns").set_index("rank_ns")
-    if trace.record == "summary":
+    if trace.record == "summary" or trace.turned:  # times of the whole run, as the others are
         table["collective_ns"] = trace.summary.groupby("rank")["total_ns"].sum()
         table["total_wait_ns"] = float("nan")
     else:

@@ -116,7 +116,7 @@ def completeness(trace: Any) -> list[str]:
     lines = []
     if trace.dropped:
         lines.append(f"{count(trace.dropped)} records were dropped: the figures lack these calls")
-    if not trace.complete:
+    if not trace.sound:
         lines.append("INCOMPLETE: not every process ended in MPI_Finalize, or files are cut")
     lines += [str(problem) for problem in trace.problems[:5]]
     if len(trace.problems) > 5:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.analysis.held import first_number
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.measured import Rows
 from mpiprof.store import cache
@@ -55,7 +56,7 @@ def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, A
     writer.reserve("segments", SEGMENT, int(firsts[-1]))
     with _Scratch(writer, SEGMENT) as segments, _Scratch(writer, INSTANCE) as instances:
         found = _Matched(trace, segments, instances, firsts, progress)
-        number = _instances_in_order(writer, instances, found.count)
+        number = _instances_in_order(writer, instances, found.count, _firsts(trace, found))
         blocks = []
         for rank in range(trace.ranks):
             first, count = int(firsts[rank]), int(found.used[rank])
@@ -226,12 +227,22 @@ def _instances(batch: Batch, rows: Rows) -> Array:
     return part
 
 
-def _instances_in_order(writer: cache.Writer, scratch: _Scratch, count: int) -> Array:
-    """Write all instances by their first arrival; return the new number of each."""
+def _firsts(trace: Trace, found: _Matched) -> dict[int, int]:
+    """Return the number of the first instance of each call site that rings hold."""
+    return {n: first_number(trace, n) for n in range(len(found.measure.callsites))}
+
+
+def _instances_in_order(
+    writer: cache.Writer, scratch: _Scratch, count: int, firsts: dict[int, int]
+) -> Array:
+    """Write all instances by their first arrival; return the new number of each.
+
+    firsts: the number of the first instance of each call site, 0 where it isn't named.
+    """
     order = np.argsort(scratch.column("first_arrival", 0, count), kind="stable")
     writer.reserve("instances", INSTANCE, count)
     at = 0
-    seen: dict[int, int] = {}
+    seen = dict(firsts)
     for part in scratch.in_order(0, order):
         part["number"] = _numbers(part["callsite"], seen)
         writer.write("instances", at, part)

@@ -31,6 +31,7 @@ BAD_LAYOUT = (
 )
 MAGIC = 0x6863504D
 LONGEST_HEAD = 1 << 14  # bytes of the first line
+COPIES = 20  # of a ring that turns while it is read
 VERSION = 2  # of which each chunk that is written no more has a sum
 FIELDS = ("enter_ns", "exit_ns", "sequence", "shape", "outside_ns", "thread", "kind", "choice")
 NARROW = ("sequence", "shape", "outside_ns", "thread", "kind")  # unsigned, 32 bits at most
@@ -48,6 +49,7 @@ class Layout:
     record: np.dtype[Any]
     header: np.dtype[Any]
     checked: bool = False
+    ring_bytes: int = 0  # what a rank's newest events take; 0: the log holds all
 
     @property
     def check_at(self) -> int:
@@ -122,14 +124,21 @@ def _layout(line: bytes) -> Layout:
         raise ValueError("it has no sum")
     needed = (*HEADER_FIELDS, "check") if checked else HEADER_FIELDS
     header = _dtype(described["header"], header_bytes, needed)
-    return Layout(chunk, header_bytes, record, header, checked)
+    ring = int(described.get("ring_bytes", 0))
+    if not 0 <= ring < 1 << 48:
+        raise ValueError("a ring that cannot be")
+    return Layout(chunk, header_bytes, record, header, checked, ring)
 
 
 class LogFile:
-    """One open log: its layout, and the headers of its chunks (structured array, chunk 0 first)."""
+    """One open log: its layout, and the headers of its chunks (structured array, chunk 0 first).
 
-    def __init__(self, path: Path, problems: Problems) -> None:
+    live: its processes may be writing. A ring is then read at once, before it turns.
+    """
+
+    def __init__(self, path: Path, problems: Problems, live: bool = False) -> None:
         self.path = path
+        self.copy: bytes | None = None
         try:
             with path.open("rb", buffering=0) as file:
                 size = os.fstat(file.fileno()).st_size
@@ -139,6 +148,8 @@ class LogFile:
                 self.layout = parse_layout(head, path.name)
                 self.chunks, rest = divmod(size, self.layout.chunk_bytes)
                 self.headers = self._read_headers(file.fileno())
+                if live and self.layout.ring_bytes:
+                    self._copy(file.fileno())
         except OSError as error:
             raise TraceError(f"{path.name}: cannot be read: {error.strerror}") from None
         self.damaged = False  # found while it was read
@@ -162,6 +173,32 @@ class LogFile:
             room = view[chunk * width : (chunk + 1) * width]
             os.preadv(handle, [room], chunk * layout.chunk_bytes)
         return headers
+
+    def _copy(self, handle: int) -> None:
+        """Keep all that is there, as it was between two turns; what turns all the time is left out.
+
+        While one is under way, what it moves stands in both places, or in the old one alone.
+        """
+        size = self.layout.chunk_bytes
+        changed = np.zeros(0, np.bool_)
+        for _ in range(COPIES):
+            self.copy = os.pread(handle, self.chunks * size, 0)
+            self.chunks = len(self.copy) // size
+            before = self.headers[: self.chunks]
+            self.headers = self._read_headers(handle)
+            changed = (before["magic"] != self.headers["magic"]) | (
+                before["serial"] != self.headers["serial"]
+            )
+            if not changed.any():
+                return
+        self.headers["magic"][changed] = 0
+
+    def _bytes(self, offset: int, length: int) -> bytes:
+        """Return what stands somewhere in the file, as far as it goes; raises OSError."""
+        if self.copy is not None:
+            return self.copy[offset : offset + length]
+        with self.path.open("rb", buffering=0) as file:
+            return os.pread(file.fileno(), length, offset)
 
     def head(self, chunk: int) -> dict[str, int]:
         """Return the fields that a chunk's head holds now; none when it is gone."""
@@ -195,8 +232,7 @@ class LogFile:
             else:
                 size = self.layout.chunk_bytes
                 try:
-                    with self.path.open("rb", buffering=0) as file:
-                        content = os.pread(file.fileno(), size, chunk * size)
+                    content = self._bytes(chunk * size, size)
                 except OSError:
                     content = b""
                 whole = len(content) == size and size % 8 == 0
@@ -211,6 +247,10 @@ class LogFile:
         """
         layout = self.layout
         width = layout.record.itemsize
+        if self.copy is not None:
+            places = [(c * layout.chunk_bytes + layout.header_bytes, a, b) for c, a, b in pieces]
+            joined = b"".join(self.copy[at + a * width : at + b * width] for at, a, b in places)
+            return np.frombuffer(bytearray(joined), layout.record)
         raw = np.empty(sum(stop - start for _, start, stop in pieces) * width, np.uint8)
         view, filled = raw.data, 0
         try:  # opened anew each time: a trace may have more files than a process may keep open
@@ -248,7 +288,7 @@ class Chunk:
 
     def moved_on(self) -> bool:
         """Whether a live window has been emptied for the next chunk since its head was read."""
-        return self.live and self.log.serial(self.index) != self.serial
+        return self.live and self.log.copy is None and self.log.serial(self.index) != self.serial
 
 
 @dataclass
@@ -275,12 +315,15 @@ class Logs:
         return any(log.damaged for log in self.opened)
 
 
-def open_logs(folder: Path, limit: int, problems: Problems) -> Logs:
-    """Open every *.log of a folder; ranks at or beyond `limit` are taken for damage."""
+def open_logs(folder: Path, limit: int, problems: Problems, live: bool = False) -> Logs:
+    """Open every *.log of a folder; ranks at or beyond `limit` are taken for damage.
+
+    live: the job may be running.
+    """
     logs = Logs({}, {}, 0, False)
     for path in sorted(folder.glob("*.log"), key=str):
         try:
-            log = LogFile(path, problems)
+            log = LogFile(path, problems, live)
         except TraceError as error:
             problems.note(str(error))
             logs.cut = True
@@ -291,6 +334,9 @@ def open_logs(folder: Path, limit: int, problems: Problems) -> Logs:
         _sort_chunks(log, limit, logs, problems)
     for key, chunks in logs.threads.items():
         logs.threads[key] = _in_order(key, chunks, problems)
+        if logs.threads[key][-1].log.layout.ring_bytes:
+            logs.threads[key] = _newest(logs.threads[key])
+            continue
         serials = [-1, *(c.serial for c in logs.threads[key])]
         lost = serials[-1] - len(serials) + 2
         if lost:
@@ -346,3 +392,11 @@ def _in_order(key: tuple[int, int], chunks: list[Chunk], problems: Problems) -> 
         elif known.live == chunk.live:
             problems.note(f"rank {key[0]}: two chunks have the same number; the second is unread")
     return sorted(best.values(), key=lambda c: c.serial)
+
+
+def _newest(chunks: list[Chunk]) -> list[Chunk]:
+    """Return the chunks of a ring, in order, behind the last gap: what is before is being lost."""
+    first = len(chunks) - 1
+    while first > 0 and chunks[first - 1].serial == chunks[first].serial - 1:
+        first -= 1
+    return chunks[first:]

@@ -90,17 +90,35 @@ def _optional(blocks: list[Block], name: str, size: tuple[int, int]) -> Int | No
 class _Lane:
     """The blocking calls of one communicator that wait for all members to pass."""
 
-    def __init__(self, communicator: Communicator, problems: Problems) -> None:
+    def __init__(
+        self,
+        communicator: Communicator,
+        problems: Problems,
+        passed: Mapping[tuple[int, int], int] | None,
+    ) -> None:
         self.communicator = communicator
         self.problems = problems
+        self.passed = passed
         self.queues: list[list[Block]] = [[] for _ in communicator.ranks]
         self.column = {rank: i for i, rank in enumerate(communicator.ranks.tolist())}
         self.last = np.full(len(communicator.ranks), -1, np.int64)
+        self.first = np.full(len(communicator.ranks), NEVER)
+        self.lost = np.zeros(len(communicator.ranks), np.int64)  # since they were last asked for
 
     def seen(self, rank: int, block: Block) -> None:
         """Note how far a rank has come on this communicator."""
         i = self.column[rank]
         self.last[i] = max(int(self.last[i]), int(block.sequence.max()))
+        if self.passed is not None:
+            self.first[i] = min(int(self.first[i]), int(block.sequence.min()))
+
+    def _held_from(self) -> int:
+        """Return the first sequence number from which on the rings of all members hold all."""
+        if self.passed is None:
+            return 0
+        ranks, index = self.communicator.ranks.tolist(), self.communicator.index
+        after = np.array([self.passed.get((rank, index), -1) + 1 for rank in ranks], np.int64)
+        return int(np.where(self.first < NEVER, self.first, after).max(initial=0))
 
     def put(self, rank: int, block: Block) -> None:
         self.queues[self.column[rank]].append(block)
@@ -108,6 +126,7 @@ class _Lane:
     def ready(self, done: Bool) -> Batch | None:
         """All instances that every member has passed; `done`: members without further records."""
         horizon = int(np.where(done, NEVER, self.last).min())
+        held_from = self._held_from() if horizon >= 0 else 0
         taken: list[Block] = []
         for i, queue in enumerate(self.queues):
             if not queue:
@@ -115,7 +134,9 @@ class _Lane:
                 continue
             block = self._sorted(join(queue))
             count = int(np.searchsorted(block.sequence, horizon, "right"))
-            taken.append(block.take(slice(0, count)))
+            lost = int(np.searchsorted(block.sequence[:count], held_from))
+            self.lost[i] += lost
+            taken.append(block.take(slice(lost, count)))
             self.queues[i] = [block.take(slice(count, None))] if count < len(block) else []
         if not any(map(len, taken)):
             return None
@@ -136,11 +157,15 @@ EMPTY = Block(
 
 
 class _Pool:
-    """Nonblocking calls, starts of persistent operations and their completions."""
+    """Nonblocking calls, starts of persistent operations and their completions.
 
-    def __init__(self, communicator: Communicator, problems: Problems) -> None:
+    turned: rings hold the last calls only, so that who lacks an instance may have made it.
+    """
+
+    def __init__(self, communicator: Communicator, problems: Problems, turned: bool) -> None:
         self.communicator = communicator
         self.problems = problems
+        self.turned = turned
         self.blocks: list[Block] = []
         self.ranks: list[Array] = []
         self.size = 0
@@ -176,6 +201,8 @@ class _Pool:
         self.blocks = [block.take(kept)] if kept.any() else []
         self.ranks = [member[kept]] if kept.any() else []
         self.size = self.left = int(kept.sum())
+        if self.turned:
+            final &= (opened >= 0).all(0)
         final &= (opened >= 0).any(0)  # a completion alone (its call was not recorded) is nothing
         if not final.any():
             return None
@@ -226,7 +253,11 @@ class _Pool:
 
 
 class Matcher:
-    """Matches the records of all ranks into batches of instances; iterate over it once."""
+    """Matches the records of all ranks into batches of instances; iterate over it once.
+
+    passed: where rings hold the last calls only, the last sequence number of each rank on each
+    communicator. What not all members' rings hold is then left out.
+    """
 
     def __init__(
         self,
@@ -235,8 +266,10 @@ class Matcher:
         shapes: list[Shape],
         problems: Problems,
         batch: int = BATCH,
+        passed: Mapping[tuple[int, int], int] | None = None,
     ) -> None:
         self.streams = streams
+        self.passed = passed
         self.communicators = communicators
         self.problems = problems
         # NumPy sorts 16-bit integers by radix, wider ones by comparison.
@@ -296,8 +329,9 @@ class Matcher:
         communicator = self.communicators[index]
         lane = self.lanes.get(index)
         if lane is None:
-            lane = self.lanes[index] = _Lane(communicator, self.problems)
-            self.pools[index] = _Pool(communicator, self.problems)
+            lane = self.lanes[index] = _Lane(communicator, self.problems, self.passed)
+            turned = self.passed is not None
+            self.pools[index] = _Pool(communicator, self.problems, turned)
         if rank not in lane.column:
             self.problems.note(f"rank {rank}: calls on a communicator it is no member of; left out")
             return set()
@@ -342,11 +376,13 @@ class Matcher:
         members = lane.communicator.ranks.tolist()
         done = np.array([final or r not in alive for r in members], np.bool_)
         batch = lane.ready(done)
+        taken, lane.lost = lane.lost, np.zeros_like(lane.lost)
         if batch is not None:
-            present = (batch.shape >= 0).sum(1)
-            for rank, count in zip(members, present.tolist(), strict=True):
-                if rank in self.waiting:
-                    self.waiting[rank] -= count
+            taken += (batch.shape >= 0).sum(1)
+        for rank, count in zip(members, taken.tolist(), strict=True):
+            if rank in self.waiting:
+                self.waiting[rank] -= count
+        if batch is not None:
             yield batch
         if final or pool.worth_a_look():
             batch = pool.ready(lane.last, done)

@@ -16,6 +16,7 @@ import numpy as np
 from mpiprof.errors import TraceError
 from mpiprof.trace import clock as clocks_module
 from mpiprof.trace.batch import Batch
+from mpiprof.trace.block import Block, column
 from mpiprof.trace.check import line_is_sound
 from mpiprof.trace.clock import Clock
 from mpiprof.trace.log import Chunk, open_logs
@@ -23,7 +24,7 @@ from mpiprof.trace.machine import fault
 from mpiprof.trace.match import BATCH, Matcher
 from mpiprof.trace.stream import FOREVER, SLACK, RankStream, Source
 from mpiprof.trace.tables import read_tables
-from mpiprof.trace.types import EXTENSION, LONGEST, Array, Problems
+from mpiprof.trace.types import EXTENSION, LONGEST, SUMMARY, Array, Problems
 
 RANK_LIMIT = 1 << 22
 
@@ -63,7 +64,8 @@ class Records:
         self.meta: dict[str, Any] = self._read_meta()
         limit = self._rank_limit(len(logs) + len(tables))
         self.tables = read_tables(self.path, limit, self._found)
-        self.logs = open_logs(self.path, limit, self._found)
+        live = bool(self.tables.processes.keys() - self.tables.ends.keys())
+        self.logs = open_logs(self.path, limit, self._found, live)
         if logs and not self.logs.files:
             raise TraceError(self._found[-1] if len(logs) == 1 else self._none_readable(len(logs)))
         if not self._summed and any(log.layout.checked for log in self.logs.opened):
@@ -155,6 +157,11 @@ class Records:
                 f"the log of {_ranks(sorted(self.tables.limits))} reached its limit (--limit): "
                 "later calls are summed up, without single instances"
             )
+        if self.turned:
+            self._found.note(
+                f"of the calls of {_ranks(sorted(self.turned))} the last are held "
+                "(--record ring): the table of all has the earlier ones, summed up"
+            )
         for rank, note in self.tables.notes:
             self._found.note(f"rank {rank}: {note}")
 
@@ -183,7 +190,9 @@ class Records:
 
     @property
     def record(self) -> str:
-        """How it was recorded: "events" or "summary"."""
+        """How it was recorded: "events", "summary", or "ring", the last events and a summary."""
+        if any(log.layout.ring_bytes for log in self.logs.opened):
+            return "ring"
         return "summary" if self.meta.get("record") == "summary" else "events"
 
     @property
@@ -198,6 +207,11 @@ class Records:
     @property
     def complete(self) -> bool:
         """Every rank reached MPI_Finalize; nothing was dropped, summed up or cut."""
+        return self.sound and not self.turned
+
+    @property
+    def sound(self) -> bool:
+        """As `complete`, but for what the ring of a rank no longer holds."""
         ended = all(e["reason"] == "finalize" for e in self.tables.ends.values())
         all_there = len(self.tables.ends) == self.ranks
         lacking = self.dropped or self.tables.limits or self.logs.cut or self.tables.cut
@@ -326,19 +340,97 @@ class Records:
         }
 
     @cached_property
-    def started_ns(self) -> int:
+    def run_started_ns(self) -> int:
         """When the first rank started, on the joint clock."""
         return min((first for first, _ in self.spans.values()), default=0)
 
     @cached_property
-    def duration_ns(self) -> int:
+    def run_ns(self) -> int:
         """From the start of the first rank to the last that is known of any."""
-        return max((last for _, last in self.spans.values()), default=0) - self.started_ns
+        return max((last for _, last in self.spans.values()), default=0) - self.run_started_ns
+
+    @cached_property
+    def started_ns(self) -> int:
+        """When the calls begin that are held: with the run, but where rings have turned."""
+        since = self.held_since_ns
+        return self.run_started_ns if since is None else since
+
+    @cached_property
+    def duration_ns(self) -> int:
+        """From `started_ns` to the end of the run, or of what is known of it."""
+        return self.run_ns - (self.started_ns - self.run_started_ns)
+
+    # Rings
+
+    @cached_property
+    def turned(self) -> dict[int, list[list[Chunk]]]:
+        """The chunks of each thread whose ring no longer holds its first calls, by rank."""
+        found: dict[int, list[list[Chunk]]] = {}
+        for (rank, _), chunks in sorted(self.logs.threads.items()):
+            if chunks[0].log.layout.ring_bytes and chunks[0].serial > 0:
+                found.setdefault(rank, []).append(chunks)
+        return found
+
+    @cached_property
+    def _held_from(self) -> dict[int, int]:
+        """Since when the ring of a rank holds all its calls, on its own node's clock."""
+        found = {}
+        for rank, threads in self.turned.items():
+            firsts = [
+                next((t for c in chunks if c.log.is_sound(c.index) and (t := c.first_ns())), None)
+                for chunks in threads
+            ]
+            found[rank] = max((t for t in firsts if t is not None), default=0)
+        return found
+
+    @cached_property
+    def held_since_ns(self) -> int | None:
+        """Since when the rings of all ranks hold all calls, on the joint clock; None: all are held.
+
+        The tables of calls and instances, their waiting and the shares of all ranks' time are of
+        what came since then.
+        """
+        found = [t + self.clock_of(r).offset_at(t) for r, t in self._held_from.items()]
+        return max(found, default=None)
+
+    @cached_property
+    def passed(self) -> dict[tuple[int, int], int]:
+        """The last sequence number that a rank's totals know, by rank and communicator."""
+        found: dict[tuple[int, int], int] = {}
+        if self.record != "ring":
+            return found
+        of = np.array([s.communicator for s in self.tables.shapes] + [-1], np.int64)
+        for rank in range(self.ranks):
+            for block in self.totals_of(rank):
+                for index, last in zip(
+                    of[block.shape].tolist(), block.sequence.tolist(), strict=True
+                ):
+                    found[rank, index] = max(last, found.get((rank, index), -1))
+        return found
+
+    def totals_of(self, rank: int) -> Iterator[Block]:
+        """Yield what was summed up of a rank's calls, chunk by chunk.
+
+        A line and its extensions never span two chunks.
+        """
+        for thread in self.stream(rank, local_times=True).threads:
+            if not thread.is_summed():
+                continue
+            while thread.chunks and (block := thread.read(thread.chunks[0].log.layout.records)):
+                yield block.take(column(block, "kind") == SUMMARY)
 
     # Records
 
-    def stream(self, rank: int, local_times: bool = False, before: bool = False) -> RankStream:
-        """Return the records of one rank, to be read once; `before`: each knows the one before."""
+    def stream(
+        self, rank: int, local_times: bool = False, before: bool = False, held: bool = False
+    ) -> RankStream:
+        """Return the records of one rank, to be read once.
+
+        before: each knows the one before. held: only since the rings of all ranks hold all.
+        """
+        since = None
+        if held:
+            since = self._held_from.get(rank) if local_times else self.held_since_ns
         process, end = self.tables.processes.get(rank, {}), self.tables.ends.get(rank)
         started = process.get("started_ns")
         clock = Clock() if local_times else self.clock_of(rank)
@@ -349,6 +441,7 @@ class Records:
             FOREVER if end is None else end["at_ns"] + SLACK,
             None if clock.is_identity else clock.to_global,
             before,
+            since,
         )
         return RankStream(source, self.threads_of(rank), self._found)
 
@@ -375,14 +468,16 @@ class Records:
         before: with what each rank recorded before each call. since_ns: only the instances whose
         first arrival is not earlier are sure to be there and whole; what is long before is unread.
         """
-        streams = {rank: self.stream(rank, local_times, before) for rank in self._threads}
+        streams = {rank: self.stream(rank, local_times, before, True) for rank in self._threads}
+        passed = self.passed if self.turned else None
         problems = self._found
         if since_ns is not None:
             problems = Problems()  # that something begins in its middle is none of the trace
             for stream in streams.values():
                 stream.skip_to(since_ns)
         tables = self.tables
-        return iter(Matcher(streams, tables.communicators, tables.shapes, problems, batch))
+        matcher = Matcher(streams, tables.communicators, tables.shapes, problems, batch, passed)
+        return iter(matcher)
 
 
 def _ranks(ranks: list[int]) -> str:

@@ -49,6 +49,7 @@ class Source:
     latest_ns: int = FOREVER
     to_global: ToGlobal | None = None
     before: bool = False  # whether each record is to know the one before
+    since_ns: int | None = None  # on the clock asked for: what is earlier and closed is left out
 
 
 class ThreadStream:
@@ -205,6 +206,8 @@ class ThreadStream:
                 block.exit = source.to_global(block.exit)
                 if open_.any():
                     block.exit[open_] = 0
+        if source.since_ns is not None and len(block):
+            block = block.take((block.enter >= source.since_ns) | (block.exit == 0))
         return block
 
     def _impossible(self, block: Block) -> Bool | None:

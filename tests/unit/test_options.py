@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import pytest
+
 from mpiprof.launch.options import Recording, add_options, recording_of, words_of
 
 
@@ -24,6 +26,23 @@ def test_the_defaults_are_those_of_the_table() -> None:
         "MPIPROF_SKIP_PACKAGES": "",
         "MPIPROF_PYTHON_SITES": "auto",
     }
+
+
+def test_a_ring_has_a_size_in_bytes() -> None:
+    assert parsed("--record", "ring").record == f"ring:{1 << 20}"
+    assert parsed("--record", "ring:128K").record == f"ring:{1 << 17}"
+    again = parsed(*words_of(parsed("--record", "ring:1.5M")))
+    assert recording_of(again).environment()["MPIPROF_RECORD"] == f"ring:{3 << 19}"
+
+
+@pytest.mark.parametrize(
+    "way", ["rings", "ring:", "ring:0", "ring:127K", "ring:65G", "ring:x", "ring:-1M", "", "Events"]
+)
+def test_another_way_to_record_is_refused(way: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parsed("--record", way)
+    assert ended.value.code == 2
+    assert "--record" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_ranks_are_asked_for_what_their_starter_was() -> None:

@@ -22,7 +22,7 @@ MS = 1_000_000
 SCHEMA = (
     "version trace program mpi ranks nodes duration_ns collective_ns collective_share "
     "total_wait_ns wait_share collective_low_ns collective_high_ns total_wait_low_ns "
-    "total_wait_high_ns clock_error_ns dropped complete callsites summed_up verdict findings "
+    "total_wait_high_ns clock_error_ns dropped complete callsites summed_up held verdict findings "
     "notes spawned selection times hang"
 )
 CALLSITE = (

@@ -81,7 +81,7 @@ void auto_start(bool chooses)
 /* Whether calls of this kind are looked at. */
 bool auto_takes(const struct call *c)
 {
-    return auto_watching && (auto_chooses || recorder.options.summary) &&
+    return auto_watching && (auto_chooses || recorder.options.totals) &&
            !(c->comm->inter && c->root != ROOT_NONE);
 }
 

@@ -101,7 +101,7 @@ void ending_finish(MPI_Comm comm)
 
     if (!auto_watching)
         return;
-    if (recorder.options.summary)
+    if (recorder.options.totals)
         flush(deadline);
     keys_end();
     while (dropped_any() && now_ns() < deadline) {

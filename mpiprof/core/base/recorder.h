@@ -17,7 +17,10 @@ struct options {
     int node_files_above; /* ranks: from there on those of a node share files */
     int alike;            /* communicators that have rows of their own, of those that are alike */
     int runs;             /* of members that each of them writes */
-    bool summary, partial, quiet;
+    int64_t ring;         /* bytes of a rank's newest events that the log keeps; 0: all */
+    bool summary;         /* no events */
+    bool totals;          /* of all calls, by call site: in a summary, and beside a ring */
+    bool partial, quiet;
     bool where;             /* sample what the program does before its calls */
     bool several, together; /* parts of the launch: there are, and all of them record */
     bool unrecorded;        /* no trace can be made here: this process only takes part */

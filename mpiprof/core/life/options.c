@@ -80,6 +80,12 @@ uint64_t options_compared(void)
     return asked;
 }
 
+/* Of "ring:BYTES" the bytes, of any other way to record 0. */
+static int64_t ring_of(const char *record)
+{
+    return strncmp(record, "ring:", 5) == 0 ? strtoll(record + 5, NULL, 10) : 0;
+}
+
 void options_read(void)
 {
     struct options *const o = &recorder.options;
@@ -103,6 +109,7 @@ void options_read(void)
                           .node_files_above = atoi(text[NODE_FILES_ABOVE]),
                           .alike = atoi(text[ALIKE]),
                           .runs = atoi(text[RUNS]),
+                          .ring = ring_of(text[RECORD]),
                           .summary = strcmp(text[RECORD], "summary") == 0,
                           .partial = text[PARTIAL] != NULL,
                           .quiet = text[QUIET] != NULL,
@@ -125,6 +132,7 @@ void options_read(void)
                           .reproducible = text[REPRODUCIBLE] != NULL,
                           .scratch = strtoll(text[SCRATCH], NULL, 10)};
     o->stack = o->stack < 1 ? 1 : o->stack;
+    o->totals = o->summary || o->ring > 0;
 }
 
 static bool is_one_thread(void)

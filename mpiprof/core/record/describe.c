@@ -153,20 +153,29 @@ void describe_failed(struct call *c)
     c->record->shape = s != NULL ? s->id : c->shape;
 }
 
+/* Whether a call goes into the totals: of a ring also those that have a record. */
+static bool is_totalled(const struct call *c)
+{
+    return recorder.options.totals || (c->record == NULL && record_is_summed());
+}
+
 /* Bytes, root and flags of an accepted call. */
 void describe_accepted(struct call *c, const struct arguments *a)
 {
-    if (c->expected == NULL || !c->complete || c->algorithm != NULL) {
+    const bool totalled = is_totalled(c);
+
+    if (c->expected == NULL || !c->complete || c->algorithm != NULL ||
+        (totalled && c->expected->sent < 0)) { /* as when the bytes stand in extensions */
         struct moved m = {.accepted = true};
 
         traffic(&(struct exchange){c->comm, c->operation, c->root}, a, &m);
-        if (c->record == NULL) {
-            if (record_is_summed())
-                record_summarise(c->signatures, c->algorithm, c->enter_ns, c->exit_ns, m.sent,
-                                 m.received);
+        if (totalled)
+            record_summarise(c, m.sent, m.received);
+        if (c->record == NULL)
             return;
-        }
         sign(c, &m);
+    } else if (totalled) {
+        record_summarise(c, c->expected->sent, c->expected->received);
     }
     c->record->choice = c->choice;
     atomic_thread_fence(memory_order_release);

@@ -8,6 +8,7 @@
 
 #include "base/native.h"
 #include "base/recorder.h"
+#include "record/entry.h"
 #include "record/record.h"
 #include "record/signature.h"
 #include "record/thread.h"
@@ -208,16 +209,16 @@ struct record *record_statistics(uint32_t shape)
     return r;
 }
 
-void record_summarise(struct signatures *f, const char *algorithm, int64_t enter, int64_t exit,
-                      int64_t sent, int64_t received)
+void record_summarise(const struct call *c, int64_t sent, int64_t received)
 {
-    const int64_t elapsed = exit - enter;
-    const struct signature wanted = {.algorithm = algorithm,
+    struct signatures *const f = c->signatures;
+    const int64_t elapsed = c->exit_ns - c->enter_ns;
+    const struct signature wanted = {.algorithm = c->algorithm,
                                      .root = ROOT_NONE,
                                      .sent = -1,
                                      .received = -1,
                                      .flags = f->base.flags};
-    struct signature *const other = algorithm != NULL ? signature_find(f, &wanted) : NULL;
+    struct signature *const other = c->algorithm != NULL ? signature_find(f, &wanted) : NULL;
     struct signature *const s = other != NULL ? other : &f->base;
     struct record *const r = s->summary != NULL ? s->summary : summary_of(s);
 
@@ -227,11 +228,12 @@ void record_summarise(struct signatures *f, const char *algorithm, int64_t enter
     }
     __atomic_fetch_add(&r[0].enter_ns, elapsed, __ATOMIC_RELAXED);
     __atomic_fetch_add(&r[0].exit_ns, 1, __ATOMIC_RELAXED);
+    r[0].sequence = c->sequence; /* how far the rank has come, though a ring has lost the call */
     __atomic_fetch_add(&r[1].exit_ns, sent, __ATOMIC_RELAXED);
     __atomic_fetch_add(&r[2].exit_ns, received, __ATOMIC_RELAXED);
     if (elapsed > r[3].exit_ns) /* two threads may race for the maximum: either is a long call */
         r[3].exit_ns = elapsed;
-    r[3].enter_ns = exit; /* the end of a run that is killed */
+    r[3].enter_ns = c->exit_ns; /* the end of a run that is killed */
 }
 
 /* ---- start and end */

@@ -9,8 +9,8 @@
 
 struct record *record_new(uint32_t extensions);
 void record_drop(void);
-void record_summarise(struct signatures *f, const char *algorithm, int64_t enter, int64_t exit,
-                      int64_t sent, int64_t received);
+struct call;
+void record_summarise(const struct call *c, int64_t sent, int64_t received);
 struct record *record_statistics(uint32_t shape);
 void record_start_up(void);
 void record_flush(void);

@@ -94,7 +94,7 @@ void select_start(void)
     const char *const text = recorder.options.rules;
     const bool chooses = recorder.options.chooses;
 
-    if (*text == '\0' && !chooses && !recorder.options.summary)
+    if (*text == '\0' && !chooses && !recorder.options.totals)
         return;
     const char *const why_not = obstacle();
 
@@ -105,11 +105,11 @@ void select_start(void)
     }
     const bool random = choice_is_random(text);
 
-    if (!random && rules_read(text) == 0 && !chooses && !recorder.options.summary)
+    if (!random && rules_read(text) == 0 && !chooses && !recorder.options.totals)
         return;
     switching_start();
     recorder.names_sites = chooses;
-    if ((chooses || recorder.options.summary) && !random)
+    if ((chooses || recorder.options.totals) && !random)
         auto_start(chooses);
 }
 

@@ -2,8 +2,8 @@
  *
  * Kinds: a call (open while exit_ns is 0), the start of a persistent operation, a completion by
  * Wait or Test, an extension of the record after it (`sequence` says of what, exit_ns is the
- * value), a line of the summary (enter_ns: total time, exit_ns: number of calls), and statistics of
- * a call site (statistics.c).
+ * value), a line of the summary (enter_ns: total time, exit_ns: number of calls, sequence: the last one's),
+ * and statistics of a call site (statistics.c).
  * `kind` is written last, so that a reader of a live or dead job never sees half a record.
  * A chunk's head holds what its thread has dropped, and its time in calls without a record, so far;
  * `check` is its sum (check.c) once nothing more is written to it, 0 before. In a live window it also

@@ -6,9 +6,14 @@
  * be a SIGBUS), and appends a copy of it by pwrite when it is full: what a killed process leaves
  * in the window is in the page cache, the same pages are touched again and again, and a full disk
  * is an error code. The tables are lines of JSON, each appended by one write.
+ *
+ * Where the log is a ring, a rank's full windows go to a fixed number of places, reserved together:
+ * over the oldest once all are used. A place is emptied first and gets its head last, so that what
+ * a killed process leaves there is one chunk, or none; the window still holds the newest.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +45,11 @@ static struct owned log_file = {.descriptor = -1}, tables_file = {.descriptor = 
 static struct owned selection_file = {.descriptor = -1}; /* under recorder.lock */
 static struct log_head *head;
 static bool line_cut;
+static struct {
+    pthread_mutex_t lock;
+    off_t first;     /* of its places; 0: not yet reserved */
+    uint64_t turned; /* windows that went there */
+} ring = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static _Atomic int64_t log_bytes;                  /* of this rank, its windows among them */
 static struct chunk *_Atomic windows[MOST_SEALED]; /* of this process, in use or left */
 static atomic_uint window_count;
@@ -88,7 +98,10 @@ static void head_text(struct text *t)
     comma = ", ";
     KINDS(KIND)
 #undef KIND
-    text_add(t, "]}\n");
+    text_add(t, "]");
+    if (recorder.options.ring > 0)
+        text_add(t, ", \"ring_bytes\": %lld", (long long)recorder.options.ring);
+    text_add(t, "}\n");
     check_close(t);
 }
 
@@ -229,7 +242,7 @@ bool file_full(void)
     const int64_t limit = recorder.options.limit;
     struct text t = {0};
 
-    if (atomic_load(&log_bytes) + CHUNK_BYTES <= limit)
+    if (recorder.options.ring > 0 || atomic_load(&log_bytes) + CHUNK_BYTES <= limit)
         return false;
     if (atomic_exchange(&recorder.limited, true))
         return true;
@@ -244,7 +257,38 @@ bool file_full(void)
     return true;
 }
 
-/* Appends a full window to the log. */
+/* The places of a ring beside the window that they come from. */
+static uint64_t ring_places(void)
+{
+    const int64_t places = recorder.options.ring / CHUNK_BYTES - 1;
+
+    return places > 1 ? (uint64_t)places : 1;
+}
+
+/* Writes a chunk to the ring's next place. */
+static bool ring_write(const struct iovec *head_part, const struct iovec *records_part)
+{
+    uint32_t none = 0;
+    const struct iovec magic = {&none, sizeof none};
+    const uint64_t places = ring_places();
+
+    if (ring.first == 0)
+        ring.first = (off_t)atomic_fetch_add(&head->end, places * CHUNK_BYTES);
+    const off_t offset = ring.first + (off_t)(ring.turned % places * CHUNK_BYTES);
+    const ssize_t records = (ssize_t)records_part->iov_len, front = (ssize_t)head_part->iov_len;
+
+    errno = ENOSPC; /* where less is written than asked for */
+    if ((ring.turned >= places &&
+         owned_write(log_file.descriptor, &magic, 1, offset) != (ssize_t)sizeof none) ||
+        owned_write(log_file.descriptor, records_part, 1, offset + front) != records ||
+        owned_write(log_file.descriptor, head_part, 1, offset) != front)
+        return false;
+    if (ring.turned++ < places)
+        atomic_fetch_add(&log_bytes, CHUNK_BYTES);
+    return true;
+}
+
+/* Puts a full window into the log. */
 bool file_append(const struct chunk *chunk)
 {
     struct chunk_head front = chunk->head;
@@ -257,6 +301,16 @@ bool file_append(const struct chunk *chunk)
     if (!owned_is_ours(&log_file)) {
         say_stopped("the log was closed by the program", EBADF);
         return false;
+    }
+    if (recorder.options.ring > 0) {
+        pthread_mutex_lock(&ring.lock);
+        const bool kept = ring_write(&parts[0], &parts[1]);
+        const int why = errno;
+
+        pthread_mutex_unlock(&ring.lock);
+        if (!kept)
+            say_stopped(recorder.folder, why);
+        return kept;
     }
     const off_t offset = (off_t)atomic_fetch_add(&head->end, CHUNK_BYTES);
     const ssize_t written = owned_write(log_file.descriptor, parts, 2, offset);

@@ -124,12 +124,16 @@ bool meta_write(bool with_world, const struct text *machine, const char *skipped
     text_json(&t, meta_library(), -1);
     text_add(&t, ", \"abi\": \"%s\", \"ranks\": %d, \"job\": \"%016llx\", \"started\": \"%s\", ",
              ABI_NAME, recorder.size, (unsigned long long)recorder.job, stamp);
-    text_add(&t, "\"record\": \"%s\", \"sample\": %u, ", o->summary ? "summary" : "events",
+    text_add(&t, "\"record\": \"%s\", \"sample\": %u, ",
+             o->summary    ? "summary"
+             : o->ring > 0 ? "ring"
+                           : "events",
              o->sample);
     text_add(&t,
-             "\"options\": {\"stack\": %d, \"partial\": %s, \"sessions\": %s, \"limit\": %lld}, ",
+             "\"options\": {\"stack\": %d, \"partial\": %s, \"sessions\": %s, \"limit\": %lld, "
+             "\"ring\": %lld}, ",
              o->stack, o->partial ? "true" : "false", with_world ? "false" : "true",
-             (long long)o->limit);
+             (long long)o->limit, (long long)o->ring);
     if (is_spawned(with_world)) /* when it entered MPI_Init: within the parents' call */
         text_add(&t, "\"spawned_ns\": %lld, ", (long long)recorder.entered_ns);
     if (with_world)

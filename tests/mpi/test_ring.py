@@ -1,0 +1,254 @@
+"""The ring: the last events of every rank in bounded space, and the summary of all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.jobs import descendants, end, run, run_mpi, start
+from support.mpis import Mpi
+from support.programs import compiled
+
+import mpiprof
+from mpiprof.analysis import positions
+from mpiprof.reports import hang
+
+CHUNK = 1 << 16
+RECORDS = (CHUNK - 64) // 32  # of a chunk
+SMALL = 1 << 17  # the smallest ring: one place beside the window
+
+
+def words(mpi: Mpi, folder: Path, size: str, *program: str | Path) -> list[str]:
+    """Return what records a program's ranks as rings."""
+    way = ["--record", f"ring:{size}", "-q", "-o", str(folder)]
+    return [str(mpi.python), "-m", "mpiprof", "run", *way, "--", *map(str, program)]
+
+
+def check_held(trace: mpiprof.Trace, calls: int | None, off: int = 0) -> None:
+    """Check the allreduces of a ring, the only calls on their communicator.
+
+    Their numbers are their sequence numbers there, to the last; `off`: by how much they may differ,
+    where a kill may have come between a call and its totals.
+    """
+    table: Any = trace.callsites.set_index("operation")
+    site = int(table.loc["allreduce", "callsite"])
+    instances: Any = trace.instances[trace.instances["callsite"] == site]
+    sequence = np.sort(instances["sequence"].to_numpy(np.int64))
+    assert (np.diff(sequence) == 1).all()
+    numbers = trace.series(site)[site]["number"].to_numpy(np.int64)
+    assert abs(int(numbers[0]) - int(sequence[0])) <= off
+    assert (np.diff(numbers) == 1).all()
+    if calls is not None:
+        assert int(sequence[-1]) == calls - 1
+        assert instances["complete"].all()
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_counts_and_numbers_are_those_of_the_run(ranks: int, mpi: Mpi, tmp_path: Path) -> None:
+    """2 and 3 ranks; rank 2 makes so few calls that its ring holds all, and the others' do not."""
+    rounds = 6_000
+    program = compiled(mpi, "ring.c")
+    run_mpi(mpi, ranks, words(mpi, tmp_path / "t", "128K", program, str(rounds)), check=True)
+    trace = mpiprof.open(tmp_path / "t")
+    assert trace.record == "ring"
+    assert set(trace.turned) == {0, 1}
+    assert trace.sound and not trace.complete
+    check_held(trace, 3 * rounds)
+    totals: Any = trace.summed_up.set_index("operation")
+    assert totals["calls"].to_dict() == {
+        "allreduce": 2 * 3 * rounds,
+        "bcast": ranks * rounds // 10,
+        "barrier": ranks,
+        "comm_split": ranks,
+        "finalize": ranks,
+    }
+    assert int(totals.loc["allreduce", "bytes"]) == 2 * 3 * rounds * 16
+    held: Any = trace.instances
+    assert held["complete"].all()
+    assert set(held["operation"]) == {"allreduce", "bcast", "finalize"}
+    # Of all that all rings hold nothing lacks: a place and a window, the window perhaps just begun.
+    count = held.groupby("operation").size()
+    assert RECORDS - 2 <= count.sum() <= 2 * RECORDS
+    bcasts: Any = held[held["operation"] == "bcast"]
+    # Behind the barrier and the split; of the rank that holds all of them only these are taken.
+    assert bcasts["sequence"].tolist() == list(
+        range(2 + rounds // 10 - len(bcasts), 2 + rounds // 10)
+    )
+    site = int(bcasts["callsite"].iloc[0])
+    assert trace.series(site)[site]["number"].tolist() == (bcasts["sequence"] - 2).tolist()
+    found = trace.derive("held")
+    assert found.total == 3 * rounds + rounds // 10 + 3
+    assert found.instances == len(held)
+    shares = trace.totals["elapsed"].value / trace.process_time_ns
+    assert 0 < shares <= 1
+
+
+def test_reports_say_what_is_held(openmpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks: report, status, compare and the page, as a user starts them."""
+    program = compiled(openmpi, "ring.c")
+    run_mpi(openmpi, 2, words(openmpi, tmp_path / "t", "128K", program, "3000"), check=True)
+
+    def said(*verb: str) -> str:
+        command = [str(openmpi.python), "-m", "mpiprof", *verb]
+        return run(command, cwd=tmp_path, check=True, env={"COLUMNS": "200"}).stdout
+
+    report = said("report", "t")
+    assert "of 9 303 instances (--record ring)" in report
+    assert "Totals of all calls" in report and "18 000" in report
+    assert "INCOMPLETE" not in report
+    assert "8999" in said("report", "t", "--site", "allreduce").split("Its ranks")[0]
+    assert "the last calls are held" in said("status", "t")
+    assert "the last " in said("compare", "t", "t").split("A → B")[0]
+    said("export", "t", "--to", "html", "-o", "t.html")
+    assert "of 9 303 instances (--record ring)" in (tmp_path / "t.html").read_text()
+    command = [str(openmpi.python), "-m", "mpiprof", "report", "t"]
+    judged = run([*command, "--fail-on", "run.wait_share > 1%"], cwd=tmp_path)
+    assert judged.returncode == 1 and "incomplete" in judged.stderr
+
+
+def test_a_ring_that_has_not_turned_is_a_trace_of_events(openmpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks."""
+    program = compiled(openmpi, "ring.c")
+    run_mpi(openmpi, 2, words(openmpi, tmp_path / "t", "1M", program, "100"), check=True)
+    trace = mpiprof.open(tmp_path / "t")
+    assert trace.complete and not trace.problems and trace.derive("held") is None
+    assert trace.instances.groupby("operation").size().to_dict() == {
+        "allreduce": 300, "bcast": 10, "barrier": 1, "comm_split": 1, "finalize": 1,
+    }  # fmt: skip
+    assert not len(trace.summed_up)
+
+
+def test_a_million_calls_take_no_more_room(openmpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks, 10^6 calls each: the ring, the log's head and a window of totals."""
+    program = compiled(openmpi, "ring.c")
+    command = words(openmpi, tmp_path / "t", "1M", program, "333334")
+    run_mpi(openmpi, 2, command, check=True, timeout=240)
+    for log in (tmp_path / "t").glob("*.log"):
+        assert (1 << 20) <= log.stat().st_blocks * 512 <= (1 << 20) + 2 * CHUNK
+    trace = mpiprof.open(tmp_path / "t")
+    check_held(trace, 1_000_002)
+    assert len(trace.instances) >= 14 * RECORDS
+
+
+def test_two_ranks_share_a_log(openmpi: Mpi, tmp_path: Path) -> None:
+    """3 ranks that write into one file, each its own ring."""
+    program = compiled(openmpi, "ring.c")
+    command = words(openmpi, tmp_path / "t", "128K", program, "3000")
+    run_mpi(openmpi, 3, command, check=True, env={"MPIPROF_NODE_FILES_ABOVE": "2"})
+    trace = mpiprof.open(tmp_path / "t")
+    assert trace.logs.files == 1 and set(trace.turned) == {0, 1} and trace.sound
+    check_held(trace, 9000)
+
+
+@contextlib.contextmanager
+def going_on(mpi: Mpi, folder: Path, ranks: int) -> Any:
+    """Start a job whose first two ranks never end, for as long as one looks at it."""
+    program = compiled(mpi, "ring.c")
+    command = [*mpi.mpiexec(ranks), *words(mpi, folder, "128K", program, "20", "hang")]
+    job = start(command)
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+            with contextlib.suppress(mpiprof.errors.TraceError):
+                if set(mpiprof.open(folder).turned) == {0, 1}:
+                    break
+        yield job
+    finally:
+        end(job)
+
+
+def pids(folder: Path) -> list[int]:
+    """Return the processes of a job's ranks."""
+    return [process["pid"] for process in mpiprof.open(folder).tables.processes.values()]
+
+
+def check_cut(folder: Path) -> None:
+    """Check what a job has left that was ended at any point."""
+    trace = mpiprof.open(folder)
+    check_held(trace, None, off=1)
+    assert not trace.complete
+    assert not trace.logs.damaged and not trace.logs.cut
+    instances: Any = trace.instances[trace.instances["operation"] == "allreduce"]
+    assert len(instances) >= RECORDS - 2
+    # Only the last may be open, or lack a rank that had not come yet.
+    assert instances.sort_values("sequence")["complete"].iloc[:-2].all()
+    calls = trace.summary[trace.summary["operation"] == "allreduce"].set_index("rank")["calls"]
+    assert (abs(calls - int(instances["sequence"].max())) <= 2).all()
+
+
+def test_a_job_stopped_anywhere_leaves_sound_numbers(openmpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks, stopped at 20 random points: the files are as SIGKILL would leave them."""
+    chance = random.Random(20261123)
+    folder = tmp_path / "t"
+    with going_on(openmpi, folder, 2):
+        for number in range(20):
+            time.sleep(0.02 * chance.random())
+            for pid in pids(folder):
+                os.kill(pid, signal.SIGSTOP)
+            shutil.copytree(folder, tmp_path / f"copy{number}", symlinks=True)
+            for pid in pids(folder):
+                os.kill(pid, signal.SIGCONT)
+            check_cut(tmp_path / f"copy{number}")
+
+
+def test_a_killed_job_leaves_sound_numbers(openmpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks, three jobs killed at random points."""
+    chance = random.Random(1123)
+    for number in range(3):
+        folder = tmp_path / f"t{number}"
+        with going_on(openmpi, folder, 2) as job:
+            time.sleep(0.3 * chance.random())
+            for pid in [*pids(folder), *descendants(job.pid)]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            job.wait()
+        check_cut(folder)
+
+
+def test_who_came_long_ago_is_not_missing(openmpi: Mpi, tmp_path: Path) -> None:
+    """3 ranks: two have lost the record of what they did with all; the third waits for them."""
+    folder = tmp_path / "t"
+    with going_on(openmpi, folder, 3):
+        time.sleep(0.3)
+        trace = mpiprof.open(folder)
+        found, pending = positions.find(trace)
+        (one,) = [p for p in pending if p.operations == ["barrier"]]
+        assert (one.arrived, one.missing, one.sequence) == ([2], [0, 1], 4)
+        world, before = one.communicator, (one.communicator, one.sequence - 1, 0)
+        # Of ranks 0 and 1 the sums alone know that they have made the calls before it.
+        events: Any = trace.events
+        assert set(events.loc[events["operation"] == "bcast", "rank"]) == {2}
+        for rank in (0, 1):
+            assert trace.passed[rank, world] == before[1]
+            assert positions.Tail(trace, rank).has_entered(before)
+        assert not hang.verdict(trace, found, pending).is_bad
+        for _ in range(10):  # while it goes on, its totals are read some calls before the last
+            check_held(mpiprof.open(folder), None, off=RECORDS)
+
+
+def test_damage_in_a_ring_is_told(openmpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks: a byte of a held chunk, and the head of one."""
+    program = compiled(openmpi, "ring.c")
+    run_mpi(openmpi, 2, words(openmpi, tmp_path / "t", "512K", program, "6000"), check=True)
+    log = tmp_path / "t" / "rank-000000.log"
+    whole = log.read_bytes()
+    first = mpiprof.open(tmp_path / "t").logs.threads[0, 0][2].index * CHUNK
+    for place in (first + 1000, first):  # a record's; the magic number
+        cut = bytearray(whole)
+        cut[place] ^= 1
+        log.write_bytes(cut)
+        trace = mpiprof.open(tmp_path / "t")
+        complete = trace.instances["complete"]
+        assert not trace.sound
+        assert any("chunk" in problem for problem in trace.problems)
+        assert len(complete)
