@@ -6,8 +6,11 @@ library's own first, with noise and outliers from a seed.
 
 from __future__ import annotations
 
+import random
 import re
+import statistics
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +18,8 @@ import pytest
 from support import PROGRAMS, ROOT
 from support.jobs import run
 
-SEEDS = range(1, 9)
+SEEDS = range(1, 51)
+MOST = 0.96  # of the seeds: of 100 instances 2 take three times as long, now and then two in a row
 
 
 @dataclass(frozen=True)
@@ -75,38 +79,57 @@ def outcome(
     )
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_fastest_is_found(seed: int, decide: Path) -> None:
-    found = outcome(decide, "100 50 40 90 120", seed=seed)
-    assert found.last == 2
-    assert found.choices[0][1] <= 40
-    assert found.time < 0.5
+def outcomes(decide: Path, times: str, seeds: range = SEEDS, **options: int) -> list[Outcome]:
+    """Run the same case with other noise each time."""
+    return [outcome(decide, times, seed=seed, **options) for seed in seeds]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_block_sizes_are_climbed_to_the_best_one(seed: int, decide: Path) -> None:
+def share(found: list[Outcome], holds: Callable[[Outcome], bool]) -> float:
+    """Return for how many of them something holds."""
+    return sum(map(holds, found)) / len(found)
+
+
+def test_the_fastest_is_found(decide: Path) -> None:
+    found = outcomes(decide, "100 50 40 90 120")
+    assert share(found, lambda o: o.last == 2 and o.time < 0.5) >= MOST
+    assert share(found, lambda o: o.choices[0][1] <= 40) >= 0.75
+
+
+def test_block_sizes_are_climbed_to_the_best_one(decide: Path) -> None:
     """Of 2, 4 and 8 KB, which are listed, 8 is best; of what is not, 16 is, and 32 is not."""
     sizes = "90:90:90:2 70:70:70:4 60:60:60:8 50:50:-1:16 58:58:-1:32 20:20:-1:64"
-    found = outcome(decide, f"100 {sizes}", instances=600, seed=seed)
-    assert found.last == 4
-    assert found.probes <= 40
-    assert len(found.phases) == 1
+    found = outcomes(decide, f"100 {sizes}", instances=600)
+    assert share(found, lambda o: o.last == 4) >= MOST
+    assert max(o.probes for o in found) <= 40
+    assert share(found, lambda o: len(o.phases) == 1) >= MOST
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_where_nothing_is_faster_little_is_lost(seed: int, decide: Path) -> None:
-    found = outcome(decide, "100 102 104 106 108 110 115 120", seed=seed)
-    assert found.last == 0
-    assert found.probes <= 40
-    exact = outcome(decide, "100 102 104 106 108 110 115 120", seed=seed, noise=0)
-    assert exact.time <= 1.01
+def test_block_sizes_are_climbed_beside_a_better_algorithm(decide: Path) -> None:
+    """4 KB is 10 % behind candidate 1, and 16 KB 15 % ahead of it."""
+    found = outcomes(decide, "100 60 66:66:66:4 57:57:-1:8 51:51:-1:16 56:56:-1:32")
+    assert share(found, lambda o: o.last == 4) >= MOST
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_wrong_predictions_cost_no_more_than_the_budget(seed: int, decide: Path) -> None:
-    found = outcome(decide, "100 300:300:90 250:250:90 400:400:90 500:500:90", noise=0, seed=seed)
+def test_where_nothing_is_faster_little_is_lost(decide: Path) -> None:
+    times = "100 102 104 106 108 110 115 120"
+    found = outcomes(decide, times)
+    assert share(found, lambda o: o.last == 0) >= MOST
+    assert max(o.probes for o in found) <= 40
+    assert outcome(decide, times, seed=1, noise=0).time <= 1.01
+
+
+def test_wrong_predictions_cost_no_more_than_the_budget(decide: Path) -> None:
+    found = outcome(decide, "100 300:300:90 250:250:90 400:400:90 500:500:90", noise=0, seed=1)
     assert found.last == 0
     assert found.time <= 1.03
+
+
+def test_what_all_predictions_have_too_low_or_too_high_is_corrected(decide: Path) -> None:
+    """All are off by the same; the best one is predicted third."""
+    for factor in (0.4, 1.8):
+        times = [(70, 60), (75, 62), (50, 65), (95, 80)]
+        words = " ".join(f"{t}:{t}:{factor * p:.0f}" for t, p in times)
+        assert share(outcomes(decide, f"100 {words}"), lambda o: o.last == 3) >= MOST
 
 
 def test_equal_candidates_are_told_from_the_librarys_own_in_one_run_of_twenty(
@@ -116,106 +139,95 @@ def test_equal_candidates_are_told_from_the_librarys_own_in_one_run_of_twenty(
 
     A choice must also be ahead by 1 %, so that fewer are wrong; 100 runs with 10 % noise.
     """
-    wrong = [outcome(decide, "100 100 100 100", noise=10, seed=seed).last for seed in range(100)]
-    assert sum(choice > 0 for choice in wrong) <= 12
+    found = outcomes(decide, "100 100 100 100", range(100), noise=10)
+    assert share(found, lambda o: o.last > 0) <= 0.12
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_change_is_noticed_and_the_new_best_is_found(seed: int, decide: Path) -> None:
-    found = outcome(decide, "100 50:200 120:60 90 95", change=150, noise=3, seed=seed)
-    assert found.choices[0][0] == 1
-    assert len(found.phases) == 2
-    at, why = found.phases[1]
-    assert why in ("score", "imbalance")
-    # Two windows of four after the change, and one in which their numbers are on the way.
-    assert 150 < at <= 150 + 4 * 4
-    assert found.last == 2
-    assert found.later <= 300 / 5
+def test_a_change_is_noticed_and_the_new_best_is_found(decide: Path) -> None:
+    found = outcomes(decide, "100 50:200 120:60 90 95", change=150)
+    assert share(found, lambda o: o.choices[0][0] == 1 and o.last == 2) >= MOST
+    assert share(found, lambda o: len(o.phases) == 2) >= MOST
+    for one in found:
+        at, why = one.phases[1]
+        assert why in ("score", "imbalance")
+        # Two windows of four after the change, and one in which their numbers are on the way.
+        assert 150 < at <= 150 + 4 * 4
+        assert one.later <= 300 / 5
 
 
 @pytest.mark.parametrize("change", [60, 70, 80, 90, 100])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_change_around_a_phase_s_end_is_noticed_too(seed: int, change: int, decide: Path) -> None:
+def test_a_change_around_a_phase_s_end_is_noticed_too(change: int, decide: Path) -> None:
     """Probing may go on for 100 instances, most of them without a probe."""
     times = "700:800 701:600:800 795:803:800 817:820:805 1140:802:800 2500:820:800 2400:800:750"
-    found = outcome(decide, times, change=change, noise=1, seed=seed)
-    noticed = [at for at, _ in found.phases if change < at <= change + 5 * 4]
-    assert noticed or found.last == 1  # which the phase under way has found
+
+    def is_noticed(one: Outcome) -> bool:
+        noticed = [at for at, _ in one.phases if change < at <= change + 5 * 4]
+        return bool(noticed) or one.last == 1  # which the phase under way has found
+
+    assert share(outcomes(decide, times, change=change, noise=1), is_noticed) >= MOST
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_phase_ends_though_the_librarys_own_is_too_slow_to_run_again(
-    seed: int, decide: Path
-) -> None:
-    found = outcome(decide, "1000:4000 50:100 120:60 90", change=150, seed=seed)
-    assert found.choices[0][0] == 1
-    assert found.last == 2
-    assert found.choices[-1][1] <= 230
+def test_a_phase_ends_though_the_librarys_own_is_too_slow_to_run_again(decide: Path) -> None:
+    found = outcomes(decide, "1000:4000 50:100 120:60 90", change=150)
+    assert share(found, lambda o: o.choices[0][0] == 1 and o.last == 2) >= MOST
+    assert share(found, lambda o: o.choices[-1][1] <= 230) >= MOST
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_slower_candidates_keep_no_phase_open(seed: int, decide: Path) -> None:
+def test_slower_candidates_keep_no_phase_open(decide: Path) -> None:
     """What 16 emulated nodes took for an all-to-all, and what was predicted."""
     times = "700 693 991:991:769 1610:1610:769 816:816:733 815:815:733 792:792:819 795:795:819"
-    found = outcome(decide, times, noise=1, seed=seed)
-    assert found.choices[-1][1] <= 130
-    assert found.time <= 1.03
+    found = outcomes(decide, times, noise=1)
+    assert share(found, lambda o: o.choices[-1][1] <= 130) >= 0.85
+    # The two sums that are compared differ by 2 % through disturbed instances alone.
+    assert statistics.mean(o.time for o in found) <= 1.015
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_after_a_change_block_sizes_are_climbed_as_well(seed: int, decide: Path) -> None:
+def test_after_a_change_block_sizes_are_climbed_as_well(decide: Path) -> None:
     """8 KB was best; from instance 150 on it is 32, which nothing has measured before."""
     sizes = "70:90:70:4 50:70:50:8 60:60:60:16 80:40:-1:32 90:95:-1:64"
-    found = outcome(decide, f"100:130 {sizes}", instances=400, change=150, seed=seed)
-    assert found.choices[0][0] == 2
-    assert found.last == 4
+    found = outcomes(decide, f"100:130 {sizes}", instances=400, change=150)
+    assert share(found, lambda o: o.choices[0][0] == 2 and o.last == 4) >= MOST
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_restless_program_is_not_probed_for_ever(seed: int, decide: Path) -> None:
+def test_a_restless_program_is_not_probed_for_ever(decide: Path) -> None:
     """After the first phase a fifth of the instances at most, whatever happens."""
-    found = outcome(decide, "100 80 90 95", instances=3000, noise=60, seed=seed)
-    assert found.probes - found.later <= 40
-    assert found.later <= 600
+    for one in outcomes(decide, "100 80 90 95", instances=3000, noise=60):
+        assert one.probes - one.later <= 40
+        assert one.later <= 600
 
 
 ALTERNATES = "100:200 80:260 150:120 95:190"
 
 
 @pytest.mark.parametrize("turns", [8, 12, 20, 30, 50, 80])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_program_that_soon_changes_again_is_left_alone(
-    seed: int, turns: int, decide: Path
-) -> None:
+def test_a_program_that_soon_changes_again_is_left_alone(turns: int, decide: Path) -> None:
     """The sooner a phase follows the last, the longer until the next; native runs meanwhile.
 
     Candidate 1 alone would take 1.13 times as long as the library's own.
     """
-    found = outcome(decide, ALTERNATES, instances=6000, change=-turns, seed=seed)
-    assert found.time <= 1.03
-    assert len(found.phases) <= 10
-    assert found.probes <= 150
+    found = outcomes(decide, ALTERNATES, instances=6000, change=-turns)
+    assert share(found, lambda o: o.time <= 1.03) >= MOST
+    assert max(len(o.phases) for o in found) <= 10
+    assert max(o.probes for o in found) <= 150
 
 
 @pytest.mark.parametrize("turns", [150, 300])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_phases_that_last_are_worth_probing_each_time(seed: int, turns: int, decide: Path) -> None:
+def test_phases_that_last_are_worth_probing_each_time(turns: int, decide: Path) -> None:
     """At best 0.67: 80 and 120 in place of 100 and 200."""
-    found = outcome(decide, ALTERNATES, instances=6000, change=-turns, seed=seed)
-    assert len(found.phases) == 6000 // turns
-    assert found.time <= 0.8
+    found = outcomes(decide, ALTERNATES, instances=6000, change=-turns)
+    assert share(found, lambda o: len(o.phases) == 6000 // turns and o.time <= 0.8) >= MOST
 
 
 @pytest.mark.parametrize("change", [36, 40, 44, 50, 60])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_choice_that_a_change_made_wrong_does_not_stay(
-    seed: int, change: int, decide: Path
-) -> None:
+def test_a_choice_that_a_change_made_wrong_does_not_stay(change: int, decide: Path) -> None:
     """Though all that it was chosen by is from before the change, or little may be probed."""
-    found = outcome(decide, "100 110:50 60:140 90", instances=400, change=change, seed=seed)
-    assert found.choices[0][0] == 2
-    assert found.last == 1 or (found.last == 0 and found.later >= 10)
-    assert found.choices[-1][1] <= change + 70
+
+    def is_corrected(one: Outcome) -> bool:
+        right = one.last == 1 or (one.last == 0 and one.later >= 10)
+        return right and one.choices[-1][1] <= change + 70
+
+    found = outcomes(decide, "100 110:50 60:140 90", instances=400, change=change)
+    assert share(found, is_corrected) >= 0.94
 
 
 def test_a_key_without_candidates_is_left_alone(decide: Path) -> None:
@@ -224,16 +236,58 @@ def test_a_key_without_candidates_is_left_alone(decide: Path) -> None:
     assert found.last == 0
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_who_comes_last_is_told_to_who_joins_last(seed: int, decide: Path) -> None:
+def test_who_comes_last_is_told_to_who_joins_last(decide: Path) -> None:
     """Candidate 2 is for rank 0; 3 is added for rank 2, who is late, and 4 for rank 5 later on."""
-    found = outcome(decide, "100 90 50:50:50:-1", instances=600, change=300, seed=seed)
-    chosen = [one for one, at in found.choices if at < 300]
-    assert chosen[-1] == 3
-    assert found.last == 4
+    found = outcomes(decide, "100 90 50:50:50:-1", instances=600, change=300)
+    before = [[one for one, at in o.choices if at < 300][-1] for o in found]
+    assert before.count(3) >= MOST * len(found)
+    assert share(found, lambda o: o.last == 4) >= MOST
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_nobody_joins_last_who_is_hardly_late(seed: int, decide: Path) -> None:
-    found = outcome(decide, "100 50 20:20:20:-2", seed=seed)
-    assert found.last == 1
+def test_nobody_joins_last_who_is_hardly_late(decide: Path) -> None:
+    assert share(outcomes(decide, "100 50 20:20:20:-2"), lambda o: o.last == 1) >= MOST
+
+
+def case(generator: random.Random) -> tuple[str, list[float]]:
+    """Return candidates at random, as words and times; the library's own takes 100.
+
+    The model is off by a factor that all candidates share, and by one of each.
+    """
+    low, high = generator.choice([(0.3, 2.5), (0.85, 1.3), (1.0, 2.5)])
+    shared = generator.lognormvariate(0, 0.4)
+    times, words = [100.0], ["100"]
+    for _ in range(generator.randint(2, 9)):
+        takes = 100 * low * (high / low) ** generator.random()
+        times.append(takes)
+        predicted = takes * shared * generator.lognormvariate(0, 0.3)
+        words.append(f"{takes:.2f}:{takes:.2f}:{predicted:.2f}")
+    if generator.random() < 0.4:  # and one algorithm in five block sizes, three of them listed
+        best, best_size = generator.uniform(35, 110), generator.randint(0, 4)
+        for size in (1, 2, 3, 0, 4):
+            takes = best * (1 + 0.12 * abs(size - best_size))
+            predicted = best * shared * generator.lognormvariate(0, 0.1)
+            times.append(takes)
+            listed = f"{predicted:.2f}" if size in (1, 2, 3) else "-1"
+            words.append(f"{takes:.2f}:{takes:.2f}:{listed}:{2 << size}")
+    return " ".join(words), times
+
+
+def test_the_best_is_found_in_ten_probes(decide: Path) -> None:
+    """600 cases at random, 300 instances each: what is found, what it costs, what is lost."""
+    behind: dict[int, list[float]] = {1: [], 3: [], 10: []}
+    probes, whole = [], []
+    for seed in range(600):
+        generator = random.Random(seed)
+        words, times = case(generator)
+        noise = generator.choice(list(behind))
+        found = outcome(decide, words, noise=noise, seed=seed % 50 + 1)
+        behind[noise].append(times[found.last] / min(times))
+        probes.append(found.probes)
+        whole.append(found.time)
+    assert statistics.median(probes) <= 10
+    for noise, least, mean in ((1, 0.95, 1.01), (3, 0.92, 1.015), (10, 0.85, 1.02)):
+        ratios = behind[noise]
+        assert sum(ratio <= 1.01 for ratio in ratios) >= least * len(ratios), noise
+        assert statistics.mean(ratios) <= mean, noise
+    assert statistics.mean(whole) <= 0.78
+    assert sum(time <= 1.03 for time in whole) >= 0.95 * len(whole)

@@ -128,6 +128,7 @@ def test_functions_are_named_after_their_file(objects: dict[str, Path]) -> None:
 # A part of struct selection -> the file that writes it.
 PARTS = {
     "hold": "hold",
+    "model": "field",
     "observed": "observe",
     "pace": "pace",
     "phases": "decide",

@@ -67,7 +67,7 @@ static int64_t any_early(const struct context *c)
     return 0;
 }
 
-static const struct algorithm plain, joined = {.early = any_early};
+static const struct algorithm plain[MOST_LIST], blocked, joined = {.early = any_early};
 
 int candidate_changed(struct candidate *list, int *count, int which, const struct variant *wanted)
 {
@@ -156,7 +156,10 @@ int main(int argc, char **argv)
 
         times[1][i] = n < 2 ? times[0][i] : times[1][i];
         blocks[i] = kilobytes > 0 ? (int64_t)(1024 * kilobytes) : 0;
-        s.list[i].variant.algorithm = i == 0 ? NULL : kilobytes < 0 ? &joined : &plain;
+        s.list[i].variant.algorithm = i == 0          ? NULL
+                                      : kilobytes < 0 ? &joined
+                                      : kilobytes > 0 ? &blocked
+                                                      : &plain[i];
         much_later |= kilobytes == -1;
         s.list[i].predicted_ns = (int64_t)(1e3 * (n < 3 ? times[0][i] : predicted));
         if (s.list[i].predicted_ns < 0)

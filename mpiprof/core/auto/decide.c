@@ -120,8 +120,9 @@ static bool begin_phase(struct selection *s, const char *why)
     if (s->phases.number > 1)
         forget_phase(s);
     hold_probe(&s->hold, why);
-    probe_begin(s, limit, comes_last(s));
-    if (s->probing.field == 0 && s->phases.number == 1) {
+    const int open = probe_begin(s, limit, comes_last(s));
+
+    if (open == 0 && s->phases.number == 1) {
         hold_conclude(&s->hold, NATIVE, "no candidate is predicted to be faster");
         end_phase(s);
     }

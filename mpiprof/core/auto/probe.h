@@ -5,7 +5,7 @@
 #include "auto/selection.h"
 
 void probe_start(struct selection *s);
-void probe_begin(struct selection *s, int limit, int late);
+int probe_begin(struct selection *s, int limit, int late);
 bool probe_step(struct selection *s);
 void probe_plan(struct selection *s, bool may);
 int probe_at(struct selection *s, int position);

@@ -37,14 +37,19 @@ struct phases { /* decide.c */
     const char *due; /* why a new phase is, as soon as patience allows it; NULL: none is */
 };
 
+struct model {            /* field.c: of what candidates take */
+    double factor, prior; /* by which it is off; as it was known when the phase began */
+    int measured;         /* candidates that this phase has corrected it by */
+    double noise;         /* of one score, as a part of it */
+    double least;         /* what the best one takes at most */
+};
+
 struct probing {             /* probe.c */
-    int lap, field;          /* candidates beside the library's own, in this phase */
     int late;                /* who comes last in this phase; -1: nobody in particular */
-    int rival;               /* of the best one, in a duel */
-    int climbs;              /* laps of this phase that were for block sizes */
+    bool final;              /* between the best one and its rival */
     int limit, probes;       /* of this phase, planned */
     int later_probes, ran;   /* of all phases but the first, planned; of all that have run */
-    int stalled;             /* windows of this lap that had no budget for probes */
+    int stalled;             /* windows in a row that had no budget for probes */
     bool short_of_budget;    /* for some that the newest plan would have had */
     int64_t in_flight_ns[2]; /* what planned probes may lose, beyond what is in the budget */
     uint8_t plan[LONGEST_WINDOW], next[LONGEST_WINDOW]; /* by position: a candidate, or NOBODY */
@@ -64,6 +69,7 @@ struct selection {
     struct observed observed;
     struct pace pace;
     struct phases phases;
+    struct model model;
     struct probing probing;
     struct told *told;
 };
