@@ -22,6 +22,7 @@ VERBS = (
     "compare",
     "view",
     "export",
+    "pack",
     "status",
     "tune",
     "algorithms",

@@ -15,7 +15,7 @@ import numpy as np
 
 from mpiprof.trace.block import Block, column
 from mpiprof.trace.described import Shape
-from mpiprof.trace.log import SPENT
+from mpiprof.trace.layout import SPENT
 from mpiprof.trace.stream import CALL, COMPLETION, START, ThreadStream
 from mpiprof.trace.types import Problems
 

@@ -16,7 +16,7 @@ from mpiprof.errors import TraceError
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.block import column
 from mpiprof.trace.described import Communicator
-from mpiprof.trace.log import SPENT
+from mpiprof.trace.layout import SPENT
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import (
     CALL,

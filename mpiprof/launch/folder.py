@@ -77,7 +77,7 @@ def check_folder(folder: Path, environment: Mapping[str, str], *, partial: bool 
     if (job.rank_in(environment) or 0) > 0 and not alone:
         return
     began = _parent_start() if job.rank_in(environment) is not None else None
-    for pattern in ("meta.json", "rank-*.log", "node-*.log"):
+    for pattern in ("meta.json", "rank-*.log", "node-*.log", "*.pack"):
         for path in folder.glob(pattern):
             if began is None or path.stat().st_mtime < began:
                 raise UsageError(

@@ -25,7 +25,7 @@ from mpiprof.otf2.library import CREATOR, NEVER, UNKNOWN, wheel
 from mpiprof.otf2.regions import Regions, classified
 from mpiprof.otf2.shapes import RankTables
 from mpiprof.otf2.times import Ticks
-from mpiprof.trace.log import SPENT
+from mpiprof.trace.layout import SPENT
 from mpiprof.trace.types import COMPLETION, Array, Int
 from mpiprof.trace.write import chunks, head_chunk
 

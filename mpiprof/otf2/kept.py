@@ -27,7 +27,8 @@ def anchor_of(path: Path) -> Path | None:
     """Return the anchor file that a path means: itself, or the only one in a folder; else None."""
     if path.suffix == ANCHOR:
         return path
-    if path.is_dir() and not any(path.glob("*.log")) and not any(path.glob("*.tables")):
+    ours = ("*.log", "*.tables", "*.pack")
+    if path.is_dir() and not any(any(path.glob(pattern)) for pattern in ours):
         found = list(path.glob(f"*{ANCHOR}"))
         return found[0] if len(found) == 1 else None
     return None

@@ -14,7 +14,7 @@ import numpy as np
 
 from mpiprof.errors import MpiprofError
 from mpiprof.launch.library import load
-from mpiprof.trace.log import SPENT
+from mpiprof.trace.layout import SPENT
 from mpiprof.trace.types import Array
 
 UNKNOWN = 0xFFFFFFFF  # no region, string, communicator, ...
@@ -27,7 +27,7 @@ ATTRIBUTES = (
     *("communicator", "root", "sent", "received"),
 )
 GIVEN = {name: 1 << bit for bit, name in enumerate(ATTRIBUTES)}
-# What a reading tells of a location; the last four are of trace.log.SPENT.
+# What a reading tells of a location; the last four are of trace.layout.SPENT.
 FACTS = ("first", "last", "events", "unknown", "began", "ended", "program", *SPENT)
 # The callbacks of the wheel's reader, by its name of the event.
 CALLBACKS = {

@@ -49,7 +49,7 @@ def key_of(trace: Trace) -> str:
     """Return 16 hex digits that change when the trace's files, or our code, change."""
     told = hashlib.sha256(f"{FORMAT} {mpiprof.__version__} {_code()} {growth(trace)}".encode())
     for path in sorted(trace.path.iterdir()):
-        if path.suffix in (".log", ".tables", ".json", ".jsonl"):
+        if path.suffix in (".log", ".tables", ".pack", ".json", ".jsonl"):
             with contextlib.suppress(OSError):
                 status = path.stat()
                 told.update(f"{path.name} {status.st_size} {status.st_mtime_ns};".encode())

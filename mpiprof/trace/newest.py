@@ -28,6 +28,6 @@ def chosen(named: Path | None) -> Path:
 
 def _started(folder: Path) -> float:
     """Return when a trace was begun, 0 for a folder that holds none."""
-    names = ("meta.json", "rank-*.tables", "node-*.tables", "rank-*.log", "node-*.log")
+    names = ("meta.json", "rank-*.tables", "node-*.tables", "rank-*.log", "node-*.log", "*.pack")
     times = [path.stat().st_mtime for name in names for path in folder.glob(name)]
     return times[0] if times else 0.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpiprof.trace.log import SPENT
+from mpiprof.trace.layout import SPENT
 from mpiprof.trace.tables import read_tables
 from mpiprof.trace.types import Problems
 

@@ -19,6 +19,7 @@ from mpiprof.trace.batch import Batch
 from mpiprof.trace.block import Block, column
 from mpiprof.trace.check import line_is_sound
 from mpiprof.trace.clock import Clock
+from mpiprof.trace.files import File, files_in
 from mpiprof.trace.log import Chunk, open_logs
 from mpiprof.trace.machine import fault
 from mpiprof.trace.match import BATCH, Matcher
@@ -29,7 +30,7 @@ from mpiprof.trace.types import EXTENSION, LONGEST, SUMMARY, Array, Problems
 RANK_LIMIT = 1 << 22
 
 
-def files_of(path: Path) -> tuple[list[Path], list[Path]]:
+def files_of(path: Path) -> tuple[list[File], list[File]]:
     """Return the logs and tables in a trace folder; raises TraceError where there are none."""
     if not path.exists():
         raise TraceError(f"{path}: no such trace folder; give the folder that run named")
@@ -38,8 +39,7 @@ def files_of(path: Path) -> tuple[list[Path], list[Path]]:
     if not os.access(path, os.R_OK | os.X_OK):  # glob would find nothing
         raise TraceError(f"{path}: cannot be read: {os.strerror(errno.EACCES)}")
     try:
-        logs = sorted(path.glob("*.log"), key=str)
-        tables = sorted(path.glob("*.tables"), key=str)
+        logs, tables = files_in(path, ".log"), files_in(path, ".tables")
     except OSError as error:
         raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
     if not logs and not tables:

@@ -13,6 +13,7 @@ import numpy as np
 
 from mpiprof.trace.check import line_is_sound
 from mpiprof.trace.described import Communicator, Shape, Tables
+from mpiprof.trace.files import content_of, files_in
 from mpiprof.trace.sites import same_lines
 from mpiprof.trace.types import Int, Problems
 
@@ -38,14 +39,14 @@ def text(value: Any) -> str:
 def read_tables(folder: Path, limit: int, problems: Problems) -> Tables:
     """Read every *.tables of a folder; ranks at or beyond `limit` are taken for damage."""
     reader = _Reader(limit, problems)
-    for path in sorted(folder.glob("*.tables"), key=str):
+    for file in files_in(folder, ".tables"):
         try:
-            content = path.read_bytes()
+            content = content_of(file)
         except OSError as error:
-            problems.note(f"{path.name}: cannot be read: {error.strerror}")
+            problems.note(f"{file.name}: cannot be read: {error.strerror}")
             reader.tables.cut = True
             continue
-        reader.read(path.name, content)
+        reader.read(file.name, content)
     reader.resolve()
     return reader.tables
 

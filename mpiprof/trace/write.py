@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mpiprof.trace.log import MAGIC, SPENT
+from mpiprof.trace.layout import MAGIC, SPENT
 from mpiprof.trace.types import Array
 
 CHUNK, HEAD, RECORD = 65536, 64, 32
@@ -32,7 +32,7 @@ HEADER = [
     ["signal", "<u2", 22],
     ["dropped", "<u8", 24],
 ]
-# Of a log that tells of the time in calls without a record (trace.log.SPENT).
+# Of a log that tells of the time in calls without a record (trace.layout.SPENT).
 TELLING = [*HEADER, *([f"{name}_ns", "<i8", 32 + 8 * i] for i, name in enumerate(SPENT))]
 RECORD_TYPE = np.dtype([(n, t) for n, t, _ in FIELDS])
 
@@ -66,8 +66,8 @@ def chunks(
 ) -> bytes:
     """Return records as chunks from a serial number on; the last is the live window if `window`.
 
-    inside: the mark of a call without a record that the thread is in (trace.log.SPENT, from 1);
-    signal: the one that ended the process; spent: ns in the calls of trace.log.SPENT.
+    inside: the mark of a call without a record that the thread is in (trace.layout.SPENT, from 1);
+    signal: the one that ended the process; spent: ns in the calls of trace.layout.SPENT.
     """
     count = max(-(-len(records) // PER_CHUNK), 1)
     out = np.zeros((count, CHUNK), np.uint8)

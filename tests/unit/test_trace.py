@@ -15,7 +15,7 @@ from support.synthetic import RECORD_TYPE, Synthetic, chunks, head_chunk
 
 import mpiprof
 from mpiprof.analysis import ranks
-from mpiprof.trace.log import parse_layout
+from mpiprof.trace.layout import parse_layout
 from mpiprof.trace.match import Matcher
 from mpiprof.trace.sites import describe_sites
 

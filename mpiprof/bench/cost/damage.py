@@ -1,4 +1,4 @@
-"""What becomes of damaged traces: `python -m mpiprof.bench.cost.damage [--traces N] [--seed S]`.
+"""What becomes of damaged traces: `python -m mpiprof.bench.cost.damage [--traces N] [--packed]`.
 
 Ctrl-C prints what was found until then, and `--first` goes on from there.
 
@@ -27,6 +27,7 @@ from mpiprof.errors import TraceError
 from mpiprof.progress import bar
 from mpiprof.testing.sealed import seal
 from mpiprof.testing.synthetic import Synthetic
+from mpiprof.trace import packing
 
 MS = 1_000_000
 BLOCK = 4096
@@ -137,7 +138,9 @@ def outcome(folder: Path, sound: pd.DataFrame) -> str:
     return SOUND if found.equals(sound) else WRONG
 
 
-def run(traces: range, seed: int, step: Callable[[int], Any]) -> tuple[Counter[str], list[str]]:
+def run(
+    traces: range, seed: int, step: Callable[[int], Any], packed: bool = False
+) -> tuple[Counter[str], list[str]]:
     """Return how many of the traces came to what, and which were wrong; Ctrl-C ends it early."""
     found: Counter[str] = Counter()
     wrong: list[str] = []
@@ -147,6 +150,10 @@ def run(traces: range, seed: int, step: Callable[[int], Any]) -> tuple[Counter[s
     ):
         whole = write(Path(scratch) / "whole")
         sound, _ = numbers(whole)
+        if packed:
+            files = packing.files_of(whole)
+            packing.write(whole, files, 3, lambda _: None)
+            packing.remove(files)
         for number in traces:
             folder = Path(scratch) / "damaged"
             shutil.copytree(whole, folder)
@@ -168,9 +175,11 @@ def main() -> int:
     parser.add_argument("--traces", type=int, default=10_000, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="S")
     parser.add_argument("--first", type=int, default=0, metavar="N", help="number of the first")
+    parser.add_argument("--packed", action="store_true", help="pack the trace before")
     args = parser.parse_args()
     with bar("damaging", args.traces) as step:
-        found, wrong = run(range(args.first, args.first + args.traces), args.seed, step)
+        traces = range(args.first, args.first + args.traces)
+        found, wrong = run(traces, args.seed, step, args.packed)
     if found.total() < args.traces:
         print(f"interrupted: go on with --first {args.first + found.total()} --seed {args.seed}")
     for name in (ERROR, MARKED, SOUND, WRONG):

@@ -1,7 +1,8 @@
-"""How fast a trace is read: `python -m mpiprof.bench.cost.reading [--events N] [--ranks P]`.
+"""How fast a trace is read: `python -m mpiprof.bench.cost.reading [--events N] [--packed] ...`.
 
 Writes a synthetic trace to a temporary folder, reads it in a fresh process bound to one core,
-and prints events a second from log to per-call-site metrics, and that process's peak memory.
+and prints events a second from log to per-call-site metrics, and that process's peak memory; of a
+packed trace also its bytes an event, and how fast it was packed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from mpiprof.testing.synthetic import Synthetic
+from mpiprof.trace import packing
 from mpiprof.trace.types import CALL, Array
 from mpiprof.trace.write import PER_CHUNK, RECORD_TYPE, chunks, head_chunk
 
@@ -78,6 +80,19 @@ def _records(first: int, count: int, shapes: list[int], random: np.random.Genera
     return records
 
 
+def pack(folder: Path, events: int, ranks: int) -> None:
+    """Pack a trace and print what that took."""
+    files = packing.files_of(folder)
+    began = time.process_time()
+    packed = packing.write(folder, files, ranks, lambda _: None)
+    cpu = time.process_time() - began
+    packing.remove(files)
+    print(
+        f"packed: {packed.stat().st_size / events:.2f} bytes an event, "
+        f"{events / cpu / 1e6:.1f} million events/s of processor time"
+    )
+
+
 def read(folder: Path, events: int) -> None:
     """Read a trace on one core and print what it took."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -104,6 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--ranks", type=int, default=16)
+    parser.add_argument("--packed", action="store_true", help="pack the trace before it is read")
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
@@ -111,6 +127,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as folder:
         events = write(Path(folder), options.events, options.ranks)
+        if options.packed:
+            pack(Path(folder), events, options.ranks)
         subprocess.run(
             [
                 *(sys.executable, "-m", "mpiprof.bench.cost.reading"),

@@ -1,0 +1,87 @@
+"""Compress a trace in its folder: 3 to 6 bytes an event in place of 32, and every byte as it was.
+
+  python -m mpiprof pack [TRACE]
+
+Logs and tables become one file, trace.pack, beside meta.json. Every verb reads a packed trace as it
+read it before. A job that is still running can't be packed. Without TRACE: the newest in this
+folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mpiprof.errors import TraceError
+
+if TYPE_CHECKING:
+    from mpiprof.trace.files import Plain
+    from mpiprof.trace.records import Records
+
+QUIET_S = 120  # a job elsewhere whose files nobody has written to for so long has ended
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this verb."""
+    parser.add_argument("trace", nargs="?", type=Path, metavar="TRACE", help="a trace folder")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Pack, and say what it brought."""
+    from mpiprof.invocation import command
+    from mpiprof.progress import bar
+    from mpiprof.trace import pack, packing
+    from mpiprof.trace.newest import chosen
+    from mpiprof.trace.records import Records
+    from mpiprof.units import size
+
+    folder = chosen(args.trace)
+    trace = Records(folder)
+    files = packing.files_of(folder)
+    packed = folder / pack.NAME
+    if packed.exists():
+        names = {member.name for member in pack.Pack(packed).members}
+        packing.remove([f for f in files if f.name in names])  # who packed was killed before that
+        print(f"{packed}: packed already, {size(packed.stat().st_size)}")
+        return 0
+    before = [state(file) for file in files]
+    refuse_running(trace, before)
+    total = sum(of for of, _ in before)
+    threads = sum(len(trace.threads_of(rank)) for rank in range(trace.ranks))
+    with bar("packing", total) as step:
+        packing.write(folder, files, threads, step)
+    if before != [state(file) for file in files]:
+        packed.unlink()
+        raise TraceError(f"{folder}: it was written to meanwhile; pack it when its job has ended")
+    packing.remove(files)
+    after = size(packed.stat().st_size)
+    print(f"{packed}: {after} in place of {size(total)} in {len(files)} files")
+    print(f"next: {command('report', folder)}")
+    return 0
+
+
+def state(file: Plain) -> tuple[int, int]:
+    """Return what changes when a file is written to: its size and time."""
+    status = file.path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def refuse_running(trace: Records, states: list[tuple[int, int]]) -> None:
+    """Raise TraceError where the job may still write; the states are those of its files."""
+    from mpiprof.trace.processes import alive
+
+    recent = any(time.time_ns() - at < QUIET_S * 10**9 for _, at in states)
+    ended, living = trace.tables.ends, alive(trace)
+    for rank in sorted(r for r, lives in living.items() if lives and (recent or r not in ended)):
+        pid = trace.tables.processes[rank]["pid"]
+        raise TraceError(
+            f"{trace.path}: rank {rank} is running (process {pid}); pack it afterwards"
+        )
+    known = trace.tables.processes.keys()
+    if recent and any(r not in ended and r not in living for r in known):
+        raise TraceError(
+            f"{trace.path}: its job may be running on another machine: not all ranks have ended, "
+            f"and the last writing is less than {QUIET_S} s ago; pack it afterwards"
+        )

@@ -1,0 +1,123 @@
+"""How a log is laid out: its first line says so, never constants here.
+
+So old logs stay readable.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mpiprof.errors import TraceError
+from mpiprof.trace.check import line_is_sound
+
+BAD_LAYOUT = (
+    ValueError,
+    LookupError,
+    TypeError,
+    RecursionError,
+    ArithmeticError,
+    SyntaxError,  # which NumPy raises for some type names
+)
+MAGIC = 0x6863504D
+LONGEST_HEAD = 1 << 14  # bytes of the first line
+VERSION = 2  # of which each chunk that is written no more has a sum
+FIELDS = ("enter_ns", "exit_ns", "sequence", "shape", "outside_ns", "thread", "kind", "choice")
+NARROW = ("sequence", "shape", "outside_ns", "thread", "kind")  # unsigned, 32 bits at most
+HEADER_FIELDS = ("magic", "rank", "thread", "window", "serial", "dropped")
+# Further fields of a header, absent from old logs: a thread's time in calls without a record.
+SPENT = ("point_to_point", "completion", "one_sided", "files")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How one log file is laid out: sizes in bytes, and the NumPy types of header and record."""
+
+    chunk_bytes: int
+    header_bytes: int
+    record: np.dtype[Any]
+    header: np.dtype[Any]
+    checked: bool = False
+    ring_bytes: int = 0  # what a rank's newest events take; 0: the log holds all
+
+    @property
+    def check_at(self) -> int:
+        """Where in a header the sum of its chunk stands."""
+        assert self.header.fields is not None
+        return int(self.header.fields["check"][1])
+
+    @property
+    def records(self) -> int:
+        """Records in a chunk."""
+        return (self.chunk_bytes - self.header_bytes) // self.record.itemsize
+
+
+def _dtype(fields: Any, size: int, needed: tuple[str, ...]) -> np.dtype[Any]:
+    names = [str(f[0]) for f in fields]
+    formats = [np.dtype(str(f[1])) for f in fields]
+    offsets = [int(f[2]) for f in fields]
+    if missing := [n for n in needed if n not in names]:
+        raise ValueError("no field " + ", ".join(missing))
+    used: set[int] = set()
+    for fmt, offset in zip(formats, offsets, strict=True):
+        if fmt.kind not in "iu" or offset < 0 or offset + fmt.itemsize > size:
+            raise ValueError("a field that is no integer inside the record")
+        covered = set(range(offset, offset + fmt.itemsize))
+        if covered & used:
+            raise ValueError("fields that overlap")
+        used |= covered
+    for name, fmt in zip(names, formats, strict=True):
+        if name in NARROW and (fmt.kind != "u" or fmt.itemsize > 4):
+            raise ValueError(f"{name} that is no small number")
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
+
+
+def parse_layout(head: bytes, name: str) -> Layout:
+    """Read the JSON line at the head of the log called `name`; TraceError when it is none."""
+    if not head.startswith(b"{"):
+        raise TraceError(f"{name}: not an mpiprof log (its first line is no description)")
+    line, newline, _ = head.partition(b"\n")
+    if not newline:
+        raise TraceError(f"{name}: cut off inside its first line; nothing in it can be read")
+    try:
+        return _layout(line)
+    except TraceError as error:
+        raise TraceError(f"{name}: {error}") from None
+    except BAD_LAYOUT as error:
+        raise TraceError(
+            f"{name}: damaged first line ({str(error)[:80]}); record it anew"
+        ) from None
+
+
+@lru_cache(maxsize=16)
+def _layout(line: bytes) -> Layout:
+    """Return what a first line describes: the same in all logs of a trace."""
+    sound = line_is_sound(line)
+    if sound is False:
+        raise ValueError("its sum is another")
+    described = json.loads(line)
+    if described["format"] != "mpiprof log":
+        raise TraceError(f"not an mpiprof log but {described['format']!r:.40}")
+    if int(described["version"]) > VERSION:
+        raise TraceError("written by a newer mpiprof; update mpiprof to read it")
+    chunk = int(described["chunk_bytes"])
+    header_bytes = int(described["header_bytes"])
+    record_bytes = int(described["record_bytes"])
+    if not (1 <= record_bytes <= 4096 and header_bytes >= 1 and chunk <= 1 << 26):
+        raise ValueError("sizes that cannot be")
+    if header_bytes + record_bytes > chunk:
+        raise ValueError("chunks too small for one record")
+    record = _dtype(described["record"], record_bytes, FIELDS)
+    checked = int(described["version"]) >= 2
+    if checked and sound is None:
+        raise ValueError("it has no sum")
+    needed = (*HEADER_FIELDS, "check") if checked else HEADER_FIELDS
+    header = _dtype(described["header"], header_bytes, needed)
+    ring = int(described.get("ring_bytes", 0))
+    if not 0 <= ring < 1 << 48:
+        raise ValueError("a ring that cannot be")
+    return Layout(chunk, header_bytes, record, header, checked, ring)

@@ -1,0 +1,242 @@
+"""A pack: the logs and tables of a trace in one file, compressed, each byte as it was.
+
+    line             {"format": "mpiprof pack", "version": 1, "check": ...}
+    frames of zstd   each with zstd's own sum of its content
+    index            one more frame: JSON: how many threads have logs, and the files (see Entry)
+    line             {"index": offset of that frame, "bytes": its length, "check": ...}
+
+A file is cut into chunks as long as its own (see log). Their heads stand in one frame, so that
+opening a trace does not take all of it apart; their bodies in blocks of some chunks each, column
+by column (see columns) where that gives them back exactly. What is no log is cut into pieces.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpiprof.errors import MpiprofError, TraceError
+from mpiprof.trace import columns
+from mpiprof.trace.check import line_is_sound
+from mpiprof.trace.layout import LONGEST_HEAD, Layout, parse_layout
+
+NAME = "trace.pack"
+VERSION = 1
+LINE = {"format": "mpiprof pack", "version": VERSION}
+HELD = 1 << 27  # bytes of blocks that are kept at hand, and more where threads need one each
+LAST_LINE = 256  # bytes that hold it
+LARGEST = 1 << 30  # bytes of a frame that can be
+PLAIN, COLUMNS = b"\0", b"\1"  # how a block begins
+
+
+@cache
+def library() -> Any:
+    """Return Python's own zstd, or the package that brings it to older ones; MpiprofError."""
+    try:
+        from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        try:
+            from backports import zstd
+        except ImportError:
+            raise MpiprofError(
+                "packed traces need the package backports.zstd: "
+                "python -m pip install 'mpiprof[pack]'"
+            ) from None
+    return zstd
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the index says of a file.
+
+    lengths: bytes of its frames, which stand one behind the other from `at` on: the first chunk,
+    the heads of all others, what is left behind the last whole chunk, and the blocks.
+    """
+
+    name: str
+    size: int
+    chunk_bytes: int
+    header_bytes: int
+    together: int  # chunks of a block
+    at: int
+    lengths: list[int]
+
+    @property
+    def chunks(self) -> int:
+        """Whole chunks, with the first."""
+        return self.size // self.chunk_bytes
+
+
+class Pack:
+    """An opened pack; raises TraceError where its index can't be read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._blocks: OrderedDict[tuple[str, int], bytes | None] = OrderedDict()
+        self._lock = threading.Lock()
+        try:
+            index = self._index()
+            self.members = [Member(self, Entry(**row)) for row in index["files"]]
+            blocks = (m.entry.together * m.entry.chunk_bytes for m in self.members)
+            self._room = max(int(index["threads"]) * max(blocks, default=0), HELD)
+        except OSError as error:
+            raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
+        except (ValueError, LookupError, TypeError, RecursionError, library().ZstdError):
+            raise TraceError(f"{path}: damaged or cut off; nothing in it can be read") from None
+
+    def _index(self) -> dict[str, Any]:
+        with self.path.open("rb") as file:
+            first = file.readline(LAST_LINE).rstrip(b"\n")
+            if not line_is_sound(first) or json.loads(first)["format"] != LINE["format"]:
+                raise ValueError("no pack")
+            if json.loads(first)["version"] > VERSION:
+                raise TraceError(
+                    f"{self.path}: packed by a newer mpiprof; update mpiprof to read it"
+                )
+            file.seek(max(file.seek(0, os.SEEK_END) - LAST_LINE, 0))
+            last = file.read().rpartition(b"\n{")[2].rstrip(b"\n")
+            if not line_is_sound(b"{" + last):
+                raise ValueError("no end")
+            where = json.loads(b"{" + last)
+        content = self.frame(where["index"], where["bytes"], LARGEST)
+        index: dict[str, Any] = json.loads(content)
+        return index
+
+    def frame(self, at: int, length: int, largest: int) -> bytes:
+        """Return what a frame holds; OSError where it is damaged, or holds more than it may."""
+        with self.path.open("rb", buffering=0) as file:
+            packed = os.pread(file.fileno(), length, at)
+        reader = library().ZstdDecompressor()
+        try:
+            content: bytes = reader.decompress(packed, largest + 1)
+        except (library().ZstdError, EOFError):
+            content, whole = b"", False
+        else:
+            whole = len(packed) == length and len(content) <= largest and reader.eof
+        if not whole:
+            raise OSError(errno.EIO, "a part of the pack is damaged")
+        return content
+
+    def kept(self, key: tuple[str, int], make: Callable[[], bytes | None]) -> bytes | None:
+        """Return a block, which is kept at hand for a while; None: it is damaged."""
+        with self._lock:
+            if key in self._blocks:
+                self._blocks.move_to_end(key)
+                return self._blocks[key]
+        block = make()
+        with self._lock:
+            if key not in self._blocks:
+                self._blocks[key] = block
+                self._room -= len(block or b"")
+            while self._room < 0 and len(self._blocks) > 1:
+                self._room += len(self._blocks.popitem(last=False)[1] or b"")
+        return block
+
+
+class Member:
+    """A file in a pack: see trace.files."""
+
+    def __init__(self, pack: Pack, entry: Entry) -> None:
+        self.pack, self.entry = pack, entry
+        self.name, self.size = entry.name, entry.size
+        ends = entry.at + np.cumsum([0, *entry.lengths])
+        self.starts: list[int] = ends.tolist()
+        blocks = -(-max(entry.chunks - 1, 0) // entry.together)
+        if len(entry.lengths) != 3 + blocks or not 0 <= entry.header_bytes < entry.chunk_bytes:
+            raise ValueError("an entry that can't be")
+
+    @contextmanager
+    def open(self) -> Iterator[Member]:
+        """Give its bytes."""
+        yield self
+
+    def _frame(self, number: int, size: int) -> bytes:
+        content = self.pack.frame(self.starts[number], self.entry.lengths[number], size)
+        if len(content) != size:
+            raise OSError(errno.EIO, "a part of the pack is damaged")
+        return content
+
+    @cached_property
+    def _first(self) -> bytes:
+        return self._frame(0, min(self.entry.chunk_bytes, self.size))
+
+    @cached_property
+    def _heads(self) -> bytes:
+        return self._frame(1, max(self.entry.chunks - 1, 0) * self.entry.header_bytes)
+
+    @cached_property
+    def _rest(self) -> bytes:
+        whole = max(self.entry.chunks, 1) * self.entry.chunk_bytes
+        return self._frame(2, max(self.size - whole, 0))
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return parse_layout(self._first[:LONGEST_HEAD], self.name)
+
+    def _block(self, number: int) -> bytes | None:
+        """Return the bodies of a block's chunks, None where they are damaged."""
+        entry = self.entry
+        count = min(entry.together, entry.chunks - 1 - number * entry.together)
+        size = count * (entry.chunk_bytes - entry.header_bytes)
+
+        def make() -> bytes | None:
+            try:
+                content = self._frame(3 + number, size + 1)
+            except OSError:
+                return None
+            if content[:1] == PLAIN:
+                return content[1:]
+            return columns.bodies(content[1:], self._layout.record, count).tobytes()
+
+        return self.pack.kept((self.name, number), make)
+
+    def is_whole(self, offset: int, size: int) -> bool:
+        """Return whether the blocks of so many bytes are as they were written."""
+        first, last = (
+            offset // self.entry.chunk_bytes,
+            (offset + size - 1) // self.entry.chunk_bytes,
+        )
+        chunks = range(max(first, 1), min(last + 1, self.entry.chunks))
+        return all(self._block((c - 1) // self.entry.together) is not None for c in chunks)
+
+    def read(self, view: Any, offset: int) -> int:
+        """Fill a view from an offset on, with zeros for what is damaged; returns how many bytes."""
+        done = 0
+        while done < len(view) and offset + done < self.size:
+            part = self._part(offset + done, len(view) - done)
+            view[done : done + len(part)] = part
+            done += len(part)
+        return done
+
+    def _part(self, offset: int, most: int) -> memoryview | bytes:
+        """Return some bytes from an offset on, at least one."""
+        entry = self.entry
+        chunk, at = divmod(offset, entry.chunk_bytes)
+        if chunk == 0:
+            return memoryview(self._first)[at : at + most]
+        if chunk >= entry.chunks:
+            at = offset - max(entry.chunks, 1) * entry.chunk_bytes
+            return memoryview(self._rest)[at : at + most]
+        if at < entry.header_bytes:
+            most = min(most, entry.header_bytes - at)
+            at += (chunk - 1) * entry.header_bytes
+            return memoryview(self._heads)[at : at + most]
+        body = entry.chunk_bytes - entry.header_bytes
+        number, within = divmod(chunk - 1, entry.together)
+        at -= entry.header_bytes
+        most = min(most, body - at)
+        block = self._block(number)
+        if block is None:
+            return bytes(most)
+        return memoryview(block)[within * body + at : within * body + at + most]
