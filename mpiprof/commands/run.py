@@ -52,6 +52,7 @@ from mpiprof.launch.options import (
     words_of,
 )
 from mpiprof.launch.program import Program, become, find_mpi, find_program, verb_words
+from mpiprof.quantities import budget
 from mpiprof.tune import switch
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
         raise UsageError("--partial and --together contradict each other: give one of them")
     if args.record.startswith("ring"):
         check_ring(args)
+    check_watch(args)
     recording = recording_of(args)
     plan = usable_plan(args, program, environment)
     if args.ranks is not None:
@@ -112,6 +114,8 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
         recording = with_plan(args, recording, plan)
     prepared = recorder_environment(program, mpi, recording, environment)
     warn_of_mixture(program, mpi, environment)
+    if not unrecorded:
+        look_after(args, prepared)
     become(program.argv, prepared)
 
 
@@ -121,6 +125,40 @@ def check_ring(args: argparse.Namespace) -> None:
         raise UsageError("--record ring has the totals of all calls: leave out --sample")
     if args.limit != Recording().limit:
         raise UsageError("--record ring:SIZE bounds the log by itself: leave out --limit")
+
+
+def check_watch(args: argparse.Namespace) -> None:
+    """Raise UsageError where nobody could tell from the trace that the job hangs."""
+    if args.on_hang is not None and args.watch is None:
+        raise UsageError("--on-hang needs a time without any call, such as --watch 60s")
+    if args.watch is None:
+        return
+    if args.record in ("summary", "off"):
+        raise UsageError(f"--watch needs single calls: --record ring rather than {args.record}")
+    if args.sample > 1:
+        raise UsageError("--watch needs all calls: leave out --sample")
+
+
+def look_after(args: argparse.Namespace, prepared: dict[str, str]) -> None:
+    """Have a process beside the job watch it, where that was asked for."""
+    if args.watch is None:
+        return
+    from mpiprof.watch import start as beside
+
+    job_here = beside.started(prepared)
+    if job_here is None:
+        return
+
+    def task() -> None:
+        from mpiprof.watch.beside import look_after
+        from mpiprof.watch.hangs import Wanted
+
+        look_after(job_here, Wanted(budget(args.watch), args.on_hang or ""))
+
+    try:
+        beside.beside(task)
+    except OSError as error:
+        say_once(f"--watch: no process for it: {error.strerror}; nobody watches", prepared)
 
 
 def usable_plan(

@@ -13,6 +13,7 @@ from pathlib import Path
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
 LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
+LOCAL_RANK_VARIABLES = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 SECONDS_OF_RANK_0 = 2
 HYDRA_PROXY = "hydra_pmi_proxy"
 CONFIGURATION_FILES = ("-configfile", "--configfile")  # of mpiexec: a part a line
@@ -53,6 +54,11 @@ def ranks_in(environment: Mapping[str, str]) -> int | None:
 def local_ranks_in(environment: Mapping[str, str]) -> int | None:
     """Return how many ranks of this job run on this node, None where nothing says it."""
     return _number(LOCAL_SIZE_VARIABLES, environment)
+
+
+def leads_node(environment: Mapping[str, str]) -> bool:
+    """Return whether this process is the first of its job on this node, as its launcher says it."""
+    return not (_number(LOCAL_RANK_VARIABLES, environment) or 0)
 
 
 def job_in(environment: Mapping[str, str]) -> str | None:

@@ -18,7 +18,7 @@ from mpiprof.launch import job, library
 from mpiprof.launch.folder import base_name, shared_name
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.program import Program
-from mpiprof.quantities import positive, size
+from mpiprof.quantities import budget, positive, size
 
 MARK = "MPIPROF_"
 RING, LEAST_RING, MOST_RING = 1 << 20, 1 << 17, 1 << 36  # bytes a rank
@@ -43,6 +43,19 @@ def way(text: str) -> str:
     if not LEAST_RING <= found <= MOST_RING:
         raise argparse.ArgumentTypeError(f"{text!r}: a ring has from 128K to 64G")
     return f"ring:{found}"
+
+
+def limit(text: str) -> str:
+    """Check a time from 1s to 24h."""
+    budget(text)
+    return text
+
+
+def words(text: str) -> str:
+    """Check a command that a shell is to run."""
+    if not text.strip() or "\0" in text:
+        raise argparse.ArgumentTypeError("an empty command")
+    return text
 
 
 def option(
@@ -75,6 +88,20 @@ class Recording:
         metavar="WAY",
         help="events: every call (default); ring[:SIZE]: the last of each rank in so many bytes "
         "(1M), and the summary of all; summary: counts and times of call sites; off: nothing",
+    )
+    watch: str | None = option(
+        None,
+        "--watch",
+        type=limit,
+        metavar="TIME",
+        help="say what is wrong when nothing was entered or left for so long, such as 60s",
+    )
+    on_hang: str | None = option(
+        None,
+        "--on-hang",
+        type=words,
+        metavar="COMMAND",
+        help="with --watch: start a command then; `abort`: end the job",
     )
     sample: int = option(
         1,

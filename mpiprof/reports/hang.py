@@ -38,10 +38,15 @@ LOOKED_AT = ("missing", "stalled", "point_to_point")
 BETWEEN = {"point_to_point": "a point-to-point call", "completion": "MPI_Wait or MPI_Test"}
 
 
-def verdict(trace: Trace, found: Sequence[Position], pending: Sequence[Pending]) -> Verdict:
-    """Return the verdict on a job now, having looked at its processes."""
-    watched = hang.suspects(found, pending, now_ns(trace))
-    return hang.conclude(trace, found, pending, look(trace, watched))
+def verdict(
+    trace: Trace,
+    found: Sequence[Position],
+    pending: Sequence[Pending],
+    long_ns: int = hang.LONG_NS,
+) -> Verdict:
+    """Return the verdict on a job now, having looked at its processes; long_ns: see conclude."""
+    watched = hang.suspects(found, pending, now_ns(trace), long_ns)
+    return hang.conclude(trace, found, pending, look(trace, watched), long_ns)
 
 
 def of_trace(trace: Trace) -> tuple[Verdict, str]:

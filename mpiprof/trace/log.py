@@ -27,7 +27,7 @@ class LogFile:
     """
 
     def __init__(self, file: File, problems: Problems, live: bool = False) -> None:
-        self.file, self.name = file, file.name
+        self.file, self.source, self.name = file, file, file.name  # source: as it is now
         try:
             with file.open() as content:
                 room = bytearray(LONGEST_HEAD)
@@ -87,7 +87,9 @@ class LogFile:
         """Return the fields that a chunk's head holds now; none when it is gone."""
         layout = self.layout
         try:
-            head = self._bytes(chunk * layout.chunk_bytes, layout.header_bytes)
+            with self.source.open() as content:
+                room = bytearray(layout.header_bytes)
+                head = room[: content.read(memoryview(room), chunk * layout.chunk_bytes)]
         except OSError:
             return {}
         if len(head) < layout.header_bytes:
@@ -124,7 +126,7 @@ class LogFile:
         return whole and chunk_sum(content, self.layout.check_at) == known
 
     def _bytes(self, offset: int, size: int) -> bytes:
-        """Return some bytes of the file as they are now; fewer where it has become shorter."""
+        """Return some bytes of the file; fewer where it has become shorter."""
         room = bytearray(size)
         with self.file.open() as content:
             return bytes(room[: content.read(memoryview(room), offset)])
@@ -173,7 +175,8 @@ class Chunk:
 
     def moved_on(self) -> bool:
         """Whether a live window has been emptied for the next chunk since its head was read."""
-        return self.live and self.log.serial(self.index) != self.serial
+        kept = self.log.file is not self.log.source
+        return self.live and not kept and self.log.serial(self.index) != self.serial
 
 
 @dataclass

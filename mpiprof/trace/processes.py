@@ -50,7 +50,7 @@ def alive(trace: Records) -> dict[int, bool]:
     """Return for each rank on this machine whether its process still exists."""
     boot = _boot()
     return {
-        rank: _stat(process["pid"]) is not None
+        rank: stat(process["pid"]) is not None
         for rank, process in trace.tables.processes.items()
         if boot and boot in str(process["node"]).replace("-", "")
     }
@@ -63,7 +63,7 @@ def _boot() -> str:
         return ""
 
 
-def _stat(pid: int) -> tuple[str, int] | None:
+def stat(pid: int) -> tuple[str, int] | None:
     """Return the state and the processor time (ticks) of a process; None: it is gone, or dead."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -85,7 +85,7 @@ def look(trace: Records, ranks: Iterable[int]) -> Processes:
     for again in range(LOOKS if watched else 0):
         time.sleep(BETWEEN_S if again else 0)
         for rank in watched:
-            state, used = _stat(trace.tables.processes[rank]["pid"]) or ("S", 0)
+            state, used = stat(trace.tables.processes[rank]["pid"]) or ("S", 0)
             seen[rank].append((state, used, _calls(trace, rank)))
     busy = frozenset(rank for rank, looks in seen.items() if _is_busy(looks))
     still = frozenset(watched) - busy

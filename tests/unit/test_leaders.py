@@ -1,0 +1,71 @@
+"""What the leaders of several nodes tell each other, and whether a log has been written to."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mpiprof.launch import job
+from mpiprof.testing.synthetic import Synthetic
+from mpiprof.watch.activity import Activity, logs_of
+from mpiprof.watch.hangs import LATE_S, STALE_S, Hangs, Wanted
+from mpiprof.watch.node import Node
+
+
+def leader_of(folder: Path, name: str, speaks: bool) -> Hangs:
+    """Return one of two leaders of a job, of rank 0 on node a or rank 1 on node b."""
+    mine = job.process(os.getpid())
+    assert mine is not None
+    ranks = {0: mine} if name == "a" else {1: mine}
+    node = Node(mine, ranks, {0: "a", 1: "b"}, 2)
+    return Hangs(Wanted(10.0), folder, node, speaks)
+
+
+def test_the_first_leader_hears_of_the_ranks_of_others(tmp_path: Path) -> None:
+    first, second = leader_of(tmp_path, "a", True), leader_of(tmp_path, "b", False)
+    assert first._said_elsewhere(10.0) is None  # not yet
+    assert second.quiet(time.monotonic() - 11.0, {1: 0}) == []
+    heard = first._said_elsewhere(11.0)
+    assert heard is not None and list(heard) == [1] and heard[1] > 0
+    assert second.quiet(time.monotonic() - 9.0, {1: 0}) == []
+
+
+def test_what_is_old_is_not_gone_by(tmp_path: Path) -> None:
+    first, second = leader_of(tmp_path, "a", True), leader_of(tmp_path, "b", False)
+    second.quiet(time.monotonic() - 11.0, {})
+    path = second._file("b")
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps(told | {"at": time.time() - STALE_S - 1}))
+    assert first._said_elsewhere(11.0) is None
+    assert first._said_elsewhere(10.0 + LATE_S) == {}
+    for wrong in ("", "[]", "{}", '{"at": "x"}', '{"at": 1e300, "shares": [1]}'):
+        path.write_text(wrong)
+        assert first._said_elsewhere(11.0) is None
+
+
+@pytest.mark.parametrize("name", ["../x", "a b", "node;rm", "-"])
+def test_a_node_may_have_any_name(name: str, tmp_path: Path) -> None:
+    assert leader_of(tmp_path, "a", True)._file(name).parent == tmp_path
+
+
+def test_a_look_finds_what_was_written(tmp_path: Path) -> None:
+    made = Synthetic(2)
+    for i in range(3):
+        at = 1_000 * i + np.array([10, 20])
+        made.collective("barrier", at, at + 5)
+    made.write(tmp_path / "t")
+    logs = logs_of(tmp_path / "t", [0, 1])
+    assert [path.name for path in logs] == ["rank-000000.log", "rank-000001.log"]
+    seen = Activity()
+    assert seen.has_changed(logs)
+    assert not seen.has_changed(logs)
+    with logs[1].open("ab") as file:
+        file.write(bytes(1 << 16))
+    assert seen.has_changed(logs)
+    assert not seen.has_changed(logs)
+    assert not seen.has_changed([*logs, tmp_path / "none.log"])
