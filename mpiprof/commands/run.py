@@ -112,6 +112,7 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
     if plan is not None:
         plan = switch.fitted(args, plan, mpi, environment)
         recording = with_plan(args, recording, plan)
+        recording = replace(recording, learned=switch.learned(args, mpi))
     prepared = recorder_environment(program, mpi, recording, environment)
     warn_of_mixture(program, mpi, environment)
     if not unrecorded:
@@ -258,6 +259,7 @@ def start_ranks(
         library.our_library(mpi)
     if plan is not None:
         switch.fitted(args, plan, mpi, environment).text()
+        switch.learned(args, mpi)
     folder = args.folder
     if folder is None:
         folder = Path(dated_name(program))

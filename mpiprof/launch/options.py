@@ -210,6 +210,15 @@ class Recording:
         metavar="FILE",
         help="with auto: write what was found as a plan",
     )
+    learn: Path | None = option(
+        None,
+        "--learn",
+        variable="LEARN",
+        type=Path,
+        metavar="FILE",
+        help="with auto: keep in FILE how far off predictions are here, for this and later jobs",
+    )
+    learned: str | None = option(None, variable="LEARNED")
     mpi: str | None = option(
         None,
         "--mpi",

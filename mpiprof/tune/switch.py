@@ -20,7 +20,12 @@ from mpiprof.launch.program import Program
 if TYPE_CHECKING:
     from mpiprof.tune.plan import Plan
 
-ONLY_AUTO = (("explain", "--explain"), ("reproducible", "--reproducible"))
+ONLY_AUTO = (
+    ("explain", "--explain"),
+    ("reproducible", "--reproducible"),
+    ("plan_out", "--plan-out"),
+    ("learn", "--learn"),
+)
 
 
 def words(args: argparse.Namespace) -> list[str]:
@@ -34,9 +39,8 @@ def words(args: argparse.Namespace) -> list[str]:
 
 def forget(args: argparse.Namespace) -> None:
     """Let the options ask for nothing."""
-    args.switch = args.plan_out = args.scratch = None
-    for name, _ in (*ONLY_AUTO, ("strict_plan", "--strict-plan")):
-        setattr(args, name, False)
+    args.switch = args.plan_out = args.learn = args.scratch = None
+    args.explain = args.reproducible = args.strict_plan = False
 
 
 def plan_of(
@@ -44,7 +48,7 @@ def plan_of(
 ) -> Plan | None:
     """Return the plan to start with, as far as it fits, with remarks; raises UsageError."""
     if args.switch is None:
-        for name, option in (*ONLY_AUTO, ("plan_out", "--plan-out")):
+        for name, option in ONLY_AUTO:
             if getattr(args, name):
                 raise UsageError(f"{option} needs --switch auto, or --switch PLAN.json,auto")
         if args.strict_plan:
@@ -68,7 +72,7 @@ def plan_of(
 
 def check_options(args: argparse.Namespace, plan: Plan) -> None:
     """Raise UsageError for options that do not go with what --switch says."""
-    for name, option in (*ONLY_AUTO, ("plan_out", "--plan-out")):
+    for name, option in ONLY_AUTO:
         if getattr(args, name) and not plan.auto:
             raise UsageError(f"{option} is for a choice of its own: --switch {args.switch},auto")
     if args.strict_plan and not plan.files:
@@ -129,6 +133,15 @@ def fitted(args: argparse.Namespace, plan: Plan, mpi: Mpi, environment: Mapping[
         for text in (*plan.remarks, *texts):
             print(f"mpiprof: {text}", file=sys.stderr)
     return plan
+
+
+def learned(args: argparse.Namespace, mpi: Mpi) -> str | None:
+    """Return what --learn has of other jobs under an MPI; raises UsageError."""
+    if args.learn is None:
+        return None
+    from mpiprof.tune.learned import read, text_of
+
+    return text_of(read(args.learn), lambda text: is_mpi(text, mpi))
 
 
 def is_mpi(text: str, mpi: Mpi) -> bool:

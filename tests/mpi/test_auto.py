@@ -20,6 +20,8 @@ from support.traces import table_rows
 import mpiprof
 from mpiprof.analysis.natives import is_native
 from mpiprof.bench.harness.selector import Selection
+from mpiprof.model.setting import algorithms
+from mpiprof.tune.learned import lesson_of
 
 
 def switched(
@@ -177,3 +179,26 @@ def test_what_was_found_starts_the_next_run_on_4_ranks(openmpi: Mpi, tmp_path: P
     run_mpi(openmpi, 4, argv, cwd=tmp_path, check=True)
     used = table_rows(mpiprof.open(tmp_path / "again").instances)["algorithm"].astype(str)
     assert set(used) and set(used) <= algorithms
+
+
+def test_what_was_learned_keeps_slow_algorithms_from_being_tried_on_2_ranks(
+    openmpi: Mpi, tmp_path: Path
+) -> None:
+    """Each all-to-all is said to take 100 times what the model says; nothing is said of a bcast."""
+    machine, file = tmp_path / "machine.json", tmp_path / "learned.jsonl"
+    machine.write_text('{"within": {"alpha_ns": 200.0, "beta_ns_per_byte": 0.1}}')
+    values = {"operation": "alltoall", "bytes": 1 << 16, "members": 2, "ratio": 100.0, "runs": 16}
+    told = values | {"measured": {"mpi": ""}}
+    lines = [json.dumps(told | {"algorithm": one.name}) for one in algorithms("alltoall")]
+    file.write_text("".join(f"{line}\n" for line in lines))
+    options = ("--machine", str(machine), "--learn", str(file))
+    trace, _ = switched(
+        openmpi, 2, tmp_path, "auto.py", "sites", "250", options=options, check=True
+    )
+    counted = {operation: count for (operation, _), count in probes(trace).items()}
+    assert counted.get("alltoall", 0) == 0 and counted["bcast"] > 0
+    # What this job has learned is behind it.
+    after = file.read_text().splitlines()
+    assert after[: len(lines)] == lines
+    assert all(lesson_of(line) is not None for line in after)
+    assert {json.loads(line)["operation"] for line in after[len(lines) :]} <= {"bcast"}

@@ -85,6 +85,10 @@ def test_recorder_gets_auto_and_its_options(mpich: Mpi, folder: Path) -> None:
         (["--switch", "auto", "--plan-out", "."], "is a folder: name a file"),
         (["--switch", "auto", "--plan-out", "none/x.json"], "there is no folder none"),
         (["--switch", "auto", "--plan-out", "app.py"], "exists and is no plan"),
+        (["--learn", "x.jsonl"], "--learn needs --switch auto"),
+        (["--switch", "auto", "--learn", "."], "is a folder: name a file"),
+        (["--switch", "auto", "--learn", "none/x.jsonl"], "there is no folder none"),
+        (["--switch", "auto", "--learn", "app.py"], "holds nothing that was learned"),
         (["--switch", "app.py:2=ring"], "nothing is called in that line of app.py; the nearest: "),
     ],
 )

@@ -49,7 +49,15 @@ def test_ranks_are_asked_for_what_their_starter_was() -> None:
     words = ["--record", "summary", "--sample", "3", "--limit", "1M", "--stack", "2", "-q", "-m"]
     words += ["--skip-package", "a", "--skip-package", "b", "--machine", "m.json", "--partial"]
     words += ["--python-sites", "never", "--scratch", "64K", "--plan-out", "out.json", "--explain"]
-    words += ["--reproducible", "--strict-plan", "--mpi", "mpich", "--or-bare"]
+    words += [
+        "--learn",
+        "learned.jsonl",
+        "--reproducible",
+        "--strict-plan",
+        "--mpi",
+        "mpich",
+        "--or-bare",
+    ]
     first = parsed(*words, "-n", "4", "--yes", "-o", "t", "--switch", "auto")
     again = parsed(*words_of(first))
     assert (again.ranks, again.yes, again.folder, again.switch) == (None, False, None, None)
@@ -71,5 +79,6 @@ def test_ranks_are_asked_for_what_their_starter_was() -> None:
         "MPIPROF_REPRODUCIBLE": "1",
         "MPIPROF_SCRATCH": str(64 << 10),
         "MPIPROF_PLAN_OUT": str(here / "out.json"),
+        "MPIPROF_LEARN": str(here / "learned.jsonl"),
         "MPIPROF_QUIET": "1",
     }

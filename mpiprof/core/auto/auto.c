@@ -17,6 +17,7 @@
 #include "auto/decide.h"
 #include "auto/explain.h"
 #include "auto/hold.h"
+#include "auto/learned.h"
 #include "auto/pairs.h"
 #include "auto/probe.h"
 #include "auto/selection.h"
@@ -71,6 +72,7 @@ void auto_start(bool chooses)
     }
     auto_chooses = chooses;
     auto_watching = true;
+    learned_open();
     if (began_ns == 0)
         began_ns = now_ns();
     budget_open();
@@ -162,8 +164,14 @@ static void list_and_predict(struct selection *s, struct execution *e)
         loaded.problem.alpha = (double)s->observed.latency_ns;
     s->count = candidates_list(s->list, &loaded);
     s->listed = true;
-    for (int i = 1; i < s->count; i++)
-        s->list[i].predicted_ns = candidate_predicted(&s->list[i], &loaded, w->late);
+    for (int i = 1; i < s->count; i++) {
+        struct candidate *const c = &s->list[i];
+
+        c->model_ns = candidate_predicted(c, &loaded, w->late);
+        c->predicted_ns =
+            (int64_t)((double)c->model_ns *
+                      learned_factor(c->variant.algorithm, s->problem.bytes, w->own.members));
+    }
 }
 
 /* Begins with what is known: from a plan, or from the communicator that this one duplicates. */
@@ -275,6 +283,8 @@ static void results(struct selection *s, const struct call *c)
         clock_share();
     }
     decide(s);
+    if (hold_has(&s->hold, NEWS_TRIALS))
+        learned_note(s);
     explain_events(s);
 }
 

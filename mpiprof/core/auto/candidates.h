@@ -10,7 +10,8 @@
 enum { MOST_SAMPLES = 32, NATIVE = 0, NOBODY = 255 };
 struct candidate {
     struct variant variant;        /* with no algorithm: the library's own */
-    int64_t predicted_ns;          /* 0: not known */
+    int64_t model_ns;              /* of this rank alone; 0: not known */
+    int64_t predicted_ns;          /* what has been learned is in it; 0: not known */
     int64_t samples[MOST_SAMPLES]; /* scores of this phase, the newest ones */
     int seen;                      /* how many there were */
     int asked, got;                /* probes of this lap: planned, and measured */

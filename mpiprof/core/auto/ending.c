@@ -11,6 +11,8 @@
 #include "auto/dropped.h"
 #include "auto/ending.h"
 #include "auto/explain.h"
+#include "auto/hold.h"
+#include "auto/learned.h"
 #include "auto/pairs.h"
 #include "auto/robust.h"
 #include "auto/selection.h"
@@ -32,6 +34,8 @@ void ending_forget(struct key *keys, int count, MPI_Comm comm)
         return; /* it stays */
     for (int i = 0; i < count; i++)
         if (keys[i].selection != NULL) {
+            if (keys[i].selection->hold.state == STATE_PROBE)
+                learned_note(keys[i].selection);
             explain_end(keys[i].selection);
             all[found++] = keys[i].selection->arrivals;
             memory_free(keys[i].selection);
@@ -111,4 +115,5 @@ void ending_finish(MPI_Comm comm)
     }
     pairs_close();
     explain_finish(comm);
+    learned_finish(comm);
 }

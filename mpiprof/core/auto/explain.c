@@ -268,6 +268,8 @@ static void tell_end(struct selection *s)
     struct text t;
 
     write_key(s);
+    if (s->hold.state == STATE_PROBE)
+        tell_trials(s);
     t = line_begin(s, "end");
     text_add(&t, ", \"instances\": %lld, \"probes\": %d, \"algorithm\": \"%s\", \"saved_ns\": %lld",
              (long long)s->instances, s->probing.ran, name_of(&s->list[s->hold.current]),

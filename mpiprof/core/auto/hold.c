@@ -51,6 +51,14 @@ void hold_leave(struct hold *h)
     h->current = NATIVE;
 }
 
+bool hold_has(const struct hold *h, enum news what)
+{
+    for (int i = 0; i < h->event_count; i++)
+        if (h->events[i].what == what)
+            return true;
+    return false;
+}
+
 /* Its events have been written down. */
 void hold_told(struct hold *h)
 {

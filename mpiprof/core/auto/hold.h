@@ -26,4 +26,5 @@ void hold_probe(struct hold *h, const char *why);
 void hold_choose(struct hold *h, int which, const char *why);
 void hold_conclude(struct hold *h, int which, const char *why);
 void hold_leave(struct hold *h);
+bool hold_has(const struct hold *h, enum news what);
 void hold_told(struct hold *h);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "auto/candidates.h"
+#include "auto/origin.h"
 #include "auto/plan.h"
 #include "auto/robust.h"
 #include "auto/selection.h"
@@ -27,33 +28,6 @@
 enum { MOST_BYTES = 1 << 20 };
 
 static struct text plan;
-
-/* Where this was measured, under which MPI, when. The library's text begins "MPICH Version: 5.0.2"
- * or "Open MPI v5.0.11, package ..". */
-static void put_origin(struct text *t)
-{
-    char name[200] = "", host[256] = "node", stamp[32];
-    const char *s = meta_library();
-    int words = strncmp(s, "Open", 4) == 0 ? 3 : 2;
-
-    while (words-- > 0 && *s != '\0') {
-        s += strspn(s, " ");
-        if (strncmp(s, "Version:", 8) == 0)
-            s += 8 + strspn(s + 8, " ");
-        const size_t length = strcspn(s, " ,");
-
-        if (strlen(name) + length + 2 < sizeof name)
-            sprintf(name + strlen(name), "%s%.*s", name[0] != '\0' ? " " : "", (int)length, s);
-        s += length;
-    }
-    gethostname(host, sizeof host - 1);
-    meta_now(stamp, sizeof stamp);
-    text_add(t, "\"measured\": {\"how\": \"auto\", \"mpi\": ");
-    text_json(t, name, -1);
-    text_add(t, ", \"hosts\": [");
-    text_json(t, host, -1);
-    text_add(t, "], \"date\": \"%.10s\"}", stamp);
-}
 
 /* All call sites, or none where one of them has no name that a plan understands. */
 static void put_places(const struct selection *s, struct text *t)
@@ -124,7 +98,7 @@ static void put_entry(const struct selection *s, struct text *t)
         text_add(t, ": %.1f us, the library's own %.1f us", (double)robust_median(c) / 1e3,
                  (double)s->observed.native_ns / 1e3);
     text_add(t, "\", ");
-    put_origin(t);
+    origin_add(t);
     text_add(t, "}");
 }
 

@@ -32,6 +32,8 @@ struct options {
     const char *rules;   /* what to switch */
     const char *model;   /* alpha and beta, or NULL */
     const char *plan_out; /* where to write what was found, or NULL */
+    const char *learn;    /* where to write how far off the model was, or NULL */
+    const char *learned;  /* that of other jobs, or NULL */
     bool chooses, explains, reproducible;
     int64_t scratch; /* bytes that algorithms may take in a call */
 };

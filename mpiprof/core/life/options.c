@@ -30,6 +30,8 @@
     X(EXPLAIN, NULL, true)                                                                         \
     X(INVOCATION, "python -m mpiprof", false)                                                      \
     X(JOB, "", false)                                                                              \
+    X(LEARN, NULL, true)                                                                           \
+    X(LEARNED, NULL, false)                                                                        \
     X(LIBRARY, NULL, false)                                                                        \
     X(LIMIT, "1073741824", false)                                                                  \
     X(MACHINE, NULL, false)                                                                        \
@@ -127,6 +129,8 @@ void options_read(void)
                           .rules = text[SWITCH],
                           .model = text[SWITCH_MODEL],
                           .plan_out = text[PLAN_OUT],
+                          .learn = text[LEARN],
+                          .learned = text[LEARNED],
                           .chooses = text[AUTO] != NULL,
                           .explains = text[EXPLAIN] != NULL,
                           .reproducible = text[REPRODUCIBLE] != NULL,

@@ -1,0 +1,184 @@
+/* What probing has found out about the model: for later keys, and with --learn for later jobs.
+ *
+ * An entry says that an algorithm took `ratio` times what the model had said, in the mean over so
+ * many runs, for so many bytes and members (by powers of 2). A prediction is multiplied by
+ *
+ *      (shared + sum of w ratio) / (1 + sum of w)      w = runs / 2^(how far bytes and members are)
+ *
+ * over the algorithm's entries, where `shared` is the same over all algorithms, with 1 for itself:
+ * what is unknown stays near 1, and what all have in common helps those that were never tried.
+ *
+ * Each rank corrects its own predictions by what it has seen itself: members agree on them with
+ * their windows, as on predictions that nothing corrects. Threads: under recorder.lock.
+ */
+#include "auto/learned.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "auto/candidates.h"
+#include "auto/origin.h"
+#include "auto/robust.h"
+#include "auto/selection.h"
+#include "auto/told.h"
+#include "base/collect.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "record/comm.h"
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/schedule.h"
+#include "trace/file.h"
+
+enum {
+    MOST_ENTRIES = 512,
+    MOST_RUNS = 16, /* that an entry counts for: what is new replaces what is old */
+    MOST_BYTES = 1 << 20,
+    NEAR = 8 /* classes of bytes and members: further away an entry says nothing */
+};
+
+struct entry {
+    const struct algorithm *algorithm;
+    int bytes, members; /* powers of 2 */
+    double ratio;
+    int runs;
+};
+static struct entry entries[MOST_ENTRIES];
+static int entry_count;
+static struct text lines; /* of this job, as they go to the file */
+
+/* ---- the table */
+
+static int distance(int a, int b)
+{
+    return a > b ? a - b : b - a;
+}
+
+static void add(const struct entry *new)
+{
+    for (int i = 0; i < entry_count; i++) {
+        struct entry *const e = &entries[i];
+
+        if (e->algorithm != new->algorithm || e->bytes != new->bytes || e->members != new->members)
+            continue;
+        e->ratio = (e->ratio * e->runs + new->ratio * new->runs) / (e->runs + new->runs);
+        e->runs += new->runs;
+        e->runs = e->runs < MOST_RUNS ? e->runs : MOST_RUNS;
+        return;
+    }
+    if (entry_count < MOST_ENTRIES)
+        entries[entry_count++] = *new;
+}
+
+/* What the model's prediction for an algorithm is to be multiplied by. */
+double learned_factor(const struct algorithm *a, int64_t bytes, int members)
+{
+    const int b = log2_floor(bytes), m = log2_floor(members);
+    double all = 1, all_weight = 1, own = 0, own_weight = 1;
+
+    recorder_lock();
+    for (int i = 0; i < entry_count; i++) {
+        const struct entry *const e = &entries[i];
+        const int far = distance(e->bytes, b) + distance(e->members, m);
+
+        if (far > NEAR || strcmp(e->algorithm->operation, a->operation) != 0 ||
+            e->algorithm->inter != a->inter)
+            continue;
+        const double weight = (double)e->runs / (1 << far);
+
+        all += weight * e->ratio;
+        all_weight += weight;
+        own += e->algorithm == a ? weight * e->ratio : 0;
+        own_weight += e->algorithm == a ? weight : 0;
+    }
+    recorder_unlock();
+    return (all / all_weight + own) / own_weight;
+}
+
+/* ---- this job */
+
+static void write_down(const struct entry *e)
+{
+    text_add(&lines, "{\"operation\": \"%s\", \"algorithm\": \"%s\", ", e->algorithm->operation,
+             e->algorithm->name);
+    text_add(&lines, "\"bytes\": %lld, \"members\": %d, \"ratio\": %.4g, \"runs\": %d, ",
+             1LL << e->bytes, 1 << e->members, e->ratio, e->runs);
+    origin_add(&lines);
+    text_add(&lines, "}\n");
+}
+
+/* Of what a phase has tried, at its end; the communicator's leader writes it down. */
+void learned_note(const struct selection *s)
+{
+    const bool writes = recorder.options.learn != NULL && comm_leads(s->told->comm);
+
+    recorder_lock();
+    for (int i = 1; i < s->count; i++) {
+        const struct candidate *const c = &s->list[i];
+
+        if (c->got == 0 || c->seen == 0 || c->model_ns <= 0)
+            continue;
+        const struct entry new = {.algorithm = c->variant.algorithm,
+                                  .bytes = log2_floor(s->problem.bytes > 0 ? s->problem.bytes : 1),
+                                  .members = log2_floor(s->arrivals->own.members),
+                                  .ratio = (double)robust_median(c) / (double)c->model_ns,
+                                  .runs = c->got < MOST_RUNS ? c->got : MOST_RUNS};
+
+        add(&new);
+        if (writes && lines.length < MOST_BYTES)
+            write_down(&new);
+    }
+    recorder_unlock();
+}
+
+/* ---- other jobs */
+
+static const struct algorithm *find_algorithm(const char *operation, const char *name)
+{
+    for (int i = 0; i < catalogue_count; i++)
+        if (strcmp(catalogue[i]->operation, operation) == 0 &&
+            strcmp(catalogue[i]->name, name) == 0)
+            return catalogue[i];
+    return NULL;
+}
+
+/* What the launcher has read: "allreduce ring 16 3 1.83 5;", bytes and members as powers of 2. */
+void learned_open(void)
+{
+    const char *s = recorder.options.learned;
+
+    entry_count = 0;
+    for (; s != NULL && *s != '\0'; s += *s == ';') {
+        char operation[32], name[64];
+        struct entry e = {0};
+
+        if (text_scan(s, "%31s %63s %d %d %lf %d", operation, name, &e.bytes, &e.members, &e.ratio,
+                      &e.runs) == 6) {
+            e.algorithm = find_algorithm(operation, name);
+            if (e.algorithm != NULL && e.ratio > 0 && e.runs > 0)
+                add(&e);
+        }
+        s += strcspn(s, ";");
+    }
+}
+
+/* Appends, as another job may do at the same time. By all ranks. */
+void learned_finish(MPI_Comm comm)
+{
+    const char *const path = recorder.options.learn;
+
+    if (path == NULL)
+        return;
+    collect_text(&lines, "", comm);
+    if (recorder.rank == 0 && lines.length > 0) {
+        const int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+
+        if (descriptor < 0 || lines.cut || !file_write(descriptor, &lines))
+            recorder_say("--learn: cannot write %s: %s", path,
+                         strerror(lines.cut ? ENOMEM : errno));
+        if (descriptor >= 0)
+            close(descriptor);
+    }
+    text_free(&lines);
+}

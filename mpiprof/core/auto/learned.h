@@ -1,0 +1,9 @@
+/* How far off the model was, for later keys and later jobs: learned.c. */
+#pragma once
+#include "auto/selection.h"
+#include "base/native.h"
+
+void learned_open(void);
+double learned_factor(const struct algorithm *a, int64_t bytes, int members);
+void learned_note(const struct selection *s);
+void learned_finish(MPI_Comm comm);

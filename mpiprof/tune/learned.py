@@ -1,0 +1,101 @@
+"""What `--switch auto` learns of a machine: how far off its model was (`--learn FILE`).
+
+A line for each algorithm that a phase has tried, written by core/auto/learned.c at the end of a
+job; jobs may append at the same time. A later job starts with the means of what was found under its
+MPI.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mpiprof.errors import UsageError
+
+NEWEST = 4096  # lines that are read: the last ones
+MOST_ENTRIES = 512  # that the recorder keeps
+MOST_RUNS = 16  # that an entry counts for, as in the recorder
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """An algorithm took `ratio` times what the model had said, at so many bytes and members."""
+
+    operation: str
+    algorithm: str
+    bytes: int
+    members: int
+    ratio: float
+    runs: int
+    mpi: str = ""
+
+    def and_then(self, later: Lesson) -> Lesson:
+        """Return the mean of two lessons of one algorithm."""
+        runs = self.runs + later.runs
+        ratio = (self.ratio * self.runs + later.ratio * later.runs) / runs
+        return Lesson(
+            self.operation, self.algorithm, self.bytes, self.members, ratio, min(runs, MOST_RUNS)
+        )
+
+    def text(self) -> str:
+        """Return what the recorder reads."""
+        where = f"{self.bytes.bit_length() - 1} {self.members.bit_length() - 1}"
+        return f"{self.operation} {self.algorithm} {where} {self.ratio:.4g} {self.runs};"
+
+
+def lesson_of(line: str) -> Lesson | None:
+    """Return what a line says; None where it says nothing, such as one that was cut off."""
+    try:
+        found = json.loads(line)
+        lesson = Lesson(
+            str(found["operation"]),
+            str(found["algorithm"]),
+            int(found["bytes"]),
+            int(found["members"]),
+            float(found["ratio"]),
+            int(found["runs"]),
+            str(found["measured"]["mpi"]),
+        )
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return None
+    names = lesson.operation.isidentifier() and lesson.algorithm.isidentifier()
+    counts = min(lesson.bytes, lesson.members, lesson.runs) > 0
+    return lesson if names and counts and 0 < lesson.ratio < math.inf else None
+
+
+def read(path: Path) -> list[Lesson]:
+    """Return the newest lessons of a file, none where there is no file yet.
+
+    Raises UsageError for what is no such file, or can't be read or written.
+    """
+    if not path.name or path.is_dir():
+        raise UsageError(f"--learn {path} is a folder: name a file, such as learned.jsonl")
+    if not path.parent.is_dir():
+        raise UsageError(f"--learn {path}: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"--learn {path} can't be written: name a file elsewhere")
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-NEWEST:]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UsageError(f"--learn {path} can't be read: {error.strerror}") from None
+    found = [lesson for line in lines if (lesson := lesson_of(line)) is not None]
+    if lines and not found:
+        raise UsageError(f"--learn {path} exists and holds nothing that was learned: name another")
+    return found
+
+
+def text_of(lessons: list[Lesson], is_here: Callable[[str], bool]) -> str | None:
+    """Return what the recorder starts with: the means of what was learned under the MPI here."""
+    means: dict[tuple[str, str, int, int], Lesson] = {}
+    for one in lessons:
+        if is_here(one.mpi):
+            key = (one.operation, one.algorithm, one.bytes.bit_length(), one.members.bit_length())
+            before = means.pop(key, None)
+            means[key] = before.and_then(one) if before else one
+    return "".join(one.text() for one in list(means.values())[-MOST_ENTRIES:]) or None

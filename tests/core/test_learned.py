@@ -1,0 +1,66 @@
+"""What `auto` learns of its model corrects the predictions for what is near; without MPI."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from support import PROGRAMS, ROOT
+from support.jobs import run
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """core/auto/learned.c, compiled into a program of its own."""
+    folder, core = tmp_path_factory.mktemp("learned"), ROOT / "mpiprof" / "core"
+    run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
+    includes = [f"-I{path}" for path in (core, core / "base" / "abi" / "mpich", folder)]
+    options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes]
+    parts = [core / f"{name}.c" for name in ("auto/learned", "base/text", "base/memory")]
+    sources = [PROGRAMS / "learned.c", *parts]
+    run(["cc", *options, "-o", folder / "learned", *sources], check=True)
+    return folder / "learned"
+
+
+def factors(learned: Path, text: str, *questions: str) -> list[float]:
+    """Return what each "operation algorithm bytes members" is corrected by."""
+    words = [word for question in questions for word in question.split()]
+    return [float(line) for line in run([learned, text, *words], check=True).stdout.split()]
+
+
+def test_nothing_known_corrects_nothing(learned: Path) -> None:
+    assert factors(learned, "", "reduce ring 1024 8") == [1]
+
+
+def test_a_lesson_is_shrunk_towards_one(learned: Path) -> None:
+    """3 runs at twice the prediction: (1 + 3 * 2) / 4 for all, and once more for itself."""
+    shared = (1 + 3 * 2) / (1 + 3)
+    own = (shared + 3 * 2) / (1 + 3)
+    found = factors(learned, "reduce ring 10 3 2.0 3;", "reduce ring 1024 8", "reduce tree 1024 8")
+    assert found == pytest.approx([own, shared])
+
+
+def test_it_says_less_of_what_is_further_away(learned: Path) -> None:
+    """Four times the bytes and twice the members: three classes, an eighth of the weight."""
+    shared = (1 + 3 / 8 * 2) / (1 + 3 / 8)
+    own = (shared + 3 / 8 * 2) / (1 + 3 / 8)
+    assert factors(learned, "reduce ring 10 3 2.0 3;", "reduce ring 4096 16") == pytest.approx(
+        [own], rel=1e-5
+    )
+    assert factors(learned, "reduce ring 10 3 2.0 3;", "reduce ring 1048576 8") == [1]
+
+
+def test_other_operations_are_other_models(learned: Path) -> None:
+    assert factors(learned, "reduce tree 10 3 2.0 3;", "bcast tree 1024 8") == [1]
+
+
+def test_means_of_what_is_told_twice(learned: Path) -> None:
+    twice = factors(learned, "reduce ring 10 3 2.0 3;reduce ring 10 3 4.0 1;", "reduce ring 1024 8")
+    once = factors(learned, "reduce ring 10 3 2.5 4;", "reduce ring 1024 8")
+    assert twice == pytest.approx(once)
+
+
+def test_what_is_no_lesson_is_left_out(learned: Path) -> None:
+    text = "reduce none 10 3 2.0 3;nonsense;reduce ring 10 3 -1 3;reduce ring 10 3 2.0 0;"
+    assert factors(learned, text, "reduce ring 1024 8") == [1]

@@ -1,0 +1,70 @@
+/* Says what mpiprof/core/auto/learned.c corrects predictions by, without MPI.
+ *
+ *     learned LEARNED {OPERATION ALGORITHM BYTES MEMBERS} ...
+ *
+ * LEARNED is what the launcher has read of other jobs. Prints a factor for each question.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "auto/learned.h"
+#include "auto/origin.h"
+#include "auto/robust.h"
+#include "base/collect.h"
+#include "base/recorder.h"
+#include "schedule/algorithms/catalogue.h"
+#include "trace/file.h"
+
+static const struct algorithm reduce_ring = {.operation = "reduce", .name = "ring"};
+static const struct algorithm reduce_tree = {.operation = "reduce", .name = "tree"};
+static const struct algorithm bcast_tree = {.operation = "bcast", .name = "tree"};
+const struct algorithm *const catalogue[] = {&reduce_ring, &reduce_tree, &bcast_tree};
+const int catalogue_count = 3;
+struct recorder recorder;
+
+void recorder_lock(void)
+{
+}
+
+void recorder_unlock(void)
+{
+}
+
+void recorder_say(const char *format, ...)
+{
+    (void)format;
+}
+
+void collect_text(struct text *t, const char *between, MPI_Comm comm)
+{
+    (void)t, (void)between, (void)comm;
+}
+
+bool file_write(int descriptor, const struct text *t)
+{
+    return descriptor >= 0 && t != NULL;
+}
+
+void origin_add(struct text *t)
+{
+    (void)t;
+}
+
+int64_t robust_median(const struct candidate *c)
+{
+    return c->samples[0];
+}
+
+int main(int argc, char **argv)
+{
+    recorder.options.learned = argv[1];
+    learned_open();
+    for (int i = 2; i + 3 < argc; i += 4)
+        for (int j = 0; j < catalogue_count; j++)
+            if (strcmp(catalogue[j]->operation, argv[i]) == 0 &&
+                strcmp(catalogue[j]->name, argv[i + 1]) == 0)
+                printf("%.6f\n",
+                       learned_factor(catalogue[j], atoll(argv[i + 2]), atoi(argv[i + 3])));
+    return 0;
+}
