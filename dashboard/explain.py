@@ -18,6 +18,7 @@ from dash.exceptions import PreventUpdate
 from mpiprof.analysis.causes import Causes
 from mpiprof.analysis.findings import Finding
 from mpiprof.analysis.verdict import verdict
+from mpiprof.errors import UsageError
 from mpiprof.invocation import command, switched
 from mpiprof.reports import conclusion, wording
 from mpiprof.tune import result
@@ -112,7 +113,10 @@ def other_algorithms(data: Data, state: states.State, callsite: int) -> Componen
     if asked is None:
         note = "There is no other algorithm for this operation, or its sizes are not known."
         return components.card(title, *parts, note=note)
-    found = race.simulated(data, asked)
+    try:
+        found = race.simulated(data, asked)
+    except UsageError as error:
+        return components.card(title, *parts, note=f"{error}.")
     table = race.table(found)
     parts += [
         html.H3("Simulated under the recorded arrivals"),

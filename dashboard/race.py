@@ -14,6 +14,7 @@ import pandas as pd
 
 from mpiprof.analysis.findings import Gain
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.invocation import command
 from mpiprof.model import machine as machines
 from mpiprof.model.machine import Machine
 from mpiprof.model.schedule import Problem
@@ -22,12 +23,14 @@ from mpiprof.tune import predict, result, work
 from mpiprof.tune.candidates import candidates
 from mpiprof.tune.gains import gain_of
 from mpiprof.tune.work import Pattern, Work
+from mpiprof.units import count
 
 from .data import Data
 
 PATTERNS = 8  # recorded instances that are simulated
 BUDGET_S, SIZES_BUDGET_S = 3.0, 4.0
 MOST_UNASKED = 512  # processes; of more, one pattern alone takes long
+MOST = 4096  # processes: 6 s of processor time; of 65536 a single candidate takes a minute
 LARGEST = 1024  # processes
 SEED = 20080601
 
@@ -50,12 +53,21 @@ def at_callsite(data: Data, callsite: int) -> Work | None:
 
 
 def simulated(data: Data, asked: Work) -> result.Result:
-    """Return the result of the simulated race of all candidates."""
+    """Return the result of the simulated race of all candidates; UsageError beyond MOST."""
+    _refuse_many(data, asked)
 
     def race() -> result.Result:
         return predict.predict([asked], machine_of(data), BUDGET_S, lambda: None)[0]
 
     return data.once(("race", asked.callsite, asked.bytes, asked.ranks), race)
+
+
+def _refuse_many(data: Data, asked: Work) -> None:
+    if asked.members > MOST:
+        raise UsageError(
+            f"{count(asked.members)} processes are too many to simulate while a page waits; "
+            f"in the terminal: {command('tune', data.path)}"
+        )
 
 
 def table(found: result.Result) -> pd.DataFrame:
@@ -94,8 +106,9 @@ def gains(data: Data) -> list[Gain]:
 def sizes(data: Data, asked: Work) -> pd.DataFrame:
     """Return the race at the recorded and larger numbers of processes.
 
-    Columns processes, algorithm, score_ns. Arrivals are drawn from the recorded ones, each rank's
-    data from the recorded ranks in turn; as many sizes as the time allows.
+    Columns processes, algorithm, score_ns; UsageError beyond MOST. Arrivals are drawn from the
+    recorded ones, each rank's data from the recorded ranks in turn; as many sizes as the time
+    allows.
     """
 
     def race() -> pd.DataFrame:
@@ -121,6 +134,7 @@ def sizes(data: Data, asked: Work) -> pd.DataFrame:
             processes *= 2
         return pd.DataFrame(rows, columns=["processes", "algorithm", "score_ns"])
 
+    _refuse_many(data, asked)
     if asked.remote_size or asked.size < 2:
         raise UsageError("larger numbers are simulated for operations on one group of processes")
     return data.once(("sizes", asked.callsite, asked.bytes, asked.ranks), race)

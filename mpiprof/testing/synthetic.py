@@ -8,13 +8,23 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from mpiprof.trace.types import CALL, COMPLETION, EXTENSION, START, Array, Int
-from mpiprof.trace.write import RECORD_TYPE, chunks, head_chunk, runs
+from mpiprof.trace.write import (
+    CHUNK,
+    HEAD,
+    PER_CHUNK,
+    RECORD,
+    RECORD_TYPE,
+    chunks,
+    head_chunk,
+    runs,
+)  # fmt: skip
 
+ALONE = 1000  # ranks of a job in which each has files of its own
 # A link of 10 us and 1 ns a byte: T(m) = 10000 + m ns, exactly.
 LINK = {
     "alpha_ns": 10_000.0,
@@ -97,8 +107,8 @@ class Synthetic:
         groups = [members] if remote is None else [members, remote]
         self.members[name] = groups
         self.sequence[name] = 0
+        as_runs = [runs(group) for group in groups]  # of 65536 ranks once, not for each of them
         for side, group in enumerate(groups):
-            other = groups[1 - side] if remote is not None else None
             for rank in group:
                 line: dict[str, Any] = {
                     "rank": rank,
@@ -109,10 +119,10 @@ class Synthetic:
                     "local": local,
                     "inter": remote is not None,
                     "size": len(group),
-                    "members": None if local else runs(group),
+                    "members": None if local else as_runs[side],
                 }
-                if other is not None:
-                    line["remote"] = runs(other)
+                if remote is not None:
+                    line["remote"] = as_runs[1 - side]
                 if topology is not None:
                     line["sources"], line["destinations"] = topology[rank]
                 self.lines[rank].append(line)
@@ -267,20 +277,39 @@ class Synthetic:
         (folder / "meta.json").write_text(json.dumps(self.meta))
 
     def write(self, folder: Path, finished: bool | Sequence[int] = True) -> Path:
-        """Write the trace; finished: whether (or which ranks) reached MPI_Finalize."""
+        """Write the trace; finished: whether (or which ranks) reached MPI_Finalize.
+
+        As the recorder does, a log and tables for each rank, and of many ranks for each node.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self.write_meta(folder)
+        files: dict[str, list[int]] = {}
         for rank in range(self.ranks):
-            done = finished if isinstance(finished, bool) else rank in finished
-            (folder / f"rank-{rank:06d}.tables").write_text(self.tables(rank, done))
-            parts = self.records[rank]
-            records = np.concatenate(parts) if parts else np.zeros(0, RECORD_TYPE)
-            inside, signal = self.inside[rank], self.signal[rank]
-            (folder / f"rank-{rank:06d}.log").write_bytes(
-                head_chunk()
-                + chunks(records, rank, 0, 0, window=True, inside=inside, signal=signal)
-            )
+            alone = self.ranks <= ALONE
+            name = f"rank-{rank:06d}" if alone else f"node-n{self.nodes[rank]}"
+            files.setdefault(name, []).append(rank)
+        for name, ranks in files.items():
+            with (folder / f"{name}.tables").open("w") as tables:
+                for rank in ranks:
+                    done = finished if isinstance(finished, bool) else rank in finished
+                    tables.write(self.tables(rank, done))
+            with (folder / f"{name}.log").open("wb") as log:
+                log.write(head_chunk())
+                for rank in ranks:
+                    self._append(log, rank)
         return folder
+
+    def _append(self, log: BinaryIO, rank: int) -> None:
+        """Write a rank's chunks; what is empty at the end is left a hole in the file."""
+        parts = self.records[rank]
+        records = np.concatenate(parts) if parts else np.zeros(0, RECORD_TYPE)
+        inside, signal = self.inside[rank], self.signal[rank]
+        content = chunks(records, rank, 0, 0, window=True, inside=inside, signal=signal)
+        end = log.tell() + len(content)
+        full, rest = divmod(len(records), PER_CHUNK)
+        log.write(content[: full * CHUNK + HEAD + rest * RECORD])
+        log.truncate(end)
+        log.seek(end)
 
 
 def hash_text(text: str) -> int:

@@ -12,28 +12,15 @@ from typing import Any
 import numpy as np
 
 from mpiprof.trace.check import line_is_sound
+from mpiprof.trace.communicators import Communicators
 from mpiprof.trace.described import Communicator, Shape, Tables
+from mpiprof.trace.fields import integer, text
 from mpiprof.trace.files import content_of, files_in
 from mpiprof.trace.sites import same_lines
-from mpiprof.trace.types import Int, Problems
+from mpiprof.trace.types import Problems
 
-LIMIT = 1 << 62  # times and byte counts beyond it cannot be
 SAMPLED = ("after", "before", "site", "samples", "ns")  # of a line of --where
 IDS = 1 << 24  # ids of shapes are dense; one beyond it is damage
-
-
-def integer(value: Any, low: int = -LIMIT, high: int = LIMIT) -> int:
-    """Return the value if it is an integer between the bounds, else ValueError."""
-    if type(value) is not int or not low <= value <= high:
-        raise ValueError(f"{value!r:.20} where a number is expected")
-    return value
-
-
-def text(value: Any) -> str:
-    """Return the value if it is a string, else ValueError."""
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r:.20} where text is expected")
-    return value
 
 
 def read_tables(folder: Path, limit: int, problems: Problems) -> Tables:
@@ -122,7 +109,7 @@ class _Reader:
         self._resolve_where(sites)
         rows = self.raw["communicator"]
         lists = {(row.get("identity"), rank): row.get("members") for (rank, _), row in rows.items()}
-        communicators = self._each("communicator", _Communicators(self.tables, self.limit, lists))
+        communicators = self._each("communicator", Communicators(self.tables, self.limit, lists))
         for rank, local, name in self.naming:
             if (rank, local) in communicators:
                 self.tables.names[communicators[rank, local]] = name
@@ -227,123 +214,6 @@ class _Sites:
             self.known[key] = len(self.tables.sites)
             self.tables.sites.append(tuple(frames))
         return self.known[key]
-
-
-class _Communicators:
-    def __init__(
-        self, tables: Tables, limit: int, lists: dict[tuple[Any, int], list[Any] | int | None]
-    ) -> None:
-        self.tables = tables
-        self.limit = limit
-        self.lists = lists  # members, by identity and the rank that tells them
-        self.known: dict[tuple[Any, ...], int] = {}
-        self.of_row: dict[tuple[int, int], int] = {}  # rank and its own number
-        self.groups: dict[str, tuple[Int, tuple[Int, ...]]] = {}
-
-    def __call__(self, rank: int, row: dict[str, Any]) -> int:
-        identity = text(row["identity"])
-        if "like" in row:
-            return self._like(rank, identity, row)
-        inter = row.get("inter") is True
-        members, remote = (self._told(identity, row.get(side)) for side in ("members", "remote"))
-        local = row.get("local") is True or members is None or (inter and remote is None)
-        size = integer(row.get("size", 0), 0, 1 << 31)
-        if local:
-            groups: tuple[Int, ...] = (np.array([rank], np.int64),)
-        else:
-            own, groups = self._groups(members, remote if inter else None)
-            if inter:
-                size = sum(map(len, groups))
-            elif len(own) != size:
-                raise ValueError("size and members differ")
-            if not (own == rank).any():
-                raise ValueError("the rank is no member of its own group")
-        index = self._index(rank, identity, (groups, size, local, inter), row)
-        if not inter:
-            for name, into in (
-                ("sources", self.tables.sources),
-                ("destinations", self.tables.destinations),
-            ):
-                if isinstance(row.get(name), list):
-                    into[index, rank] = self._neighbours(row[name], groups[0])
-        return index
-
-    def _like(self, rank: int, identity: str, row: dict[str, Any]) -> int:
-        """A window, a file, or where they are made: for the members of another row."""
-        index = self.of_row[rank, integer(row["like"])]
-        like = self.tables.communicators[index]
-        index = self._index(rank, identity, (like.groups, like.size, like.local, like.inter), row)
-        self.tables.like[index] = like.index
-        return index
-
-    def _index(
-        self,
-        rank: int,
-        identity: str,
-        members: tuple[tuple[Int, ...], int, bool, bool],
-        row: dict[str, Any],
-    ) -> int:
-        groups, size, local, inter = members
-        key = (identity, rank if local else -1, inter, tuple(g.tobytes() for g in groups))
-        if key not in self.known:
-            parent = row.get("parent")
-            self.known[key] = len(self.tables.communicators)
-            self.tables.communicators.append(
-                Communicator(
-                    self.known[key],
-                    identity,
-                    groups,
-                    np.concatenate(groups),
-                    size,
-                    local,
-                    inter,
-                    str(row.get("how", "unknown")),
-                    parent if isinstance(parent, str) else None,
-                )
-            )
-        index = self.known[key]
-        self.of_row[rank, integer(row["communicator"], 0)] = index
-        return index
-
-    def _told(self, identity: str, runs: Any) -> Any:
-        """Return runs as given, or as the rank that is named has them; None: it has written none.
-
-        Irregular members are told by the first of them alone.
-        """
-        if type(runs) is int:
-            runs = self.lists.get((identity, runs))
-            return runs if isinstance(runs, list) else None
-        return runs
-
-    def _groups(self, members: Any, remote: Any) -> tuple[Int, tuple[Int, ...]]:
-        """Return the own group and all groups in an order both sides agree on; once for all ranks.
-
-        remote: None in an intra-communicator.
-        """
-        told = repr((members, remote))
-        if told not in self.groups:
-            sides = [self._members(runs) for runs in (members, remote) if runs is not None]
-            groups = tuple(sorted(sides, key=lambda g: g.tolist()))
-            ranks = np.concatenate(groups)
-            if len(np.unique(ranks)) != len(ranks):
-                raise ValueError("a rank is a member twice")
-            self.groups[told] = sides[0], groups
-        return self.groups[told]
-
-    def _members(self, runs: Any) -> Int:
-        parts = []
-        for first, last, step in runs:
-            integer(first, 0, self.limit - 1)
-            integer(last, 0, self.limit - 1)
-            if integer(step) == 0:
-                raise ValueError("a run of members without a step")
-            parts.append(np.arange(first, last + (1 if step > 0 else -1), step, dtype=np.int64))
-        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-    @staticmethod
-    def _neighbours(listed: list[Any], members: Int) -> Int:
-        inside = [integer(r) for r in listed if isinstance(r, int) and 0 <= r < len(members)]
-        return members[np.array(inside, np.int64)]  # MPI_PROC_NULL is no neighbour
 
 
 class _Shapes:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import html
+import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from mpiprof.errors import TraceError, UsageError
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.match import BATCH
 from mpiprof.trace.records import Records
 from mpiprof.trace.sites import matches, place
 from mpiprof.trace.types import Float, Int
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     Table: TypeAlias = pd.DataFrame
 
 SHOWN_PROBLEMS = 8
+HELD = 1 << 20  # calls: 40 MB as batches
 Sites: TypeAlias = int | str | Sequence[int | str]  # call sites: numbers or names, one or several
 
 
@@ -45,8 +50,39 @@ class Trace(Records):
         super().__init__(path)
         self._derived = dict(derived or {})
         self._known: dict[Any, Any] = {}
+        self._held: list[Batch] | None = None
+        self._reading = threading.RLock()
+        full = [c for chunks in self.logs.threads.values() for c in chunks if not c.live]
+        self._is_long = sum(chunk.log.layout.records for chunk in full) > HELD
         if "shapes" in self._derived:
             self.tables.shapes = self._derived["shapes"](self)
+
+    def batches(
+        self,
+        local_times: bool = False,
+        batch: int = BATCH,
+        before: bool = False,
+        since_ns: int | None = None,
+    ) -> Iterator[Batch]:
+        """As Records.batches, which says what they are; those of a short trace are read once."""
+        if self._held is not None and not local_times:
+            return iter(self._held)
+        if local_times or batch != BATCH or since_ns is not None or self._is_long:
+            return super().batches(local_times, batch, before, since_ns)
+        with self._reading:  # who comes meanwhile waits rather than reading it all as well
+            if self._held is not None:
+                return iter(self._held)
+            read = super().batches(before=True)
+            held: list[Batch] = []
+            calls = 0
+            for one in read:
+                held.append(one)
+                calls += one.arrival.size
+                if calls > HELD:
+                    self._is_long = True
+                    return itertools.chain(held, read)
+            self._held = held
+        return iter(held)
 
     def __repr__(self) -> str:
         return f"<Trace {str(self.path)!r}: {', '.join(self._facts().values())}>"

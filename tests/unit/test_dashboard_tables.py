@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mpiprof.dashboard import grid, history, live, race, sources, tables
+from mpiprof.dashboard import explain, grid, history, live, race, sources, tables
 from mpiprof.dashboard.data import MOST_RANKS, Context, Data
 from mpiprof.dashboard.state import State, parse, parse_ranks
 from support.dashboard_traces import MS, plain
@@ -18,7 +18,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.analysis.ranks import lateness, one_instance, point_to_point, rank_totals
-from mpiprof.errors import TraceError
+from mpiprof.errors import TraceError, UsageError
 
 
 @pytest.fixture(scope="module")
@@ -330,6 +330,19 @@ def test_selection_is_read_as_far_as_it_is_sound(tmp_path: Path) -> None:
     callsite = int(found.callsites.query("operation == 'allreduce'")["callsite"].iloc[0])
     assert history.keys_of(found, callsite) == ["k1"]
     assert history.tried(found, callsite)["score_ns"].tolist() == [2.5]
+
+
+def test_of_too_many_processes_no_page_waits_for_a_race(
+    data: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One simulation can't be cut short: beyond so many processes none is begun."""
+    asked = next(w for w in race.works(data) if w.operation == "allreduce")
+    monkeypatch.setattr(race, "MOST", asked.members - 1)
+    for begin in (race.simulated, race.sizes):
+        with pytest.raises(UsageError, match=r"8 processes are too many .* mpiprof tune "):
+            begin(data, asked)
+    said = str(explain.other_algorithms(data, State(), asked.callsite))
+    assert "8 processes are too many to simulate while a page waits" in said
 
 
 def test_the_race_is_that_of_tune_and_grows(data: Data) -> None:

@@ -15,7 +15,9 @@ from support.synthetic import RECORD_TYPE, Synthetic, chunks, head_chunk
 
 import mpiprof
 from mpiprof.analysis import ranks
+from mpiprof.trace import trace as trace_module
 from mpiprof.trace.layout import parse_layout
+from mpiprof.trace.log import LogFile
 from mpiprof.trace.match import Matcher
 from mpiprof.trace.sites import describe_sites
 
@@ -150,6 +152,7 @@ def test_reading_can_begin_in_the_middle(number: int, tmp_path: Path) -> None:
     opened = mpiprof.open(two_threads(tmp_path / "t"))
     row = opened.instances.iloc[number]
     since, where = int(row["first_arrival_ns"]), str(row["communicator"])
+    opened = mpiprof.open(opened.path)  # of what has been read once nothing is left out
     first = next(iter(opened.batches(since_ns=since)))
     assert number - 2 * 4096 <= first.sequence[0] <= number
     assert number < 5000 or first.sequence[0] > 0
@@ -193,6 +196,25 @@ def test_many_communicators_small_blocks_and_run_ahead(tmp_path: Path) -> None:
         keys.add(tuple(sorted(found)))
     assert len(keys) == 1
     assert Matcher is not None
+
+
+@pytest.mark.parametrize("calls", [119, 120])
+def test_a_short_trace_is_read_once(
+    calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """30 instances on 4 ranks: held from 120 calls on, and given again the same, with `before`."""
+    made = Synthetic(4)
+    arrivals = np.arange(1, 31)[:, None] * 1_000_000 + np.arange(4) * 1000
+    made.collective("allreduce", arrivals, arrivals.max(1, keepdims=True) + 0 * arrivals + 9)
+    opened = mpiprof.open(made.write(tmp_path / "t"))
+    monkeypatch.setattr(trace_module, "HELD", calls)
+    first = np.concatenate([batch.arrival for batch in opened.batches()], 1)
+    assert (arrivals == first.T).all()
+    monkeypatch.setattr(LogFile, "read", lambda *_: np.zeros(0, RECORD_TYPE))
+    again = list(opened.batches(before=True))
+    assert len(again) == (calls == 120)
+    for batch in again:
+        assert batch.before is not None and (batch.before.sequence[:, 1:] == np.arange(29)).all()
 
 
 def test_starts_in_different_orders_and_completions_out_of_order(tmp_path: Path) -> None:

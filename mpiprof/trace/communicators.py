@@ -1,0 +1,154 @@
+"""The communicators that the tables of all ranks name, each once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpiprof.trace.described import Communicator, Tables
+from mpiprof.trace.fields import integer, text
+from mpiprof.trace.types import Int
+
+
+@dataclass(frozen=True)
+class Groups:
+    """A rank's own group, ascending, and all groups in an order that both sides agree on."""
+
+    own: Int
+    groups: tuple[Int, ...]
+    number: int
+
+
+class Communicators:
+    """Finds the index of a communicator among those of all ranks.
+
+    lists: members as told, by identity and the rank that tells them.
+    """
+
+    def __init__(
+        self, tables: Tables, limit: int, lists: dict[tuple[Any, int], list[Any] | int | None]
+    ) -> None:
+        self.tables = tables
+        self.limit = limit
+        self.lists = lists  # members, by identity and the rank that tells them
+        self.known: dict[tuple[Any, ...], int] = {}
+        self.of_row: dict[tuple[int, int], int] = {}  # rank and its own number
+        self.groups: dict[str, Groups] = {}
+        self.numbers: dict[tuple[bytes, ...], int] = {}  # of groups, by their ranks
+        self.number_of: list[int] = []  # of each communicator's groups
+
+    def __call__(self, rank: int, row: dict[str, Any]) -> int:
+        """Return the index for a line of a rank's tables; ValueError where that cannot be."""
+        identity = text(row["identity"])
+        if "like" in row:
+            return self._like(rank, identity, row)
+        inter = row.get("inter") is True
+        members, remote = (self._told(identity, row.get(side)) for side in ("members", "remote"))
+        local = row.get("local") is True or members is None or (inter and remote is None)
+        size = integer(row.get("size", 0), 0, 1 << 31)
+        if local:
+            alone: Int = np.array([rank], np.int64)
+            of = Groups(alone, (alone,), self._number((alone,)))
+        else:
+            of = self._groups(members, remote if inter else None)
+            if inter:
+                size = sum(map(len, of.groups))
+            elif len(of.own) != size:
+                raise ValueError("size and members differ")
+            place = int(np.searchsorted(of.own, rank))
+            if place == len(of.own) or of.own[place] != rank:
+                raise ValueError("the rank is no member of its own group")
+        index = self._index(rank, identity, (of.groups, of.number, size, local, inter), row)
+        if not inter:
+            for name, into in (
+                ("sources", self.tables.sources),
+                ("destinations", self.tables.destinations),
+            ):
+                if isinstance(row.get(name), list):
+                    into[index, rank] = self._neighbours(row[name], of.groups[0])
+        return index
+
+    def _like(self, rank: int, identity: str, row: dict[str, Any]) -> int:
+        """A window, a file, or where they are made: for the members of another row."""
+        index = self.of_row[rank, integer(row["like"])]
+        like = self.tables.communicators[index]
+        members = (like.groups, self.number_of[index], like.size, like.local, like.inter)
+        index = self._index(rank, identity, members, row)
+        self.tables.like[index] = like.index
+        return index
+
+    def _index(
+        self,
+        rank: int,
+        identity: str,
+        members: tuple[tuple[Int, ...], int, int, bool, bool],
+        row: dict[str, Any],
+    ) -> int:
+        groups, number, size, local, inter = members
+        key = (identity, rank if local else -1, inter, number)
+        if key not in self.known:
+            self.number_of.append(number)
+            parent = row.get("parent")
+            self.known[key] = len(self.tables.communicators)
+            self.tables.communicators.append(
+                Communicator(
+                    self.known[key],
+                    identity,
+                    groups,
+                    np.concatenate(groups),
+                    size,
+                    local,
+                    inter,
+                    str(row.get("how", "unknown")),
+                    parent if isinstance(parent, str) else None,
+                )
+            )
+        index = self.known[key]
+        self.of_row[rank, integer(row["communicator"], 0)] = index
+        return index
+
+    def _told(self, identity: str, runs: Any) -> Any:
+        """Return runs as given, or as the rank that is named has them; None: it has written none.
+
+        Irregular members are told by the first of them alone.
+        """
+        if type(runs) is int:
+            runs = self.lists.get((identity, runs))
+            return runs if isinstance(runs, list) else None
+        return runs
+
+    def _number(self, groups: tuple[Int, ...]) -> int:
+        """Return a number that equal groups share."""
+        return self.numbers.setdefault(tuple(g.tobytes() for g in groups), len(self.numbers))
+
+    def _groups(self, members: Any, remote: Any) -> Groups:
+        """Return the groups that runs stand for, made once for all ranks.
+
+        remote: None in an intra-communicator.
+        """
+        told = repr((members, remote))
+        if told not in self.groups:
+            sides = [self._members(runs) for runs in (members, remote) if runs is not None]
+            groups = tuple(sorted(sides, key=lambda g: g.tolist()))
+            ranks = np.concatenate(groups)
+            if len(np.unique(ranks)) != len(ranks):
+                raise ValueError("a rank is a member twice")
+            self.groups[told] = Groups(np.sort(sides[0]), groups, self._number(groups))
+        return self.groups[told]
+
+    def _members(self, runs: Any) -> Int:
+        parts = []
+        for first, last, step in runs:
+            integer(first, 0, self.limit - 1)
+            integer(last, 0, self.limit - 1)
+            if integer(step) == 0:
+                raise ValueError("a run of members without a step")
+            parts.append(np.arange(first, last + (1 if step > 0 else -1), step, dtype=np.int64))
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+    @staticmethod
+    def _neighbours(listed: list[Any], members: Int) -> Int:
+        inside = [integer(r) for r in listed if isinstance(r, int) and 0 <= r < len(members)]
+        return members[np.array(inside, np.int64)]  # MPI_PROC_NULL is no neighbour
