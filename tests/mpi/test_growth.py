@@ -72,6 +72,27 @@ def test_past_the_limit_calls_are_summed_up(mpi: Mpi, tmp_path: Path) -> None:
     assert "reached their limit" in status
 
 
+def test_past_the_limit_all_calls_are_summed_up(openmpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks, of whose calls before the limit one in 2 is recorded."""
+    program = tmp_path / "app.py"
+    program.write_text(
+        "from array import array\nfrom mpi4py import MPI\n"
+        "x, y = array('i', [1, 2]), array('i', [0, 0])\n"
+        f"for i in range({CALLS}): MPI.COMM_SELF.Allreduce(x, y)\n"
+        "for i in range(1000): MPI.COMM_WORLD.Bcast(x)\n"
+    )
+    trace = tmp_path / "trace"
+    words = words_for(openmpi, trace, "--sample", "2", "--limit", "512K")
+    run_mpi(openmpi, 2, [*words, program], check=True)
+    opened = mpiprof.open(trace)
+    assert sorted(opened.tables.limits) == [0, 1]
+    calls = opened.summed_up.set_index("operation")["calls"]
+    assert calls["bcast"] == 2 * 1000
+    logged = opened.events.groupby("rank").size()
+    # Some 16000 in the log stand for twice as many: the hash decides which.
+    assert calls["allreduce"] / 2 == pytest.approx(CALLS - 2 * logged.mean(), rel=0.05)
+
+
 IRREGULAR = """
 from mpi4py import MPI
 world = MPI.COMM_WORLD

@@ -216,6 +216,15 @@ def test_the_verdict_on_a_summary_says_where_and_not_why(both: list[Trace]) -> N
     assert said[2] == "A summary doesn't hold why ranks are late: record events to see it."
 
 
+def test_a_summary_is_of_every_call_whatever_the_sample(mpich: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: sums cost nothing that a sample would save, and a tenth of them is no sum."""
+    found = recorded(mpich, tmp_path, 400, "--record", "summary", "--sample", "10")
+    rows = found.callsites[~found.callsites["operation"].isin(GATHERINGS)]
+    assert rows["instances"].tolist() == [400] * 5
+    assert found.sample == 1
+    assert "rank 0: --sample: --record summary sums up every call, not one in 10" in found.notes
+
+
 def test_a_summary_does_not_grow_with_the_instances(mpich: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: 20 times as many instances, as many bytes."""
     few = recorded(mpich, tmp_path / "few", 20, "--record", "summary")

@@ -173,6 +173,9 @@ static bool start(MPI_Comm comm, bool sessions_only)
     if (!recorder.passive)
         dying_watch();
     where_start();
+    if (recorder.options.summary && recorder.options.sample > 1)
+        file_note("--sample: --record summary sums up every call, not one in %u",
+                  recorder.options.sample);
     atomic_store(&recorder.active, true);
     return true;
 }

@@ -128,7 +128,7 @@ bool meta_write(bool with_world, const struct text *machine, const char *skipped
              o->summary    ? "summary"
              : o->ring > 0 ? "ring"
                            : "events",
-             o->sample);
+             o->summary ? 1 : o->sample); /* sums are of all calls */
     text_add(&t,
              "\"options\": {\"stack\": %d, \"partial\": %s, \"sessions\": %s, \"limit\": %lld, "
              "\"ring\": %lld}, ",
