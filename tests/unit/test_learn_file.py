@@ -13,7 +13,7 @@ from mpiprof.tune.learned import MOST_RUNS, NEWEST, read, text_of
 
 def line(mpi: str = "Open MPI 5.0.11", **changes: object) -> str:
     values = {"operation": "reduce", "algorithm": "ring", "bytes": 1024, "members": 8}
-    values |= {"ratio": 2.0, "runs": 3} | changes  # type: ignore[dict-item]
+    values |= {"ratio": 2.0, "runs": 3} | changes
     return json.dumps(values | {"measured": {"how": "auto", "mpi": mpi, "hosts": ["n1"]}})
 
 
