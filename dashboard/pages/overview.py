@@ -114,6 +114,7 @@ def run_facts(data: Data) -> list[tuple[str, Any]]:
         ("message times", text.message_times(trace)),
         ("trace", tables.text_of(data.path)),
     ]
+    facts += [("sampled", text.sampled(trace.sample))] if trace.sample > 1 else []
     return [*facts, *[("note", tables.text_of(note)) for note in text.notes(trace)]]
 
 

@@ -69,18 +69,20 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         observed = int(trace.callsites["complete_instances"].sum())
         rows[3:4] = [rows[3]] if observed else []
         rows.append(("recorded", summarised(observed, int(trace.callsites["instances"].sum()))))
-    if trace.meta.get("sample", 1) not in (1, None):
-        rows.append(
-            (
-                "sampled",
-                f"one instance in {trace.meta['sample']}: sums are estimated from these, and lie "
-                "with 95 % confidence between the two values given",
-            )
-        )
+    if trace.sample > 1:
+        rows.append(("sampled", sampled(trace.sample)))
     rows += [("attention", line) for line in wording.completeness(trace)]
     rows += [("spawned", line) for line in family.lines(trace)]
     rows += [("note", note) for note in notes(trace)]
     return title, rows
+
+
+def sampled(every: int) -> str:
+    """Return what numbers rest on where one instance in so many was recorded."""
+    return (
+        f"one instance in {every}: sums are estimated from these, and lie with 95 % confidence "
+        "between the two values given"
+    )
 
 
 def _between(trace: Trace, name: str) -> str:

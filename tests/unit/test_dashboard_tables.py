@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from mpiprof.dashboard import explain, grid, history, live, race, sources, tables
 from mpiprof.dashboard.data import MOST_RANKS, Context, Data
+from mpiprof.dashboard.pages import overview
 from mpiprof.dashboard.state import State, parse, parse_ranks
 from support.dashboard_traces import MS, plain
 from support.synthetic import Synthetic
@@ -192,6 +193,17 @@ def test_a_trace_that_is_damaged_while_open_is_shown_as_it_was(tmp_path: Path) -
         log.write_bytes(b"rubbish")
     context._open[first.name] = (first, 0.0, 0.0)
     assert context.data(State()) is first
+
+
+def test_the_overview_says_that_a_trace_is_a_sample(tmp_path: Path) -> None:
+    made = Synthetic(2)
+    made.meta["sample"] = 5
+    arrivals = np.array([[1, 2], [7, 8]]) * MS
+    made.collective("barrier", arrivals, arrivals + 2 * MS)
+    folder = made.write(tmp_path / "sampled")
+    told = dict(overview.run_facts(Data("sampled", folder)))
+    assert told["sampled"].startswith("one instance in 5: sums are estimated from these")
+    assert "sampled" not in dict(overview.run_facts(Data("all", plain(tmp_path / "all", 2))))
 
 
 def test_only_the_traces_given_can_be_named(tmp_path: Path) -> None:
