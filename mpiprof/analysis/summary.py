@@ -118,4 +118,4 @@ def site_keys(table: pd.DataFrame) -> dict[tuple[str, int, int], tuple[str, froz
 
 
 def _is_totalled(trace: Trace, rank: int) -> bool:
-    return trace.record in ("summary", "ring") or rank in trace.tables.limits
+    return trace.totalled or rank in trace.tables.limits

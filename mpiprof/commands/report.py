@@ -226,7 +226,7 @@ def by_callsite(
             parts.append(f"Worst-case factors ω/T: share of instances\n{figure}")
         beyond = text.summed_table(trace)
         if beyond:
-            what = "Totals of all calls" if trace.turned else text.SUMMED
+            what = "Totals of all calls" if trace.totalled else text.SUMMED
             parts.append(f"{what}; time of all ranks\n{beyond}")
         keys = choices.keys(trace)
         if keys:

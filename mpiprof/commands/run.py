@@ -132,6 +132,7 @@ def check_watch(args: argparse.Namespace) -> None:
     """Raise UsageError where nobody could tell from the trace that the job hangs."""
     if args.on_hang is not None and args.watch is None:
         raise UsageError("--on-hang needs a time without any call, such as --watch 60s")
+    check_summary(args)
     if args.watch is None:
         return
     if args.record in ("summary", "off"):
@@ -140,26 +141,44 @@ def check_watch(args: argparse.Namespace) -> None:
         raise UsageError("--watch needs all calls: leave out --sample")
 
 
+def check_summary(args: argparse.Namespace) -> None:
+    """Raise UsageError where a job's summary can't be made or written."""
+    path = args.summary_to
+    if path is None:
+        return
+    if args.record == "off":
+        raise UsageError("--summary-to needs a recording: leave out --record off")
+    if args.sample > 1:
+        raise UsageError("--summary-to is of all calls: leave out --sample")
+    if path.is_dir() or not path.parent.is_dir():
+        why = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+        raise UsageError(f"--summary-to {path}: {why}")
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"--summary-to {path}: {path.parent} can't be written to")
+
+
 def look_after(args: argparse.Namespace, prepared: dict[str, str]) -> None:
-    """Have a process beside the job watch it, where that was asked for."""
-    if args.watch is None:
+    """Have a process beside the job watch it and write its summary, where that was asked for."""
+    if args.watch is None and args.summary_to is None:
         return
     from mpiprof.watch import start as beside
 
     job_here = beside.started(prepared)
-    if job_here is None:
+    if job_here is None or (args.watch is None and not job_here.speaks):
         return
+    summary_to = args.summary_to.absolute() if args.summary_to and job_here.speaks else None
 
     def task() -> None:
         from mpiprof.watch.beside import look_after
         from mpiprof.watch.hangs import Wanted
 
-        look_after(job_here, Wanted(budget(args.watch), args.on_hang or ""))
+        limit = Wanted(budget(args.watch), args.on_hang or "") if args.watch else None
+        look_after(job_here, limit, summary_to)
 
     try:
         beside.beside(task)
     except OSError as error:
-        say_once(f"--watch: no process for it: {error.strerror}; nobody watches", prepared)
+        say_once(f"no process beside the job: {error.strerror}; nobody looks after it", prepared)
 
 
 def usable_plan(

@@ -103,6 +103,14 @@ class Recording:
         metavar="COMMAND",
         help="with --watch: start a command then; `abort`: end the job",
     )
+    summary_to: Path | None = option(
+        None,
+        "--summary-to",
+        variable="SUMMARY_TO",
+        type=named,
+        metavar="FILE",
+        help="keep a summary of the job in FILE: a line of JSON, or metrics where it ends in .prom",
+    )
     sample: int = option(
         1,
         "--sample",

@@ -196,6 +196,13 @@ class Records:
         return "summary" if self.meta.get("record") == "summary" else "events"
 
     @property
+    def totalled(self) -> bool:
+        """Whether all calls of all ranks were summed up, be it beside events."""
+        options = self.meta.get("options")
+        told = isinstance(options, dict) and options.get("totals") is True
+        return told or self.record in ("summary", "ring")
+
+    @property
     def dropped(self) -> int:
         """Records that the recorder had to drop, over all ranks."""
         in_logs: dict[int, int] = {}

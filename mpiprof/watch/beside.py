@@ -13,38 +13,56 @@ from mpiprof.watch.activity import Activity, logs_of
 from mpiprof.watch.hangs import Hangs, Wanted
 from mpiprof.watch.node import Node
 from mpiprof.watch.start import Started
+from mpiprof.watch.summaries import Summaries
 
 SHORTEST_S, LONGEST_S, LOOKS = 0.1, 0.5, 40  # between looks; how many of them in the time limit
 ASLEEP_S = 5.0  # between two looks: then we, and with us the job, have been stopped
 FOLDER_S = 0.2  # between looks for a folder that rank 0 makes
 
 
-def look_after(job: Started, wanted: Wanted) -> None:
-    """Watch a job's processes on this node until the last has ended."""
+def look_after(job: Started, wanted: Wanted | None, summary_to: Path | None) -> None:
+    """Watch a job's processes on this node, and write its summary, until the last has ended."""
     node = Node(job.leader)
     with _Ending(job.leader.pid) as ending:
         folder = _folder(job, node, ending)
         if folder is None:
             return
-        hangs = Hangs(wanted, folder, node, job.speaks)
-        activity = Activity()
-        pause = min(max(wanted.limit_s / LOOKS, SHORTEST_S), LONGEST_S)
-        since, used = time.monotonic(), node.used()
-        last = since
+        watch = _Watch(job, wanted, folder, node) if wanted else None
+        summaries = Summaries(summary_to, folder, job.job) if summary_to else None
         while node.is_alive():
             node.refresh(folder)
-            now = time.monotonic()
-            asleep = now - last > ASLEEP_S or node.is_stopped()
-            last = now
-            if activity.has_changed(logs_of(folder, node.ranks)) or asleep:
-                since, used = now, node.used()
-                hangs.moved()
-            elif lines := hangs.quiet(since, used):
-                _say(lines, node, job.errors)
-                if hangs.ends_job:
-                    node.end()
-                last = time.monotonic()
-            ending.wait(pause)
+            if watch:
+                watch.look()
+            if summaries:
+                summaries.look(hung=bool(watch and watch.hangs.told))
+            ending.wait(watch.pause_s if watch else LONGEST_S)
+        if summaries:
+            summaries.end()
+
+
+class _Watch:
+    """Since when nothing has been called on this node, and what is then said and done."""
+
+    def __init__(self, job: Started, wanted: Wanted, folder: Path, node: Node) -> None:
+        self.job, self.folder, self.node = job, folder, node
+        self.hangs = Hangs(wanted, folder, node, job.speaks)
+        self.activity = Activity()
+        self.pause_s = min(max(wanted.limit_s / LOOKS, SHORTEST_S), LONGEST_S)
+        self.since = self.last = time.monotonic()
+        self.used = node.used()
+
+    def look(self) -> None:
+        """Look whether something was called since the last time, and speak where it is time to."""
+        now = time.monotonic()
+        asleep = now - self.last > ASLEEP_S or self.node.is_stopped()
+        if self.activity.has_changed(logs_of(self.folder, self.node.ranks)) or asleep:
+            self.since, self.used = now, self.node.used()
+            self.hangs.moved()
+        elif lines := self.hangs.quiet(self.since, self.used):
+            _say(lines, self.node, self.job.errors)
+            if self.hangs.ends_job:
+                self.node.end()
+        self.last = time.monotonic()
 
 
 def _folder(job: Started, node: Node, ending: _Ending) -> Path | None:

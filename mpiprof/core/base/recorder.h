@@ -19,7 +19,7 @@ struct options {
     int runs;             /* of members that each of them writes */
     int64_t ring;         /* bytes of a rank's newest events that the log keeps; 0: all */
     bool summary;         /* no events */
-    bool totals;          /* of all calls, by call site: in a summary, and beside a ring */
+    bool totals;          /* of all calls, by call site: in a summary, or beside events */
     bool partial, quiet;
     bool where;             /* sample what the program does before its calls */
     bool several, together; /* parts of the launch: there are, and all of them record */

@@ -54,6 +54,7 @@
     X(STACK, "1", false)                                                                           \
     X(SWITCH, "", true)                                                                            \
     X(SWITCH_MODEL, NULL, true)                                                                    \
+    X(SUMMARY_TO, NULL, true)                                                                      \
     X(TOGETHER, NULL, false)                                                                       \
     X(TRACE, "", false)                                                                            \
     X(UNRECORDED, NULL, false)                                                                     \
@@ -136,7 +137,7 @@ void options_read(void)
                           .reproducible = text[REPRODUCIBLE] != NULL,
                           .scratch = strtoll(text[SCRATCH], NULL, 10)};
     o->stack = o->stack < 1 ? 1 : o->stack;
-    o->totals = o->summary || o->ring > 0;
+    o->totals = o->summary || o->ring > 0 || text[SUMMARY_TO] != NULL;
 }
 
 static bool is_one_thread(void)

@@ -131,9 +131,9 @@ bool meta_write(bool with_world, const struct text *machine, const char *skipped
              o->summary ? 1 : o->sample); /* sums are of all calls */
     text_add(&t,
              "\"options\": {\"stack\": %d, \"partial\": %s, \"sessions\": %s, \"limit\": %lld, "
-             "\"ring\": %lld}, ",
+             "\"ring\": %lld, \"totals\": %s}, ",
              o->stack, o->partial ? "true" : "false", with_world ? "false" : "true",
-             (long long)o->limit, (long long)o->ring);
+             (long long)o->limit, (long long)o->ring, o->totals ? "true" : "false");
     if (is_spawned(with_world)) /* when it entered MPI_Init: within the parents' call */
         text_add(&t, "\"spawned_ns\": %lld, ", (long long)recorder.entered_ns);
     if (with_world)

@@ -1,0 +1,85 @@
+"""A job in one line of JSON, and as metrics that Prometheus reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import mpiprof
+from mpiprof.reports import brief
+
+FOUND = {
+    "program": "a",
+    "state": "running",
+    "ranks": 2,
+    "run_s": 1.5,
+    "worst": {"operation": "bcast", "site": "a.c:4 main", "instances": 7, "total_s": 0.25},
+    "trace": "/t",
+}
+# https://prometheus.io/docs/instrumenting/exposition_formats
+SAMPLE = re.compile(
+    r"([a-zA-Z_:][a-zA-Z0-9_:]*)"
+    r'\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\n"])*",?)+)\} (-?[0-9.e+-]+)'
+)
+
+
+def test_a_short_summary_is_one_line() -> None:
+    text = brief.line(FOUND)
+    assert text.endswith("}\n") and text.count("\n") == 1
+    assert json.loads(text) == FOUND
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "\n", "😀", '"', "\\"])
+def test_names_of_any_length_fit_into_a_kilobyte(letter: str) -> None:
+    long = {**FOUND, "program": 300 * letter, "trace": 4000 * letter}
+    long["worst"] = {**FOUND["worst"], "site": 999 * letter}  # type: ignore[dict-item]
+    text = brief.line(long)
+    assert len(text.encode()) <= brief.MOST_BYTES
+    assert json.loads(text)["ranks"] == 2
+    cut = json.loads(brief.line({**FOUND, "trace": "/" + 200 * "x" + "/end"}))
+    assert cut["trace"].startswith("...") and cut["trace"].endswith("x/end")
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "a\udcffb"])
+def test_labels_are_escaped(name: str) -> None:
+    (written,) = [brief._sample("ranks", {"program": name}, 2.0)]
+    found = SAMPLE.fullmatch(written)
+    assert found and found[1] == "mpiprof_ranks" and found[3] == "2"
+
+
+def samples(text: str) -> dict[str, dict[str, float]]:
+    """Return the samples of a text in Prometheus' format by metric and labels, each checked."""
+    found: dict[str, dict[str, float]] = {}
+    kinds: dict[str, str] = {}
+    for line in text.splitlines():
+        if line.startswith("# "):
+            _, what, metric, rest = line.split(" ", 3)
+            assert what in ("HELP", "TYPE") and metric not in found
+            if what == "TYPE":
+                kinds[metric] = rest
+            continue
+        sample = SAMPLE.fullmatch(line)
+        assert sample, line
+        assert kinds[sample[1]] == ("counter" if sample[1].endswith("_total") else "gauge")
+        assert sample[2] not in found.setdefault(sample[1], {})
+        found[sample[1]][sample[2]] = float(sample[3])
+    return found
+
+
+def test_a_trace_without_totals_has_none(tmp_path: Path) -> None:
+    """As of a job that has just begun."""
+    from mpiprof.testing.synthetic import Synthetic
+
+    Synthetic(3).write(tmp_path / "t")
+    trace = mpiprof.open(tmp_path / "t")
+    found = brief.brief(trace, "running")
+    assert (found["ranks"], found["calls"], found["worst"]) == (3, 0, None)
+    told = samples(brief.metrics(trace, found, "job 1"))
+    labels = 'job_id="job 1",program="synthetic.py"'
+    assert told["mpiprof_ranks"] == {labels: 3.0}
+    assert told["mpiprof_state"] == {
+        f'{labels},state="{state}"': float(state == "running") for state in brief.STATES
+    }
