@@ -262,9 +262,11 @@ def model_of(machine: Path | None) -> str | None:
 def start_ranks(
     args: argparse.Namespace, program: Program, plan: Plan | None, environment: dict[str, str]
 ) -> NoReturn:
-    """Become an mpiexec whose ranks are `run` without -n.
+    """Become an mpiexec whose ranks are the program, or `run` without -n.
 
-    Each rank sets its own environment, so that nothing is preloaded into mpiexec itself.
+    Each rank sets its own environment, so that nothing is preloaded into mpiexec itself. On this
+    machine `env` does that; a Python in each rank, 40 ms of processor time, is for what it has to
+    find out itself: another machine's libraries, what of a plan fits, or who watches.
     """
     from mpiprof.launch import mpiexec
 
@@ -285,11 +287,29 @@ def start_ranks(
     unrecorded = args.record != "off" and is_without_place(args, program, environment)
     if args.folder is not None and args.record != "off" and not unrecorded:
         check_folder(folder, {})
-    words = [*launcher.words(args.ranks, environment), *verb_words("run", "--named")]
+    words = launcher.words(args.ranks, environment)
+    if args.record != "off" and plan is None and is_the_same_for_all(args, program, environment):
+        recording = replace(recording_of(args), folder=folder, unrecorded=unrecorded)
+        prepared = recorder_environment(program, mpi, recording, environment)
+        kept = {name: value for name, value in environment.items() if name in prepared}
+        changed = [f"{n}={value}" for n, value in prepared.items() if kept.get(n) != value]
+        become([*words, "env", *changed, *program.argv], kept)
+    words += verb_words("run", "--named")
     words += ["-o", str(folder.absolute()), *words_of(args), *switch.words(args)]
     if unrecorded:
         words.append("--unrecorded")
     become([*words, "--", *program_words(args)], environment)
+
+
+def is_the_same_for_all(
+    args: argparse.Namespace, program: Program, environment: dict[str, str]
+) -> bool:
+    """Whether no rank of `run -n` has anything to find out, or to start, by itself."""
+    from mpiprof.launch import mpiexec
+
+    elsewhere = any(name in environment for name in mpiexec.MANAGERS)
+    # `env` would take a program with such a name for a variable.
+    return not elsewhere and args.watch is None and "=" not in program.argv[0]
 
 
 def program_words(args: argparse.Namespace) -> list[str]:
