@@ -1,0 +1,35 @@
+"""The table of what many ranks cost, on 4 ranks."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from support.jobs import clean_environment
+from support.mpis import Mpi
+
+
+def test_the_table_on_4_ranks(openmpi: Mpi) -> None:
+    """Everything but cost and numbers of files, which are those of many ranks, must hold."""
+    words = [str(openmpi.python), "-m", "mpiprof.bench.scale", "--quick"]
+    done = subprocess.run(
+        words, env=clean_environment(), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode in (0, 3), done.stderr
+    title, head, *rows = done.stdout.splitlines()
+    assert title.startswith("4 ranks, 20 rounds")
+    assert head.split() == ["what", "asked", "measured", "holds"]
+    missed = [row[:32].strip() for row in rows if row.endswith(" NO")]
+    assert {name.partition(": ")[2] for name in missed} <= {
+        *("added a rank", "logs", "files beside"),
+    }
+    assert len(rows) == 13
+    assert rows[-1].startswith("killed: a readable trace") and rows[-1].endswith("yes")
+
+
+@pytest.mark.parametrize("words", [["--ranks", "1"], ["--kills", "-1"], ["--ranks", "x"], ["here"]])
+def test_wrong_words_are_refused(words: list[str], openmpi: Mpi) -> None:
+    command = [str(openmpi.python), "-m", "mpiprof.bench.scale", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
