@@ -138,6 +138,17 @@ def test_a_million_calls_take_no_more_room(openmpi: Mpi, tmp_path: Path) -> None
     assert len(trace.instances) >= 14 * RECORDS
 
 
+def test_flushing_does_not_empty_a_ring(openmpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks that call MPI_Pcontrol(2) all the time: as many calls are held as without."""
+    program = compiled(openmpi, "ring.c")
+    run_mpi(
+        openmpi, 2, words(openmpi, tmp_path / "t", "128K", program, "3000", "flush"), check=True
+    )
+    trace = mpiprof.open(tmp_path / "t")
+    check_held(trace, 9000)
+    assert len(trace.instances) >= RECORDS - 2
+
+
 def test_two_ranks_share_a_log(openmpi: Mpi, tmp_path: Path) -> None:
     """3 ranks that write into one file, each its own ring."""
     program = compiled(openmpi, "ring.c")

@@ -249,8 +249,10 @@ void record_flush(void)
 {
     struct thread *const t = &self;
 
-    /* Not from a callback within a call: that call's record is open in this window. */
-    if (t->call == NULL && t->window != NULL && t->used > 0 && !atomic_load(&recorder.stopped))
+    /* Not from a callback within a call: that call's record is open in this window; nor where the
+     * window would take a whole place of a ring. */
+    if (recorder.options.ring == 0 && t->call == NULL && t->window != NULL && t->used > 0 &&
+        !atomic_load(&recorder.stopped))
         window_turn(t);
 }
 
