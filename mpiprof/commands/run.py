@@ -157,9 +157,14 @@ def check_summary(args: argparse.Namespace) -> None:
         raise UsageError(f"--summary-to {path}: {path.parent} can't be written to")
 
 
+def is_looked_after(args: argparse.Namespace) -> bool:
+    """Whether a process beside the job was asked for."""
+    return args.watch is not None or args.summary_to is not None
+
+
 def look_after(args: argparse.Namespace, prepared: dict[str, str]) -> None:
     """Have a process beside the job watch it and write its summary, where that was asked for."""
-    if args.watch is None and args.summary_to is None:
+    if not is_looked_after(args):
         return
     from mpiprof.watch import start as beside
 
@@ -309,7 +314,7 @@ def is_the_same_for_all(
 
     elsewhere = any(name in environment for name in mpiexec.MANAGERS)
     # `env` would take a program with such a name for a variable.
-    return not elsewhere and args.watch is None and "=" not in program.argv[0]
+    return not elsewhere and not is_looked_after(args) and "=" not in program.argv[0]
 
 
 def program_words(args: argparse.Namespace) -> list[str]:

@@ -71,7 +71,7 @@ def test_ranks_on_this_machine_start_without_python(
     assert environment["PATH"] == os.environ["PATH"]
 
 
-@pytest.mark.parametrize("why", ["machines", "switch", "watch", "name"])
+@pytest.mark.parametrize("why", ["machines", "switch", "watch", "summary", "name"])
 def test_ranks_find_out_for_themselves_what_only_they_can(
     why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,6 +82,8 @@ def test_ranks_find_out_for_themselves_what_only_they_can(
         monkeypatch.setenv("SLURM_JOB_ID", "1")
     elif why == "watch":
         words = ["--watch", "60s", *words]
+    elif why == "summary":
+        words = ["--summary-to", "s.json", *words]
     elif why == "switch":
         words = ["--switch", "bcast=binomial", *words]
     else:
