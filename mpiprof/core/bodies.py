@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from mpiprof.core.collectives import Function
 from mpiprof.core.natives import has, operation_name
 
@@ -51,11 +53,23 @@ def argument_lines(function: Function, fortran: bool) -> list[str]:
 
 
 def native_lines(function: Function, fortran: bool, call: str) -> list[str]:
-    """The native routine, or for a blocking collective what runs in its place."""
+    """The native routine, or for a blocking collective what runs in its place.
+
+    An algorithm of the library's own that it was told may run on a communicator of ours.
+    """
     if function.form != "blocking":
         return [call]
     error = "ierror" if fortran else "&error"
-    return [f"if (!recorder.switching || !select_run(&call, &a, {error}))", f"    {call}"]
+    given = "forced_fortran(&call, comm)" if fortran else "forced_comm(&call, comm)"
+    result = "*ierror" if fortran else "error"
+    elsewhere = re.sub(r"\bcomm\b", given, call)
+    return [
+        f"if (!recorder.switching || !select_run(&call, &a, {error})) {{",
+        f"    {elsewhere}",
+        "    if (call.own != NULL)",
+        f"        {result} = forced_end(&call, {result});",
+        "}",
+    ]
 
 
 def end_lines(function: Function, fortran: bool) -> list[str]:

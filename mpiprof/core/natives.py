@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from mpiprof.core.collectives import COLLECTIVES, LEVELS, Function, functions, gatherings
 from mpiprof.datatypes import DATATYPES, REDUCTIONS, Datatype, Reduction
+from mpiprof.libraries import MPICH, NEEDS, OPENMPI, own
 from mpiprof.operations import OPERATIONS, Operation
 
 FORMS = ("blocking", "nonblocking", "persistent")
@@ -97,6 +98,26 @@ def predefined(abi: str) -> list[str]:
     return [heads[0], *types, "", heads[1], *reductions, ""]
 
 
+# Those of a library of its own, and those for communicators of several nodes alone.
+NOT_FORCED = ("ccl", "smp")
+
+
+def own_algorithms(abi: str) -> list[str]:
+    """The lines of two lists: what algorithms may need, and those of an ABI's library."""
+    library = OPENMPI if abi == "openmpi" else MPICH
+    needs = [f'    X({word}, "{text}") \\' for word, text in NEEDS.items()]
+    rows = []
+    for operation in OPERATIONS:
+        for one in own(library, operation):
+            if one.name not in NOT_FORCED:
+                words = " | ".join(f"1U << NEED_{word}" for word in one.needs) or "0"
+                segmented = str(one.segmented).lower()
+                rows.append(
+                    f'    X({operation}, "{one.name}", {one.place}, {words}, {segmented}) \\'
+                )
+    return ["#define OWN_NEEDS(X) \\", *needs, "", "#define OWN_ALGORITHMS(X) \\", *rows, ""]
+
+
 def natives_header(abi: str) -> str:
     """The list of native routines and the names of the operations.
 
@@ -119,6 +140,7 @@ def natives_header(abi: str) -> str:
     lines += facts(lambda o: str(int(o.reduces)), "OPERATION_REDUCES")
     lines += facts(lambda o: str(int(o.sized)), "OPERATION_SIZED")
     lines += predefined(abi)
+    lines += own_algorithms(abi)
     lines += ["#define OPERATION_NAMES \\"]
     for operation in COLLECTIVES:
         lines += [f'    "{operation_name(operation, form)}", \\' for form in FORMS]

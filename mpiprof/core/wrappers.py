@@ -25,7 +25,8 @@ from mpiprof.core.natives import aliases, full_names, natives_header, thin_names
 HEADERS = (
     *("base/fortran", "life/lifecycle", "life/parts"),
     *("record/comm", "record/describe", "record/gather", "record/handler", "record/handles"),
-    *("record/outside", "record/request", "record/spawn", "record/watch", "switch/select"),
+    *("record/outside", "record/request", "record/spawn", "record/watch"),
+    *("run/forced", "switch/select"),
 )
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mpiprof.errors import UsageError
+from mpiprof.libraries import MPICH, OPENMPI, own
 from mpiprof.model.catalogue import BYTES, RANK, Algorithm, catalogue, parameters_of
 from mpiprof.model.distributions import DISTRIBUTIONS
-from mpiprof.model.libraries import MPICH, OPENMPI, own
 from mpiprof.model.machine import DEFAULT, Machine
 from mpiprof.model.schedule import Problem
 from mpiprof.model.variant import Variant

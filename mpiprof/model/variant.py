@@ -14,6 +14,9 @@ if TYPE_CHECKING:  # the launcher reads variants, and must not wait for numpy
     from mpiprof.model.schedule import Problem
 
 
+NATIVE = "native"
+
+
 @dataclass(frozen=True)
 class Variant:
     """An algorithm's name, and its parameters as pairs of texts."""
@@ -23,8 +26,13 @@ class Variant:
 
     @classmethod
     def read(cls, text: str) -> Variant:
-        """Return the variant of a text; a word without = is a parameter of no value."""
+        """Return the variant of a text; a word without = is a parameter of no value.
+
+        Of `native:ring`, one of the library's own, both words are the name.
+        """
         name, *words = text.split(":")
+        if name == NATIVE and words and "=" not in words[0]:
+            name = f"{name}:{words.pop(0)}"
         return cls(name, tuple((key, value) for key, _, value in (w.partition("=") for w in words)))
 
     def __str__(self) -> str:

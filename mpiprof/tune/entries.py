@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.model.variant import Variant
-from mpiprof.tune.rules import NATIVE_VARIANT
 
 Entry = dict[str, Any]
 MOST_HOSTS = 64
@@ -30,7 +29,7 @@ def entry(
     measured: Mapping[str, Any],
 ) -> Entry:
     """Return one entry; `choice` is as `run --switch` reads it, span the bytes from and to."""
-    variant = Variant(choice) if NATIVE_VARIANT.fullmatch(choice) else Variant.read(choice)
+    variant = Variant.read(choice)
     made: Entry = {"operation": operation, "size": size}
     if span is not None:
         made["bytes"] = {"from": span[0], "to": span[1]}

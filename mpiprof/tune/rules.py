@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mpiprof.errors import UsageError
+from mpiprof.libraries import own
 from mpiprof.model.catalogue import BYTES, RANK, Algorithm, catalogue, parameters_of
 from mpiprof.model.variant import Variant
 from mpiprof.quantities import MOST
@@ -19,9 +20,8 @@ OF_PAPER = ("reduce", "allreduce")
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 MOST_BYTES = 1 << 40
 SITE = re.compile(r"[^:]+:[1-9][0-9]*")
-NATIVE_VARIANT = re.compile(
-    r"native:[A-Za-z0-9_]{1,48}"
-)  # the library's own algorithm of that name
+NATIVE_VARIANT = re.compile(r"native:[A-Za-z0-9_-]{1,48}")  # the library's own of that name
+SEGMENT = "segment"  # bytes of the messages that one of its own is cut into
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,39 @@ def rule_of(
     """Return a rule with its names and values checked; raises UsageError naming the nearest."""
     possible = [a for a in catalogue() if operation in (a.operation, None)]
     found = [a for a in possible if a.name == algorithm]
-    variant = NATIVE_VARIANT.fullmatch(algorithm) is not None
+    if NATIVE_VARIANT.fullmatch(algorithm):
+        return Rule(
+            algorithm, operation, site, _of_library(where, operation, algorithm, parameters)
+        )
     names = [NATIVE, *([STATIC] if operation in OF_PAPER else [])]
-    if algorithm not in names and not variant and not found:
+    if algorithm not in names and not found:
         known = list(dict.fromkeys([*(a.name for a in possible), *names]))
         of = f" for {operation}" if operation else ""
         raise UsageError(f"{where}: no algorithm {algorithm!r}{of}; {nearest(algorithm, known)}")
     checked = tuple(_parameter(where, algorithm, found, n, v) for n, v in parameters.items())
     return Rule(algorithm, operation, site, checked)
+
+
+def own_name(algorithm: str) -> str:
+    """Return the library's name (or number) of `native:ring`, empty for what is none of its own."""
+    return algorithm.removeprefix("native:") if NATIVE_VARIANT.fullmatch(algorithm) else ""
+
+
+def _of_library(
+    where: str, operation: str | None, algorithm: str, parameters: Mapping[str, Any]
+) -> tuple[tuple[str, str], ...]:
+    """Return the parameters of one of the libraries' own; raises UsageError if none has it."""
+    name = own_name(algorithm)
+    possible = [one for one in own() if operation in (one.operation, None)]
+    found = [one for one in possible if name in (one.name, str(one.place))]
+    if not found:
+        known = list(dict.fromkeys(one.name for one in possible))
+        of = f" for {operation}" if operation else ""
+        raise UsageError(f"{where}: no library has {name!r}{of}; {nearest(name, known)}")
+    for parameter in parameters:
+        if parameter != SEGMENT or not any(one.segmented for one in found):
+            raise UsageError(f"{where}: {algorithm} has no parameters, so no {parameter!r}")
+    return tuple((n, str(bytes_of(where, n, v, least=1))) for n, v in parameters.items())
 
 
 def bytes_of(where: str, name: str, value: Any, least: int = 0) -> int:

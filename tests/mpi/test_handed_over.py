@@ -14,7 +14,7 @@ from support.jobs import run, run_mpi
 from support.mpis import Mpi
 from support.programs import compiled
 
-from mpiprof.model.libraries import own
+from mpiprof.libraries import own
 from mpiprof.model.schedule import SEND, Problem, Schedule, columns, find
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.handover.cells import Asked

@@ -1,6 +1,8 @@
-/* Collectives whose algorithms are told: under Open MPI by what own_functions.c has seen called.
- * Arguments: a folder, then cases operation:processes:bytes; bytes are those of a block, vector or
- * message. Each rank writes a file of its number: a line a case, case error names... */
+/* Collectives whose algorithms are told: under Open MPI by what own_functions.c has seen called,
+ * under MPICH by what own_variables.c has found set. Arguments: a folder, then cases
+ * operation:processes:bytes; bytes are those of a block, vector or message. Each rank writes a file
+ * of its number: a line a case, case error names... Of variables the last name is for after the call.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
@@ -58,8 +60,11 @@ int main(int argc, char **argv)
 {
     const char **const called = dlsym(RTLD_DEFAULT, "own_called");
     int *const calls = dlsym(RTLD_DEFAULT, "own_calls");
+    void (*look)(const char *);
     MPI_Comm comms[64] = {0};
     char path[4096], name[64];
+
+    *(void **)&look = dlsym(RTLD_DEFAULT, "own_look");
     int rank, size, most, bytes;
 
     MPI_Init(&argc, &argv);
@@ -82,6 +87,8 @@ int main(int argc, char **argv)
             *calls = 0;
         const int error = call(name, bytes, size, comms[size]);
 
+        if (look != NULL)
+            look(name);
         fprintf(out, "%s %d", argv[i], error != MPI_SUCCESS);
         for (int j = 0; calls != NULL && j < *calls; j++)
             fprintf(out, " %s", called[j]);

@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from mpiprof.libraries import own
 from mpiprof.model.catalogue import applies, catalogue
-from mpiprof.model.libraries import own
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.plan import entry_rules
 from mpiprof.tune.rules import Rule

@@ -14,8 +14,8 @@ from support.mpis import environment_of
 
 from mpiprof.__main__ import main
 from mpiprof.errors import MpiprofError
+from mpiprof.libraries import own
 from mpiprof.model.catalogue import catalogue
-from mpiprof.model.libraries import own
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.handover import intel, mpich, openmpi
 from mpiprof.tune.handover.cells import Asked, Call, Cell, Refusal, Refusals, cells

@@ -10,7 +10,7 @@ import pytest
 from support.mpis import Mpi
 
 import mpiprof
-from mpiprof.model.libraries import INTEL, MPICH, OPENMPI, own
+from mpiprof.libraries import INTEL, MPICH, OPENMPI, own
 from mpiprof.model.ran import INSTEAD, Call, Library, library_of, ran
 from mpiprof.testing.synthetic import Synthetic
 from mpiprof.tune.handover.mpich import MEASURES, Asking, decides, own_tree

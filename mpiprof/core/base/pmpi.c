@@ -81,6 +81,7 @@ bool pmpi_load(void)
 #ifdef PREDEFINED_HANDLES
     complete &= handles_load();
     *(void **)&pmpi.Comm_f2c = native_symbol("PMPI_Comm_f2c");
+    *(void **)&pmpi.Comm_c2f = native_symbol("PMPI_Comm_c2f");
     *(void **)&pmpi.Type_f2c = native_symbol("PMPI_Type_f2c");
     *(void **)&pmpi.Request_f2c = native_symbol("PMPI_Request_f2c");
     *(void **)&pmpi.Op_f2c = native_symbol("PMPI_Op_f2c");

@@ -96,6 +96,7 @@ struct pmpi {
     PMPI_SWITCHING(MEMBER)
 #undef MEMBER
     MPI_Comm (*Comm_f2c)(MPI_Fint);
+    MPI_Fint (*Comm_c2f)(MPI_Comm);
     MPI_Datatype (*Type_f2c)(MPI_Fint);
     MPI_Request (*Request_f2c)(MPI_Fint);
     MPI_Session (*Session_f2c)(MPI_Fint);

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/native.h"
+#include "base/operation.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/text.h"
@@ -16,8 +17,10 @@
 #include "choose/rules.h"
 #include "record/names.h"
 #include "record/site.h"
+#include "run/forced.h"
 #include "run/private.h"
 #include "run/scratch.h"
+#include "run/setting.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
 #include "trace/file.h"
@@ -116,11 +119,35 @@ static const char *restriction_of(const struct rule *r)
     return a != NULL ? a->restrictions : NULL;
 }
 
+/* What one of the library's own needs, for what a rule says; a rule may be for several. */
+static void add_needs(struct text *t, const struct rule *r)
+{
+    static const char *const texts[] = {
+#define NEED(word, text) text,
+        OWN_NEEDS(NEED)
+#undef NEED
+    };
+    const struct own_algorithm *const own = setting_own(r->operation, r->own);
+
+    for (int i = 0; own != NULL && i < NEEDS; i++)
+        if (own->needs >> i & 1)
+            text_add(t, "%s%s", t->length > 0 ? ", " : "", texts[i]);
+    if (own != NULL && operation_reduces(own->operation))
+        text_add(t, "%san operation of MPI's own", t->length > 0 ? ", " : "");
+    if (own != NULL && own->segmented)
+        text_add(t, "%sseveral segments", t->length > 0 ? ", " : "");
+}
+
 static void say_rule(const struct rule *r, uint64_t applied, uint64_t left)
 {
     const char *const what = r->site != NULL ? r->site : r->operation;
-    const char *const why = restriction_of(r);
+    const char *why = restriction_of(r);
+    struct text needs = {0};
 
+    if (r->own != NULL) {
+        add_needs(&needs, r);
+        why = needs.bytes;
+    }
     if (left > 0)
         recorder_say("%s=%s: %llu call%s left to the library, as it does not apply to %s%s%s%s",
                      what, r->variant.label, (unsigned long long)left, left > 1 ? "s were" : " was",
@@ -129,6 +156,30 @@ static void say_rule(const struct rule *r, uint64_t applied, uint64_t left)
     else if (applied == 0 && r->site != NULL)
         recorder_say("%s=%s: rank 0 of no communicator called from there what could run on it",
                      what, r->variant.label);
+    text_free(&needs);
+}
+
+/* Why calls were not run on an algorithm that the library was to be told. */
+static void say_obstacle(enum obstacle why, double calls)
+{
+    static const char *const reasons[OBSTACLES] = {
+        [OBSTACLE_INTERFACE] = "it can't be told its own algorithms",
+        [OBSTACLE_THREADS] = "several threads may call it (MPI_THREAD_MULTIPLE), and what it is "
+                             "told holds for all of them: start the program with a lower level, "
+                             "mpi4py with MPI4PY_RC_THREAD_LEVEL=serialized",
+        [OBSTACLE_SESSIONS] = "without MPI_Init its thread level is not known",
+        [OBSTACLE_SETTINGS] = "MPIR_CVAR_COLLECTIVE_FALLBACK or MPIR_CVAR_DEVICE_COLLECTIVES is "
+                              "set: leave them at their defaults",
+        [OBSTACLE_NOT_ASKED] = "not all members were asked for its own algorithms",
+        [OBSTACLE_FIXED] = "it takes this setting only when it starts, or has none",
+        [OBSTACLE_DUPLICATE] = "there was no communicator to be had for it: others had the private "
+                               "ones that a process may have, 64 at a time, or MPI_Comm_idup "
+                               "was called",
+        [OBSTACLE_PROGRAM] = "the program has set its control variable itself"};
+
+    if (calls > 0)
+        recorder_say("%.0f call%s left to the library's own choice: %s", calls,
+                     calls > 1 ? "s were" : " was", reasons[why]);
 }
 
 /* With what to do, where something can be done. */
@@ -200,8 +251,9 @@ void diagnostics_end(MPI_Comm comm)
 {
     const int rule_count = rules_count();
     const bool together = comm != MPI_COMM_NULL;
-    /* Applied and left alone by rule, then refused, by reason; short of memory. */
-    const int numbers = 2 * rule_count + REFUSALS + 1;
+    /* Applied and left alone by rule; refused, and left to the library, by reason; short of memory. */
+    const int numbers = 2 * rule_count + REFUSALS + OBSTACLES + 1;
+    const int obstacles = 2 * rule_count + REFUSALS;
     double *const counts = memory_get(2 * (size_t)numbers * sizeof *counts);
     double *const all = counts != NULL ? counts + numbers : NULL;
     struct remark *const speaks = memory_get(((size_t)recorder.size + 1) * sizeof *speaks);
@@ -217,6 +269,8 @@ void diagnostics_end(MPI_Comm comm)
     }
     for (int i = 0; i < REFUSALS; i++)
         counts[2 * rule_count + i] = private_refused((enum refusal)i);
+    for (int i = 0; i < OBSTACLES; i++)
+        counts[obstacles + i] = forced_met((enum obstacle)i);
     counts[numbers - 1] = memory_short();
     if (together) {
         pmpi.Allreduce(counts, all, numbers, MPI_DOUBLE, MPI_SUM, comm);
@@ -228,6 +282,8 @@ void diagnostics_end(MPI_Comm comm)
         say_rule(rule_at(i), (uint64_t)all[2 * i], (uint64_t)all[2 * i + 1]);
     for (int i = 0; recorder.rank == 0 && i < REFUSALS; i++)
         say_refused((enum refusal)i, all[2 * rule_count + i]);
+    for (int i = 0; recorder.rank == 0 && i < OBSTACLES; i++)
+        say_obstacle((enum obstacle)i, all[obstacles + i]);
     if (recorder.rank == 0)
         say_short(all[numbers - 1]);
     while (together && first < recorder.size && !speaks[first].sharing)

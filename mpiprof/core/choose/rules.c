@@ -26,6 +26,7 @@
 #include "record/callsite.h"
 #include "record/names.h"
 #include "record/site.h"
+#include "run/setting.h"
 #include "run/variant.h"
 #include "schedule/algorithms/catalogue.h"
 
@@ -78,6 +79,7 @@ static bool rule_read(struct rule *r, const char *line)
     r->from = from;
     r->to = to;
     r->native = strcmp(algorithm, "native") == 0;
+    r->own = variant_own(r->algorithm);
     r->by_paper = strcmp(algorithm, "static") == 0;
     const char *word = strtok_r(words, " ", &rest);
 
@@ -178,10 +180,25 @@ const struct algorithm *rule_algorithm(const struct rule *r, const struct asked 
     return r->native || name == NULL ? NULL : catalogue_find(q->operation, name, q->inter);
 }
 
+/* One of the library's own, on a communicator of one group; NULL: it has none of this name. */
+const struct own_algorithm *rule_own(const struct rule *r, const struct asked *q)
+{
+    return r->own == NULL || q->inter ? NULL : setting_own(q->operation, r->own);
+}
+
+/* The first variant that is one of the library's own; NULL: there is none. */
+const char *rules_first_own(void)
+{
+    for (int i = 0; i < rule_count; i++)
+        if (rules[i].own != NULL)
+            return rules[i].variant.label;
+    return NULL;
+}
+
 /* An algorithm that is for the other kind of communicators only leaves this one alone. */
 static bool exists(const struct rule *r, const struct asked *q)
 {
-    return r->native || rule_algorithm(r, q) != NULL;
+    return r->native || rule_algorithm(r, q) != NULL || rule_own(r, q) != NULL;
 }
 
 /* The first rule for the operation as such; RULE_NONE: there is none. */

@@ -16,7 +16,8 @@ struct rule {
     const char *site, *ranges; /* file:line; where that is in the program; NULL: any call site */
     int64_t from, to;          /* bytes that all members know; to < 0: no limit */
     bool native;
-    bool by_paper; /* `static`: the algorithm depends on processes and bytes (paper.c) */
+    const char *own; /* the library's name of one of its own; NULL: it is none */
+    bool by_paper;   /* `static`: the algorithm depends on processes and bytes (paper.c) */
     _Atomic uint64_t applied, left_alone; /* instances, counted by the communicator's rank 0 */
 };
 struct asked { /* what all members know of a call */
@@ -29,6 +30,8 @@ int rules_read(const char *text);
 bool rules_only(const char *text);
 struct rule *rule_at(int index);
 const struct algorithm *rule_algorithm(const struct rule *r, const struct asked *q);
+const struct own_algorithm *rule_own(const struct rule *r, const struct asked *q);
+const char *rules_first_own(void);
 int rules_general(const struct asked *q);
 uint64_t rules_by_site(const struct asked *q);
 int rules_of_site(const struct asked *q, const struct site *s);

@@ -17,6 +17,7 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/text.h"
+#include "base/tool.h"
 #include "choose/key.h"
 #include "choose/rules.h"
 #include "life/dying.h"
@@ -37,7 +38,6 @@
 #include "switch/select.h"
 #include "trace/file.h"
 #include "trace/meta.h"
-#include "trace/settings.h"
 
 static atomic_int sessions;
 static bool ended;
@@ -322,7 +322,7 @@ void lifecycle_finalised(struct gathering *g, int error)
         end_write("finalize");
     }
     if (error == MPI_SUCCESS)
-        settings_end();
+        tool_end();
     file_close();
 }
 

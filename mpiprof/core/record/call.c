@@ -94,7 +94,11 @@ static inline void call_enter(struct call *c, int operation, MPI_Comm handle, in
     struct thread *const t = &self;
 
     t->call = c;
-    *c = (struct call){.operation = operation, .handle = handle, .root = root, .address = address};
+    *c = (struct call){.operation = operation,
+                       .handle = handle,
+                       .root = root,
+                       .address = address,
+                       .on = MPI_COMM_NULL};
     if (++t->calls % OVERHEAD_EVERY == 0)
         c->begin_ns = now_ns();
 }
@@ -202,7 +206,8 @@ bool call_end(struct call *c, int error)
         const bool makes = c->operation >= OP_COLLECTIVES && c->handle != MPI_COMM_NULL;
 
         /* On an algorithm of ours it has taken part, whatever came of it. */
-        c->refused = c->comm != NULL && c->algorithm == NULL && comm_error_is_local(error, makes);
+        c->refused = c->comm != NULL && (c->algorithm == NULL || c->own != NULL) &&
+                     comm_error_is_local(error, makes);
         if (c->comm != NULL && !c->refused)
             c->comm->failed = true;
         if (c->refused) {

@@ -262,6 +262,8 @@ void comm_making(struct creation *c, MPI_Comm parent, bool counted)
 {
     if (!atomic_load(&recorder.active) || parent == MPI_COMM_NULL)
         return;
+    if (strncmp(c->how, "idup", 4) == 0)
+        making_note_later();
     making_begin(&c->under_way);
     c->parent_handle = parent;
     c->parent = comm_find(parent);

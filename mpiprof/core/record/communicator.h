@@ -41,6 +41,10 @@ struct communicator {
     int64_t private_ns; /* what making `private` took */
     int64_t message_ns; /* of that, each message of a reduction of 8 bytes */
     int *nodes;         /* of the members of `private`, numbered by first appearance */
+    uint8_t obstacle;   /* enum obstacle: to naming the library's own algorithms to it */
+    /* duplicate.c */
+    struct duplicate *duplicates;         /* of `private`, one for each algorithm in use */
+    int duplicate_asked, duplicate_count; /* of them these are there */
     /* room.c */
     atomic_int private_state;
     uint32_t used_turn, asked_turn;

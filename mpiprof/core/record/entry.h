@@ -8,6 +8,7 @@
 #include "record/thread.h"
 
 struct key;
+struct own_algorithm;
 struct call {
     struct communicator *comm;
     struct signatures *signatures;
@@ -25,8 +26,11 @@ struct call {
     uint32_t kin; /* in an extension: which of many communicators alike; 0: none */
     const struct signature *expected; /* the record's, from what the arguments say by themselves */
     bool complete;                    /* of these: it is the call's own, bytes and all */
-    bool settled;    /* an error handler has been asked: what follows from the error is done */
-    bool running;    /* an algorithm of ours */
+    bool settled; /* an error handler has been asked: what follows from the error is done */
+    bool running; /* an algorithm of ours */
+    const struct own_algorithm *own; /* forced.c: of the library's, that it has been told */
+    MPI_Comm on;                     /* of these: where, if not on the call's own */
+    int on_fortran;
     struct key *key; /* auto.c: its statistics are wanted */
     bool inside;     /* select.c: the call may use the private communicator */
     bool watched;    /* of these: not switched, but looked at */

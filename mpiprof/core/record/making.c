@@ -9,10 +9,26 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "base/native.h"
+#include "base/pmpi.h"
 #include "record/making.h"
 
 enum { OURS = -1 };
 
+/* Whether making one beside those of the program's other threads may hang. */
+bool making_has_threads(void)
+{
+#ifdef MPIPROF_ABI_openmpi
+    int level = MPI_THREAD_MULTIPLE;
+
+    return pmpi.Query_thread == NULL || pmpi.Query_thread(&level) != MPI_SUCCESS ||
+           level == MPI_THREAD_MULTIPLE;
+#else
+    return false;
+#endif
+}
+
+static atomic_bool later;
 static atomic_int state; /* how many the program is making, or OURS */
 
 void making_begin(bool *under_way)
@@ -35,6 +51,17 @@ void making_end(bool *under_way)
     if (*under_way)
         atomic_fetch_sub(&state, 1);
     *under_way = false;
+}
+
+/* One that is made at some later time, in any call: MPI_Comm_idup has been called. */
+void making_note_later(void)
+{
+    atomic_store(&later, true);
+}
+
+bool making_later(void)
+{
+    return atomic_load(&later);
 }
 
 /* False: another thread makes one. */

@@ -32,6 +32,8 @@ struct execution {
     struct call *call;
     const struct arguments *arguments;
     const struct algorithm *algorithm;
+    const struct own_algorithm *own; /* in place of it, one of the library's own */
+    int64_t segment;                 /* of its messages; 0: whole ones */
     struct problem problem;
     struct context context;
     MPI_Comm comm; /* private: of the communicator's members, an inter-communicator's merged */

@@ -29,9 +29,11 @@
 #include "record/hooks.h"
 #include "record/making.h"
 #include "run/device.h"
+#include "run/duplicate.h"
 #include "run/private.h"
 #include "run/room.h"
 #include "run/scratch.h"
+#include "run/setting.h"
 #include "run/valid.h"
 #include "schedule/schedule.h"
 
@@ -90,19 +92,6 @@ static double number_of(int64_t bits)
     return number;
 }
 
-/* Whether making one beside those of the program's other threads may hang (making.c). */
-static bool has_threads(void)
-{
-#ifdef MPIPROF_ABI_openmpi
-    int level = MPI_THREAD_MULTIPLE;
-
-    return pmpi.Query_thread == NULL || pmpi.Query_thread(&level) != MPI_SUCCESS ||
-           level == MPI_THREAD_MULTIPLE;
-#else
-    return false;
-#endif
-}
-
 static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
 {
     const struct link *const l = &machine_link;
@@ -115,7 +104,8 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
     facts[FACT_MANY] = recorder.private == MPI_COMM_NULL && comm_living() > MANY_COMMUNICATORS;
     facts[FACT_DEVICE] = device_present();
     facts[FACT_NO_MEMORY] = memory_short() || !memory_is_left(0);
-    facts[FACT_THREADS] = has_threads();
+    facts[FACT_OBSTACLE] = (int64_t)setting_obstacle();
+    facts[FACT_THREADS] = making_has_threads();
     facts[FACT_IDENTITY] = (int64_t)(k->identity >> 1);
     facts[FACT_MINUS_IDENTITY] = -facts[FACT_IDENTITY];
     room_facts(k, facts);
@@ -124,6 +114,7 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
     k->link = (struct link){number_of(facts[FACT_ALPHA]), number_of(facts[FACT_BETA]),
                             number_of(facts[FACT_PACE]), number_of(facts[FACT_BUFFER])};
     k->reduces = facts[FACT_CANNOT_REDUCE] == 0;
+    k->obstacle = (uint8_t)facts[FACT_OBSTACLE];
     return true;
 }
 
@@ -257,6 +248,7 @@ static void forget(struct communicator *k)
 {
     if (!k->private_tried)
         k->private = MPI_COMM_NULL;
+    duplicate_forget(k);
     hooks.forgotten(k);
     k->private = MPI_COMM_NULL;
     nodes_forget(k);

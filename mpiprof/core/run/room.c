@@ -113,6 +113,26 @@ static struct communicator *least_used(const struct communicator *k)
     return found;
 }
 
+/* How many this process has. */
+static int taken(void)
+{
+    int sum = count;
+
+    for (int i = 0; i < count; i++)
+        sum += living[i]->duplicate_count;
+    return sum;
+}
+
+/* Whether there is no place for one more, a duplicate. */
+bool room_is_full(void)
+{
+    recorder_lock();
+    const bool full = taken() >= MOST;
+
+    recorder_unlock();
+    return full;
+}
+
 /* What a vote is about: j, where as many calls on it have begun. Of those that have it idle they
  * have ended, too, so that nothing of the program's is on its way. */
 static int64_t name_of(const struct communicator *j)
@@ -124,9 +144,10 @@ static int64_t name_of(const struct communicator *j)
 void room_facts(const struct communicator *k, int64_t *facts)
 {
     recorder_lock();
-    const struct communicator *const victim = count < MOST ? NULL : least_used(k);
+    const bool full = taken() >= MOST;
+    const struct communicator *const victim = full ? least_used(k) : NULL;
 
-    facts[FACT_FULL] = count >= MOST;
+    facts[FACT_FULL] = full;
     facts[FACT_VICTIM] = victim != NULL ? name_of(victim) : 0;
     recorder_unlock();
 }
@@ -159,7 +180,7 @@ struct vote room_vote(const struct communicator *k, MPI_Comm comm, const int64_t
     if (k->inter || facts[FACT_VICTIM] == 0)
         return (struct vote){0};
     struct communicator *const victim = victim_hold(facts[FACT_VICTIM]);
-    const bool full = count >= MOST;
+    const bool full = room_is_full();
     int64_t mine[SUMS] = {victim != NULL, victim != NULL ? victim->size : 0,
                           full && victim == NULL};
     int64_t all[SUMS] = {0};

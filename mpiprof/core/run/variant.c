@@ -23,7 +23,8 @@ enum { ORDERS = sizeof orders / sizeof *orders };
 
 bool variant_same(const struct variant *a, const struct variant *b)
 {
-    return a->algorithm == b->algorithm && a->block_size == b->block_size && a->order == b->order &&
+    return a->algorithm == b->algorithm && a->own == b->own && a->segment == b->segment &&
+           a->block_size == b->block_size && a->order == b->order &&
            a->equal_blocks == b->equal_blocks && a->late == b->late;
 }
 
@@ -52,6 +53,8 @@ void variant_add(struct text *t, const char *name, const struct variant *v)
         text_add(t, ":order=%s", variant_order(v));
     if (v->late > 0)
         text_add(t, ":late=%d", v->late);
+    if (v->segment > 0)
+        text_add(t, ":segment=%lld", (long long)v->segment);
 }
 
 /* Its text, which lives as long as the process: the same address for the same text. */
@@ -82,6 +85,10 @@ static bool parameter_read(struct variant *v, const char *word)
         v->block_size = number;
         return true;
     }
+    if (sscanf(word, "segment=%lld", &number) == 1 && number > 0 && number <= INT_MAX) {
+        v->segment = number;
+        return true;
+    }
     if (sscanf(word, "late=%lld", &number) == 1 && number >= 0 && number <= INT_MAX) {
         v->late = (int)number;
         return true;
@@ -98,21 +105,31 @@ static bool parameter_read(struct variant *v, const char *word)
     return strcmp(word, "blocks=last_short") == 0;
 }
 
-/* Fills in the parameters and the label, and gives the algorithm's name; false: no variant. What
- * follows `native:` is the library's own name for one of its algorithms. */
+static const char own_head[] = "native:";
+
+/* The library's own name (or number) of one of its algorithms, which is named native:ring; NULL:
+ * it is none of its own, or whichever it takes. */
+const char *variant_own(const char *name)
+{
+    return strncmp(name, own_head, sizeof own_head - 1) == 0 ? name + sizeof own_head - 1 : NULL;
+}
+
+/* Fills in the parameters and the label, and gives the algorithm's name, of which `native:` is a
+ * part; false: no variant. */
 bool variant_read(struct variant *v, const char *text, char *name, size_t room)
 {
-    const bool native = strncmp(text, "native:", 7) == 0;
-    char *const copy = memory_text(text), *rest = NULL;
-    const char *word = copy == NULL ? NULL : native ? copy : strtok_r(copy, ":", &rest);
-    bool good = word != NULL && strlen(word) < room;
+    const size_t head = variant_own(text) != NULL ? sizeof own_head - 1 : 0;
+    const size_t length = head + strcspn(text + head, ":");
+    char *const words = memory_text(text + length), *rest = NULL;
+    bool good = words != NULL && length > head && length < room;
 
     *v = (struct variant){0};
     if (good)
-        snprintf(name, room, "%s", word);
-    while (good && !native && (word = strtok_r(NULL, ":", &rest)) != NULL)
+        snprintf(name, room, "%.*s", (int)length, text);
+    for (char *word = good ? strtok_r(words, ":", &rest) : NULL; good && word != NULL;
+         word = strtok_r(NULL, ":", &rest))
         good = parameter_read(v, word);
-    memory_free(copy);
+    memory_free(words);
     if (good)
         v->label = variant_label(name, v);
     return good;

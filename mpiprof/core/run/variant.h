@@ -6,8 +6,11 @@
 #include "base/text.h"
 #include "schedule/schedule.h"
 
+struct own_algorithm;
 struct variant {
     const struct algorithm *algorithm; /* NULL: the library's own, or (rules) not looked up yet */
+    const struct own_algorithm *own;   /* then one of those */
+    int64_t segment;                   /* of its messages; 0: whole ones */
     int64_t block_size;                /* 0: the algorithm's own choice */
     int order;                         /* of a ring */
     bool equal_blocks;
@@ -19,4 +22,5 @@ void variant_apply(const struct variant *v, struct problem *p);
 const char *variant_order(const struct variant *v);
 void variant_add(struct text *t, const char *name, const struct variant *v);
 const char *variant_label(const char *name, const struct variant *v);
+const char *variant_own(const char *name);
 bool variant_read(struct variant *v, const char *text, char *name, size_t room);

@@ -20,8 +20,10 @@
 #include "record/call.h"
 #include "record/comm.h"
 #include "run/execution.h"
+#include "run/forced.h"
 #include "run/private.h"
 #include "run/problem.h"
+#include "run/setting.h"
 #include "run/variant.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
@@ -75,6 +77,20 @@ static const struct algorithm *take_candidate(struct execution *e, const struct 
     return c->variant.algorithm;
 }
 
+/* Where all members can, the library is told this one of its own: execution.own. */
+static void take_own(struct execution *e, struct rule *r, const struct own_algorithm *own,
+                     const char **label)
+{
+    struct communicator *const k = e->call->comm;
+    const int64_t segment = r->variant.segment;
+    const bool applies = forced_applies(own, segment, e);
+
+    if (comm_leads(k))
+        atomic_fetch_add(applies ? &r->applied : &r->left_alone, 1);
+    if (applies && private_ready(k, e->call->handle) && forced_ready(e, own, segment))
+        *label = segment == 0 ? own->label : variant_label(own->label, &r->variant);
+}
+
 /* NULL: the library's own. Called by all members. */
 const struct algorithm *choice_make(struct execution *e, const char **label)
 {
@@ -116,6 +132,10 @@ const struct algorithm *choice_make(struct execution *e, const char **label)
         auto_watch(e, key);
     if (r == NULL)
         return NULL;
+    if (rule_own(r, &q) != NULL) {
+        take_own(e, r, rule_own(r, &q), label);
+        return NULL;
+    }
     const struct algorithm *const a = rule_algorithm(r, &q);
 
     variant_apply(&r->variant, &e->problem);

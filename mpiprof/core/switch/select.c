@@ -26,12 +26,14 @@
 #include "record/comm.h"
 #include "run/execute.h"
 #include "run/execution.h"
+#include "run/forced.h"
 #include "run/lead.h"
 #include "run/own.h"
 #include "run/private.h"
 #include "run/problem.h"
 #include "run/room.h"
 #include "run/scratch.h"
+#include "run/setting.h"
 #include "run/stage.h"
 #include "run/valid.h"
 #include "run/variant.h"
@@ -89,6 +91,18 @@ static const char *obstacle(void)
     return NULL;
 }
 
+/* The library may be told its own algorithms. */
+static void own_start(void)
+{
+    const char *const wanted = rules_first_own();
+
+    setting_start();
+    if (wanted != NULL && setting_obstacle() == OBSTACLE_INTERFACE && recorder.rank == 0)
+        recorder_say("--switch %s: this MPI library is not one that can be told its own algorithms "
+                     "(MPICH 5.0 and Open MPI 5.0 can): such choices are left out",
+                     wanted);
+}
+
 void select_start(void)
 {
     const char *const text = recorder.options.rules;
@@ -108,6 +122,8 @@ void select_start(void)
     if (!random && rules_read(text) == 0 && !chooses && !recorder.options.totals)
         return;
     switching_start();
+    if (rules_first_own() != NULL)
+        own_start();
     recorder.names_sites = chooses;
     if ((chooses || recorder.options.totals) && !random)
         auto_start(chooses);
@@ -126,6 +142,7 @@ PUBLIC int mpiprof_study_choose(const char *rule)
         return -1;
     if (!recorder.switching)
         switching_start();
+    setting_start();
     auto_chooses = chooses;
     if (begins) {
         keys_begin_anew();
@@ -142,6 +159,7 @@ void select_end(MPI_Comm comm)
     ending_finish(comm);
     diagnostics_end(comm);
     valid_end();
+    setting_end();
 }
 
 void select_inherited(struct communicator *child, const struct communicator *parent)
@@ -270,7 +288,23 @@ static bool fill_operands(struct execution *e)
     return true;
 }
 
-/* True: the call has run on one of our algorithms, with this result. */
+/* On one of the library's own that it is told. False: its routine is still to be called. */
+static bool run_own(struct execution *e, const char *label, int *error)
+{
+    struct call *const c = e->call;
+
+    e->comm = c->comm->private;
+    e->tag = 1 + (int)(c->sequence % LEAD_TAGS);
+    if (!forced_begin(e, label))
+        return false;
+    atomic_fetch_add(&switched_calls, 1);
+    if (c->operation != OP_bcast)
+        return false;
+    *error = forced_end(c, forced_message(e));
+    return true;
+}
+
+/* True: the call has run, with this result. */
 bool select_run(struct call *c, const struct arguments *given, int *error)
 {
     struct arguments as_in_c;
@@ -280,6 +314,7 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
     struct communicator *const k = c->comm;
     const char *label = NULL;
 
+    forced_settle(); /* after a call that was left for good */
     if (k == NULL)
         return false;
     if (c->enter_ns == 0) /* a call that is not recorded */
@@ -306,6 +341,8 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
     c->inside = true;
     room_enter(k);
     e.algorithm = choice_make(&e, &label);
+    if (e.own != NULL)
+        return run_own(&e, label, error);
     if (e.algorithm == NULL || !private_ready(k, c->handle) || (e.reduces && !may_reduce(k)))
         return false;
     e.own_differs = own_sizes_differ(c, a);
@@ -326,6 +363,7 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
 /* The last thing in a call. */
 void select_ended(struct call *c)
 {
+    forced_settle();
     if (c->watched && !c->refused)
         watch(c);
     if (c->key != NULL)

@@ -3,5 +3,4 @@
 #include "base/text.h"
 
 void settings_read(struct text *t, const char *version);
-void settings_end(void);
 int settings_on_node(void); /* processes that the launcher has started on this node; 0: not known */

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from mpiprof.libraries import FAMILIES, Own, named, own, same_as
 from mpiprof.model.catalogue import Algorithm, applies, catalogue
-from mpiprof.model.libraries import FAMILIES, Own, named, own, same_as
 from mpiprof.tune.rules import NATIVE, STATIC, Rule
 
 LARGEST_ELEMENT = 16  # bytes, of MPI's own types: which type a program has, nobody tells

@@ -44,7 +44,8 @@ NEEDS = {
 class Own:
     """One of a library's own algorithms.
 
-    number: the library's, None where it has names only; ours: the catalogue's name of the same
+    number: the library's, None where it has names only; place: among those of its operation, which
+    is the value of its control variable; ours: the catalogue's name of the same
     algorithm, or empty, or several with the processes that they are the same on; differs: what
     its messages have that ours do not, empty where they are the same one by one; needs: words of
     NEEDS; unchecked: those of them that the library does not look at, so that it would compute
@@ -55,10 +56,16 @@ class Own:
     operation: str
     name: str
     number: int | None
+    place: int
     ours: str = ""
     differs: str = ""
     needs: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
+
+    @property
+    def segmented(self) -> bool:
+        """Whether it sends in segments of a size that can be set."""
+        return self.library == OPENMPI and self.name in SEGMENTED.get(self.operation, "").split()
 
     @property
     def restrictions(self) -> str:
@@ -96,6 +103,13 @@ ALL_BLOCKS = "blocks go also to processes that have them already"
 OTHER_CHILDREN = "a process's children are served in another numbering"
 PIECES = "blocks of more than 32 KB go in pieces"
 TO_ITSELF = "a process's message to itself goes through the library"
+
+# Those of Open MPI that send in segments of a size that can be set.
+SEGMENTED = {
+    "allreduce": "segmented_ring",
+    "bcast": "chain pipeline split_binary_tree binary_tree binomial knomial",
+    "reduce": "chain pipeline binary binomial in-order_binary",
+}
 
 # operation: rows of a name, of ours the same, of what differs, of what it needs ("!": unchecked).
 # A row's place is the library's number of it.
@@ -325,6 +339,7 @@ def _row(library: str, operation: str, number: int, row: tuple[str, str, str, st
         operation,
         name,
         None if library == MPICH else number,
+        number,
         ours,
         differs,
         tuple(word.removeprefix("!") for word in words),

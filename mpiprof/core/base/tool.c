@@ -1,0 +1,162 @@
+/* MPI_T, the library's control variables: found, read and written.
+ *
+ * It may be begun at any time, but no library is indifferent to it: Open MPI sets the program's
+ * thread level to the one that it is begun with, so it is begun with the one there is; MPICH
+ * forgets its variables at the last MPI_T_finalize, although the library is in use (4.0 does not
+ * find them again), so it is ended when the library is.
+ *
+ * Threads: begun and ended in MPI_Init and MPI_Finalize; used by one thread at a time.
+ */
+#include "base/tool.h"
+
+#include <string.h>
+
+#include "base/native.h"
+#include "base/pmpi.h"
+#include "base/predefined.h"
+
+static struct {
+    int (*init_thread)(int, int *);
+    int (*finalize)(void);
+    int (*cvar_get_num)(int *);
+    int (*cvar_get_info)(int, char *, int *, int *, MPI_Datatype *, void **, char *, int *, int *,
+                         int *);
+    int (*cvar_get_index)(const char *, int *);
+    int (*cvar_handle_alloc)(int, void *, void **, int *);
+    int (*cvar_handle_free)(void **);
+    int (*cvar_read)(void *, void *);
+    int (*cvar_write)(void *, const void *);
+} tool;
+static bool begun;
+
+static bool load(void)
+{
+#define FIND(name) ((*(void **)&tool.name = native_symbol("PMPI_T_" #name)) != NULL)
+    return FIND(init_thread) && FIND(finalize) && FIND(cvar_get_num) && FIND(cvar_get_info) &&
+           FIND(cvar_get_index) && FIND(cvar_handle_alloc) && FIND(cvar_handle_free) &&
+           FIND(cvar_read) && FIND(cvar_write);
+#undef FIND
+}
+
+static int level_wanted(void)
+{
+    int level = MPI_THREAD_MULTIPLE;
+
+#ifdef MPIPROF_ABI_openmpi
+    if (pmpi.Query_thread != NULL)
+        pmpi.Query_thread(&level);
+#endif
+    return level;
+}
+
+/* False: there is none. Begun again it stays as it is. */
+bool tool_begin(void)
+{
+    int provided;
+
+    if (!begun)
+        begun = load() && tool.init_thread(level_wanted(), &provided) == MPI_SUCCESS;
+    return begun;
+}
+
+void tool_end(void)
+{
+    if (begun)
+        tool.finalize();
+    begun = false;
+}
+
+int tool_count(void)
+{
+    int count = 0;
+
+    tool.cvar_get_num(&count);
+    return count;
+}
+
+bool tool_name(int index, char *name, int room, MPI_Datatype *type)
+{
+    char description[2] = "";
+    int length = room, description_length = sizeof description, verbosity, bind, scope;
+    void *values = NULL;
+
+    *type = MPI_DATATYPE_NULL;
+    name[0] = '\0';
+    return tool.cvar_get_info(index, name, &length, &verbosity, type, &values, description,
+                              &description_length, &bind, &scope) == MPI_SUCCESS;
+}
+
+static const char *kind_of(MPI_Datatype type)
+{
+    const struct predefined_type *const known = predefined_type(type);
+
+    return known != NULL ? known->name : "";
+}
+
+/* A variable of text; false: it is none, or too long. */
+bool tool_text(int index, char *text, int room)
+{
+    char name[2];
+    MPI_Datatype type;
+    void *handle = NULL;
+    int count = 0;
+
+    if (!tool_name(index, name, sizeof name, &type) || strcmp(kind_of(type), "MPI_CHAR") != 0 ||
+        tool.cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS)
+        return false;
+    const bool found = count > 0 && count < room && tool.cvar_read(handle, text) == MPI_SUCCESS;
+
+    tool.cvar_handle_free(&handle);
+    return found;
+}
+
+/* One number or truth value; false: it is none. */
+bool tool_open_at(struct tool_variable *v, int index, MPI_Datatype type)
+{
+    const char *const kind = kind_of(type);
+    int count = 0;
+
+    *v = (struct tool_variable){.flag = strcmp(kind, "MPI_C_BOOL") == 0};
+    if ((!v->flag && strcmp(kind, "MPI_INT") != 0 && strcmp(kind, "MPI_UNSIGNED") != 0) ||
+        tool.cvar_handle_alloc(index, NULL, &v->handle, &count) != MPI_SUCCESS)
+        return false;
+    if (count != 1)
+        tool_close(v);
+    return count == 1;
+}
+
+bool tool_open(struct tool_variable *v, const char *name)
+{
+    char found[2];
+    MPI_Datatype type;
+    int index;
+
+    *v = (struct tool_variable){0};
+    return tool.cvar_get_index(name, &index) == MPI_SUCCESS &&
+           tool_name(index, found, sizeof found, &type) && tool_open_at(v, index, type);
+}
+
+bool tool_read(const struct tool_variable *v, int *value)
+{
+    unsigned char flag = 0;
+    const int error = tool.cvar_read(v->handle, v->flag ? (void *)&flag : (void *)value);
+
+    if (v->flag)
+        *value = flag;
+    return error == MPI_SUCCESS;
+}
+
+bool tool_write(const struct tool_variable *v, int value)
+{
+    const unsigned char flag = value != 0;
+
+    return tool.cvar_write(v->handle, v->flag ? (const void *)&flag : (const void *)&value) ==
+           MPI_SUCCESS;
+}
+
+void tool_close(struct tool_variable *v)
+{
+    if (v->handle != NULL)
+        tool.cvar_handle_free(&v->handle);
+    v->handle = NULL;
+}

@@ -1,0 +1,10 @@
+/* Communicators on which Open MPI runs an algorithm that it was told: duplicate.c. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/native.h"
+#include "record/comm.h"
+
+MPI_Comm duplicate_ready(struct communicator *k, int number, int64_t segment);
+void duplicate_forget(struct communicator *k);

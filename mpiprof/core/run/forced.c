@@ -1,0 +1,221 @@
+/* Calls on an algorithm of the library's own that it is told.
+ *
+ *      MPICH       the program's own call, on its communicator, between two writes of the library's
+ *                  control variables
+ *      Open MPI    the same call on a duplicate that was made with them (duplicate.c); errors are
+ *                  raised on the program's communicator
+ *
+ * What decides is known to all members: processes, bytes, elements of a reduction, and what they
+ * agreed on with the private communicator (k->obstacle). A broadcast may have another type and count
+ * on each member, by which the libraries would divide it: so it is one of bytes, packed where they
+ * do not follow each other. MPI_IN_PLACE decides nothing under Open MPI but the name, as members of
+ * one call must not meet on different communicators. Reductions with the program's own operations
+ * are left alone: which algorithms keep the order of ranks was not tried.
+ *
+ * What the library would refuse or replace is never asked for (forced_applies).
+ */
+#include <limits.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/arguments.h"
+#include "base/memory.h"
+#include "base/native.h"
+#include "base/pmpi.h"
+#include "base/predefined.h"
+#include "record/comm.h"
+#include "run/blocks.h"
+#include "run/duplicate.h"
+#include "run/execution.h"
+#include "run/forced.h"
+#include "run/private.h"
+#include "run/setting.h"
+#include "schedule/schedule.h"
+
+static atomic_int met[OBSTACLES]; /* calls, counted by the communicator's rank 0 */
+
+int forced_met(enum obstacle why)
+{
+    return atomic_load(&met[why]);
+}
+
+static bool left(const struct communicator *k, enum obstacle why)
+{
+    if (comm_leads(k))
+        atomic_fetch_add(&met[why], 1);
+    return false;
+}
+
+/* ---- whether the library would run it, by what all members know */
+
+static int64_t elements_of(const struct execution *e)
+{
+    return e->problem.bytes / e->unit; /* of a broadcast: bytes */
+}
+
+static bool regular(const struct problem *p)
+{
+    for (int i = 1; p->counts != NULL && i < p->size; i++)
+        if (p->counts[i] != p->counts[0])
+            return false;
+    return true;
+}
+
+static bool holds(enum need need, const struct execution *e)
+{
+    const int size = e->problem.size;
+    int power = 1;
+
+    while (power <= size / 2)
+        power *= 2;
+    switch (need) {
+    case NEED_pow2: return size == power;
+    case NEED_even: return size % 2 == 0;
+    case NEED_two: return size == 2;
+    case NEED_elements: return elements_of(e) >= size;
+    case NEED_half_elements: return elements_of(e) >= power;
+    case NEED_regular: return regular(&e->problem);
+    case NEED_parent:
+    case NEED_consecutive: return false;
+    default: return true; /* MPI_IN_PLACE: forced_begin; MPI's own operations commute */
+    }
+}
+
+/* Open MPI: what runs in its place where segments are too few. */
+static bool has_segments(const struct own_algorithm *a, int64_t segment, const struct execution *e)
+{
+    const int64_t elements = elements_of(e), half = elements / 2;
+
+    if (segment > 0 && !a->segmented)
+        return false;
+    if (strcmp(a->name, "split_binary_tree") == 0)
+        return half > 0 && segment <= half * e->unit;
+    if (strcmp(a->name, "segmented_ring") == 0)
+        return segment >= e->unit && segment < e->problem.bytes &&
+               elements >= e->problem.size * (segment / e->unit);
+    return true;
+}
+
+bool forced_applies(const struct own_algorithm *a, int64_t segment, const struct execution *e)
+{
+    const struct communicator *const k = e->call->comm;
+
+    if (a->operation != e->call->operation || k->inter)
+        return false;
+    if (e->reduces && (predefined_reduction(e->op) == NULL || !may_reduce(k)))
+        return false;
+    if (a->operation == OP_bcast && e->problem.bytes > INT_MAX)
+        return false;
+    for (int need = 0; need < NEEDS; need++)
+        if (a->needs >> need & 1 && !holds((enum need)need, e))
+            return false;
+    return has_segments(a, segment, e);
+}
+
+/* Whether all members can have it now; k's private communicator is there. */
+bool forced_ready(struct execution *e, const struct own_algorithm *a, int64_t segment)
+{
+    struct communicator *const k = e->call->comm;
+
+    if (k->obstacle != OBSTACLE_NONE)
+        return left(k, (enum obstacle)k->obstacle);
+    if (!setting_has(a->operation, segment > 0))
+        return left(k, OBSTACLE_FIXED);
+#ifdef MPIPROF_ABI_openmpi
+    e->call->on = duplicate_ready(k, a->number, segment);
+    if (e->call->on == MPI_COMM_NULL)
+        return left(k, OBSTACLE_DUPLICATE);
+#endif
+    e->own = a;
+    e->segment = segment;
+    return true;
+}
+
+/* ---- a call */
+
+/* Whether it is this algorithm that runs: MPI_IN_PLACE may have one of its own. */
+static bool is_named(const struct execution *e)
+{
+    const bool in_place = argument_in_place(e->arguments, e->arguments->sendbuf);
+
+#ifdef MPIPROF_ABI_openmpi
+    const int operation = e->call->operation;
+
+    return !in_place || (operation != OP_alltoall && operation != OP_alltoallv);
+#else
+    const unsigned needs = e->own->needs;
+
+    return in_place ? (needs >> NEED_not_in_place & 1) == 0 : (needs >> NEED_in_place & 1) == 0;
+#endif
+}
+
+/* False: the call is to run on the library's own choice. */
+bool forced_begin(struct execution *e, const char *label)
+{
+    struct call *const c = e->call;
+    const bool named = is_named(e);
+
+#ifndef MPIPROF_ABI_openmpi
+    if (!named)
+        return false;
+    if (!setting_put(c->operation, e->own->number))
+        return left(c->comm, OBSTACLE_PROGRAM);
+#endif
+    c->own = e->own;
+    c->algorithm = named ? label : NULL;
+    return true;
+}
+
+/* A broadcast, as one of bytes. Who has no memory for that gives what it has: the same bytes. */
+int forced_message(struct execution *e)
+{
+    const struct call *const c = e->call;
+    const struct arguments *const a = e->arguments;
+    const struct blocks b = {.base = execution_writable(a->sendbuf), .count = 1, .side = &a->send};
+    const MPI_Comm comm = forced_comm(c, c->handle);
+    const bool root = c->root == c->comm->rank, direct = blocks_are_direct(e, &b);
+    const int bytes = (int)e->problem.bytes;
+    char *const packed = direct ? NULL : memory_get((size_t)bytes);
+
+    if (!direct && packed == NULL)
+        return pmpi.Bcast(b.base, (int)argument_count(a, a->send.count, 0),
+                          argument_type(a, a->send.type, 0), c->root, comm);
+    if (packed != NULL && root)
+        blocks_move(e, &b, packed, true);
+    execution_note(e, pmpi.Bcast(direct ? b.base : packed, bytes, MPI_BYTE, c->root, comm));
+    if (packed != NULL && !root && e->error == MPI_SUCCESS)
+        blocks_move(e, &b, packed, false);
+    memory_free(packed);
+    return e->error;
+}
+
+/* After the native routine; gives what the call returns. */
+int forced_end(struct call *c, int error)
+{
+    forced_settle();
+    if (error != MPI_SUCCESS && c->on != MPI_COMM_NULL) /* which returns its errors */
+        pmpi.Comm_call_errhandler(c->handle, error);
+    return error;
+}
+
+/* The library's variables are the program's again, as nothing of ours is under way in a call. */
+void forced_settle(void)
+{
+#ifndef MPIPROF_ABI_openmpi /* there they are put for no longer than a duplicate takes */
+    setting_back();
+#endif
+}
+
+/* The same in Fortran. */
+MPI_Fint *forced_fortran(struct call *c, MPI_Fint *comm)
+{
+#ifdef MPIPROF_ABI_openmpi
+    if (c->own != NULL) {
+        c->on_fortran = pmpi.Comm_c2f(c->on);
+        return &c->on_fortran;
+    }
+#else
+    (void)c;
+#endif
+    return comm;
+}
