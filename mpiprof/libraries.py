@@ -23,6 +23,9 @@ FAMILIES = {
     INTEL: "Intel MPI",
 }  # as traces and plans name them
 
+# Releases whose algorithms `--switch` can choose: those that were tried.
+TOLD_RELEASE = "5.0."
+
 # What an algorithm needs, beside its library's own checks, as words of a row.
 NEEDS = {
     "pow2": "a power of two of processes",
@@ -61,6 +64,12 @@ class Own:
     differs: str = ""
     needs: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> bool:
+        """Whether `--switch` can choose it."""
+        wrong = WRONG.get((self.library, self.operation), "").split()
+        return self.library in (OPENMPI, MPICH) and self.name not in (*NOT_TOLD, *wrong)
 
     @property
     def segmented(self) -> bool:
@@ -109,6 +118,17 @@ SEGMENTED = {
     "allreduce": "segmented_ring",
     "bcast": "chain pipeline split_binary_tree binary_tree binomial knomial",
     "reduce": "chain pipeline binary binomial in-order_binary",
+}
+
+# What no call of ours asks for: `ccl` needs another library, `smp` several nodes; and what computes
+# something wrong, or crashes, on what MPI allows (Open MPI 5.0.11 and MPICH 5.0.2).
+NOT_TOLD = ("ccl", "smp")
+WRONG = {
+    (OPENMPI, "allgather"): "sparbit",
+    (MPICH, "allgather"): "recexch_doubling recexch_halving",
+    (MPICH, "alltoall"): "k_brucks",
+    (MPICH, "reduce_scatter"): "noncommutative pairwise",
+    (MPICH, "reduce_scatter_block"): "noncommutative",
 }
 
 # operation: rows of a name, of ours the same, of what differs, of what it needs ("!": unchecked).
@@ -317,6 +337,11 @@ ROWS = {
         "scatter": (("binomial", "binomial", "", ""),),
     },
 }
+
+
+def can_be_told(family: str, version: str) -> bool:
+    """Return whether `--switch` can choose a library's own algorithms; family: its name."""
+    return family in (FAMILIES[OPENMPI], FAMILIES[MPICH]) and version.startswith(TOLD_RELEASE)
 
 
 @cache

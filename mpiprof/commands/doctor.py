@@ -24,6 +24,7 @@ from mpiprof.launch.library import FAMILIES, Mpi
 from mpiprof.launch.mpiexec import Mpiexec
 from mpiprof.launch.options import Recording, recorder_environment
 from mpiprof.launch.program import Program
+from mpiprof.libraries import can_be_told
 
 TIMEOUT_S = 60
 
@@ -186,6 +187,9 @@ def launchers() -> Iterator[tuple[bool, Check]]:
             yield False, Check(False, text + ", preloading fails", problem, True)
         else:
             yield True, Check(True, text + ", preloading works")
+            if not can_be_told(mpi.family, known.version):
+                remedy = "--switch OPERATION=native:NAME is for MPICH 5.0 and Open MPI 5.0"
+                yield True, Check(False, f"{path}: its own algorithms can't be chosen", remedy)
         if fault:
             times = f"{path}: message times can't be used, {fault}"
             remedy = "no imbalance factors until each rank has a core"

@@ -98,10 +98,6 @@ def predefined(abi: str) -> list[str]:
     return [heads[0], *types, "", heads[1], *reductions, ""]
 
 
-# Those of a library of its own, and those for communicators of several nodes alone.
-NOT_FORCED = ("ccl", "smp")
-
-
 def own_algorithms(abi: str) -> list[str]:
     """The lines of two lists: what algorithms may need, and those of an ABI's library."""
     library = OPENMPI if abi == "openmpi" else MPICH
@@ -109,7 +105,7 @@ def own_algorithms(abi: str) -> list[str]:
     rows = []
     for operation in OPERATIONS:
         for one in own(library, operation):
-            if one.name not in NOT_FORCED:
+            if one.told:
                 words = " | ".join(f"1U << NEED_{word}" for word in one.needs) or "0"
                 segmented = str(one.segmented).lower()
                 rows.append(

@@ -80,12 +80,17 @@ class Call:
         return self.bytes // self.element if self.element and self.bytes >= 0 else -1
 
 
+def family_of(version: str) -> str | None:
+    """Return which library it is, by what it says itself, None for releases that were not tried."""
+    return next((f for f, text in VERSIONS.items() if re.match(text, version)), None)
+
+
 def library_of(version: str, ranks: int, told: object) -> Library | None:
     """Return the library of a job, None where its choices are not known.
 
     version: as it says it itself; told: the trace's line of its settings.
     """
-    family = next((f for f, text in VERSIONS.items() if re.match(text, version)), None)
+    family = family_of(version)
     if family is None or not isinstance(told, dict):
         return None
     settings, on_node = told.get("settings"), told.get("on_node")

@@ -22,7 +22,9 @@ from mpiprof.bench.harness import timing
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch import ranks as launched
 from mpiprof.launch.job import rank_in, ranks_in
+from mpiprof.libraries import own
 from mpiprof.model import machine
+from mpiprof.model.ran import family_of
 from mpiprof.progress import working
 from mpiprof.replay import imposed
 from mpiprof.replay.imposed import LEAST_LAPS, NATIVE, NEAR_NS, Outcome, Task
@@ -34,6 +36,7 @@ from mpiprof.tune.work import Work
 from mpiprof.tune.work import chosen as chosen_works
 
 MOST_PATTERNS = 12
+SEGMENTS = (8192, 65536)  # bytes of the messages that a library's own are cut into
 MOST_WORKS = 12
 WORKS = "MPIPROF_TUNE_WORKS"
 
@@ -101,7 +104,7 @@ def tasks_of(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
     known = machine.of_table(table, "meta.json") if table else machine.DEFAULT
     made = []
     for work in works:
-        names = [c.name for c in candidates(work, known)]
+        names = [c.name for c in candidates(work, known)] + own_names(trace, work)
         members = work.ranks if ranks >= trace.ranks else tuple(range(work.members))
         problems = tuple(
             replace(p.problem, alpha=known.alpha, beta=known.beta) for p in work.patterns
@@ -109,6 +112,31 @@ def tasks_of(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
         arrivals = tuple(np.rint(p.arrivals).astype(np.int64) for p in work.patterns)
         made.append(Task(work.operation, (NATIVE, *names), problems, arrivals, members))
     return made
+
+
+def own_names(trace: Trace, work: Work) -> list[str]:
+    """Return what of the library's own may run there; what it does not run drops out by itself."""
+    family = family_of(trace.mpi)
+    if family is None or work.remote_size:
+        return []
+    largest = max(p.problem.bytes for p in work.patterns)
+    sizes = [f":segment={size}" for size in SEGMENTS if size < largest]
+    return [
+        f"{NATIVE}:{one.name}{end}"
+        for one in own(family, work.operation)
+        if one.told and one.runs_on(work.members)
+        for end in ("", *(sizes if one.segmented else ()))
+    ]
+
+
+def thread_level(trace: Trace) -> dict[str, str]:
+    """Return what gives the ranks the thread level of a program with one thread in MPI at a time.
+
+    MPICH can then be told its own algorithms; mpi4py asks for more by itself.
+    """
+    told = trace.meta.get("library")
+    one = isinstance(told, dict) and told.get("multiple") is False
+    return {"MPI4PY_RC_THREAD_LEVEL": "serialized"} if one else {}
 
 
 def results_of(works: Sequence[Work], outcome: Outcome) -> list[Result]:
@@ -148,6 +176,7 @@ def start(asked: Asked) -> Replayed | int:
         file = folder / "works"
         file.write_bytes(pickle.dumps(tasks_of(trace, works, ranks)))
         inside = launched.inside(asked.words, mpi, folder / "trace") | {WORKS: str(file)}
+        inside |= thread_level(trace)
         if shape is not None:
             with cluster.Cluster(shape) as made:
                 code = made.run(mpi, ranks, asked.words, inside)

@@ -9,9 +9,10 @@ from itertools import combinations
 from pathlib import Path
 
 from mpiprof.errors import UsageError
+from mpiprof.libraries import FAMILIES, own
 from mpiprof.model.catalogue import Algorithm, applies, catalogue
 from mpiprof.tune.plan import Plan, tolerance
-from mpiprof.tune.rules import NATIVE_VARIANT, Measured, Rule
+from mpiprof.tune.rules import NATIVE_VARIANT, Measured, Rule, nearest, own_name
 
 MOST_SIZES = 64  # that are looked at, of a wide range
 MOST_PROCESSES = 4096
@@ -116,6 +117,29 @@ def foreign(plan: Plan, family: str, versions: Sequence[str], host: str) -> tupl
             f"{file}, {word} {numbers}: measured{under}{on}, and this is {here}: "
             "`tune` the program here"
         )
+    return replace(plan, rules=tuple(kept)), texts
+
+
+def told(plan: Plan, family: str) -> tuple[Plan, list[str]]:
+    """Return the plan without what a library can't be told, and what to say of each such rule.
+
+    family: the library's name; of its own algorithms a rule may ask for those of `libraries`. What
+    another library is called by is not judged: it says itself whether it can be told anything.
+    """
+    library = next((key for key, name in FAMILIES.items() if name == family), None)
+    kept, texts = [], []
+    for rule in plan.rules:
+        name = own_name(rule.algorithm)
+        possible = [one for one in own(library or "") if rule.operation in (one.operation, None)]
+        can = [one.name for one in possible if one.told]
+        if not name or library is None or name in can or name.isdigit():
+            kept.append(rule)
+            continue
+        has = any(one.name == name for one in possible)
+        why = "can't be told to run" if has else "has no"
+        asked = f"{rule.site or rule.operation}={rule.variant}"
+        where = rule.where if rule.file else f"--switch {asked}"
+        texts.append(f"{where}: {family} {why} {name!r}; {nearest(name, can)} (left out)")
     return replace(plan, rules=tuple(kept)), texts
 
 

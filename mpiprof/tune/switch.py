@@ -129,6 +129,10 @@ def fitted(args: argparse.Namespace, plan: Plan, mpi: Mpi, environment: Mapping[
     plan, texts = fit.foreign(plan, mpi.family, same, os.uname().nodename)
     if args.strict_plan and texts:
         raise UsageError(texts[0])
+    plan, untold = fit.told(plan, mpi.family)
+    if args.strict_plan and untold:
+        raise UsageError(untold[0].removesuffix(" (left out)"))
+    texts += untold
     if not args.named and not rank_in(environment):
         for text in (*plan.remarks, *texts):
             print(f"mpiprof: {text}", file=sys.stderr)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from support.jobs import run_mpi
 from support.mpis import Mpi
-from support.own_ran import FUNCTIONS, NOT_FORCED, Case, cases, recorded
+from support.own_ran import FUNCTIONS, Case, cases, recorded
 from support.programs import compiled
 
 import mpiprof
-from mpiprof.libraries import Own, own
+from mpiprof.libraries import NOT_TOLD, WRONG, Own, own
 from mpiprof.operations import OPERATIONS
 
 SIZES = (2, 3, 4, 8)  # processes
@@ -24,11 +25,7 @@ Ran = tuple[dict[Case, list[str]], dict[Case, str]]
 
 def told_in(library: str, turn: int) -> dict[str, Own]:
     """Return the turn-th algorithm of every operation that the library can be told."""
-    return {
-        one.operation: one
-        for one in own(library)
-        if one.place == turn and one.name not in NOT_FORCED
-    }
+    return {one.operation: one for one in own(library) if one.place == turn and one.told}
 
 
 def switch(told: dict[str, Own], *, segments: bool = False) -> list[str]:
@@ -40,8 +37,8 @@ def switch(told: dict[str, Own], *, segments: bool = False) -> list[str]:
     return ["--switch", ",".join(names)]
 
 
+def ran(mpi: Mpi, asked: Sequence[Case], tools: str, folder: Path, options: list[str]) -> Ran:
     """Record calls with a tool preloaded; gives what rank 0 says of each, and what it ran on."""
-    """Record the calls with a tool preloaded; gives what rank 0 says of each, and what it ran on."""
     tool = compiled(mpi, tools, "-shared", "-fPIC", "-ldl")
     said, _ = recorded(mpi, asked, {"LD_PRELOAD": str(tool)}, folder, options)
     events = mpiprof.open(folder / "trace").events
@@ -122,7 +119,70 @@ def test_mpichs(mpich: Mpi, tmp_path: Path, turn: int) -> None:
         assert said[case][0] == "0", case
 
 
+VARIABLES = {"mpich": "MPIR_CVAR_BCAST_INTRA_ALGORITHM", "openmpi": "coll_tuned_bcast_algorithm"}
+
+
+def test_errors_leave_the_librarys_settings_alone(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 processes: a code, a handler that returns, one that leaves; all is as bare."""
+    command = [str(compiled(mpi, "told_errors.c")), VARIABLES[mpi.name]]
+    wrapper = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
+    choices = "bcast=native:binomial,barrier=native:" + ("bruck", "recexch")[mpi.name == "mpich"]
+    bare = run_mpi(mpi, 2, command, check=True).stdout
+    told = run_mpi(mpi, 2, [*wrapper, "--switch", choices, "--", *command], check=True).stdout
+    assert told == bare
+    assert "turn 0: 32, wrong -1" in bare and "turn 2: 32, wrong -3, handled 2" in bare
+    assert bare.count("in handler 0, after 0, then 0") == 2
+    used = mpiprof.open(tmp_path / "trace").events["algorithm"].astype(str)
+    assert {"native:binomial", choices.split("=")[-1]} <= set(used)
+
+
+def test_several_threads(mpich: Mpi, tmp_path: Path) -> None:
+    """On 2 processes: MPICH is told nothing where several threads may call it, and that is said."""
+    program = compiled(mpich, "own_tool.c")
+    command = [str(mpich.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace")]
+    command += [
+        "--switch",
+        "barrier=native:recexch",
+        "--",
+        str(program),
+        "MPIR_CVAR_ALLTOALL_THROTTLE",
+    ]
+    done = run_mpi(mpich, 2, command, check=True)
+    assert "1 call was left to the library's own choice: several threads may call" in done.stderr
+    events = mpiprof.open(tmp_path / "trace").events
+    assert "native:recexch" not in set(events["algorithm"].astype(str))
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        ("allgather=native:sparbit", "Open MPI can't be told to run 'sparbit'"),
+        ("allreduce=native:recexch", "Open MPI has no 'recexch'"),
+    ],
+)
+def test_what_the_library_has_not(openmpi: Mpi, tmp_path: Path, choice: str, said: str) -> None:
+    """On 2 processes: it is said when the job starts, and the library's own choice runs."""
+    program = compiled(openmpi, "rounds.c")
+    command = [str(openmpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace")]
+    done = run_mpi(
+        openmpi, 2, [*command, "--switch", choice, "--", str(program), "3", "end"], check=True
+    )
+    assert f"--switch {choice}: {said}" in done.stderr
+
+
+def test_older_libraries(system_mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 processes: they can't be told, and that is said when the job starts."""
+    program = compiled(system_mpi, "rounds.c")
+    command = [str(system_mpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace")]
+    command += ["--switch", "barrier=native:1", "--", str(program), "3", "end"]
+    done = run_mpi(system_mpi, 2, command, check=True)
+    assert "can't be told" in done.stderr or "can be told its own algorithms" in done.stderr
+    assert set(mpiprof.open(tmp_path / "trace").events["algorithm"]) == {"native"}
+
+
 def test_every_algorithm_is_tried() -> None:
-    """But those that need several nodes, or a library of their own."""
+    """But those that nothing is asked to run."""
     tried = {one for turn in range(1, 11) for x in FAMILIES for one in told_in(x, turn).values()}
-    assert {one.name for x in FAMILIES for one in own(x) if one not in tried} == set(NOT_FORCED)
+    left = {one for x in FAMILIES for one in own(x)} - tried
+    wrong = {(*key, name) for key, names in WRONG.items() for name in names.split()}
+    assert wrong == {(x.library, x.operation, x.name) for x in left if x.name not in NOT_TOLD}

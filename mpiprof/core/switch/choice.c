@@ -67,6 +67,24 @@ static const struct algorithm *pick_random(struct execution *e, int64_t bytes)
     return which == 0 ? NULL : found[which];
 }
 
+/* One of the library's own, for every fourth call. */
+static const char *pick_own(struct execution *e)
+{
+    const struct communicator *const k = e->call->comm;
+    const uint64_t h = hash_mix(hash_mix(seed + 1, k->identity), e->call->sequence);
+    const struct own_algorithm *found[MOST_CANDIDATES];
+    int count = 0;
+
+    if ((h >> 32 & 3) != 0 || k->obstacle != OBSTACLE_NONE)
+        return NULL;
+    for (int i = 0; i < setting_own_count() && count < MOST_CANDIDATES; i++)
+        if (setting_has(e->call->operation, false) && forced_applies(setting_own_at(i), 0, e))
+            found[count++] = setting_own_at(i);
+    if (count == 0 || !forced_ready(e, found[h % (uint64_t)count], 0))
+        return NULL;
+    return e->own->label;
+}
+
 static const struct algorithm *take_candidate(struct execution *e, const struct candidate *c,
                                               const char **label)
 {
@@ -102,8 +120,11 @@ const struct algorithm *choice_make(struct execution *e, const char **label)
 
     if (random_choice) {
         /* By the identity, which is agreed with the private communicator. */
-        const struct algorithm *const a =
-            private_ready(k, e->call->handle) ? pick_random(e, q.bytes) : NULL;
+        const bool ready = private_ready(k, e->call->handle);
+
+        if (ready && (*label = pick_own(e)) != NULL)
+            return NULL;
+        const struct algorithm *const a = ready ? pick_random(e, q.bytes) : NULL;
 
         *label = a != NULL ? a->name : NULL;
         return a;
