@@ -14,6 +14,7 @@ from support.programs import compiled
 import mpiprof
 from mpiprof.libraries import NOT_TOLD, WRONG, Own, own
 from mpiprof.operations import OPERATIONS
+from mpiprof.tune import entries
 
 SIZES = (2, 3, 4, 8)  # processes
 BYTES = (1, 64, 1000, 65536)
@@ -117,6 +118,46 @@ def test_mpichs(mpich: Mpi, tmp_path: Path, turn: int) -> None:
         assert said[case][-2] == (f"{one.place}:0" if runs else "0:1"), case
         assert (found[case] == f"native:{one.name}") == runs, case
         assert said[case][0] == "0", case
+
+
+@pytest.mark.parametrize(
+    "variant", ["native:segmented_ring:segment=1024", "native:recursive_doubling"]
+)
+def test_a_choice_survives(openmpi: Mpi, tmp_path: Path, variant: str) -> None:
+    """On 3 processes: from a rule to the trace, to a plan, to the next run, also with `auto`."""
+    program = compiled(openmpi, "own_ran.c", "-ldl")
+
+    def ran_on(number: int, switch: str) -> set[str]:
+        trace = tmp_path / f"trace-{number}"
+        words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace)]
+        words += ["--switch", switch, "--", str(program), str(tmp_path)]
+        run_mpi(openmpi, 3, [*words, *["allreduce:3:32768"] * 40], check=True)
+        events = mpiprof.open(trace).events
+        return set(events.loc[events["operation"] == "allreduce", "algorithm"].astype(str))
+
+    assert ran_on(1, f"allreduce={variant}") == {variant}
+    plan = tmp_path / "plan.json"
+    entries.write(plan, [entries.entry("allreduce", 3, None, (), variant, "", {})])
+    assert ran_on(2, str(plan)) == {variant}
+    assert ran_on(3, f"{plan},auto") == {variant}
+
+
+def test_communicators_of_the_program_are_as_bare(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 4 processes: what it makes beside told calls runs on the library's own choice.
+
+    On 100 communicators there are no more private ones than a process may have.
+    """
+    program = compiled(openmpi, "told_communicators.c")
+    counter = compiled(openmpi, "own_functions.c", "-shared", "-fPIC", "-ldl")
+    command = [str(openmpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace")]
+    command += ["--switch", "allreduce=native:nonoverlapping", "--", str(program)]
+    done = run_mpi(openmpi, 4, command, env={"LD_PRELOAD": str(counter)}, check=True)
+    bare = run_mpi(openmpi, 4, [str(program)], env={"LD_PRELOAD": str(counter)}, check=True)
+    assert done.stdout == bare.stdout and "bcast" in bare.stdout
+    events = mpiprof.open(tmp_path / "trace").events
+    told = events[events["algorithm"].astype(str) == "native:nonoverlapping"]
+    assert told["communicator"].nunique() == 32  # each has a private one, and a duplicate of that
+    assert "64 at a time" in done.stderr
 
 
 VARIABLES = {"mpich": "MPIR_CVAR_BCAST_INTRA_ALGORITHM", "openmpi": "coll_tuned_bcast_algorithm"}

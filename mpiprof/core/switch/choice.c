@@ -146,17 +146,20 @@ const struct algorithm *choice_make(struct execution *e, const char **label)
     if (index == RULE_NONE)
         index = rules_general(&q);
     struct rule *const r = rule_at(index);
+    const struct own_algorithm *const own = r != NULL ? rule_own(r, &q) : NULL;
 
+    if (own != NULL) { /* which `auto` does not know: what was asked for stays */
+        if (watched && keyed && !auto_chooses)
+            auto_watch(e, key);
+        take_own(e, r, own, label);
+        return NULL;
+    }
     if (auto_chooses && watched && keyed)
         return take_candidate(e, auto_choose(e, key, r, &q), label);
     if (watched && keyed)
         auto_watch(e, key);
     if (r == NULL)
         return NULL;
-    if (rule_own(r, &q) != NULL) {
-        take_own(e, r, rule_own(r, &q), label);
-        return NULL;
-    }
     const struct algorithm *const a = rule_algorithm(r, &q);
 
     variant_apply(&r->variant, &e->problem);
