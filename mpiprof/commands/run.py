@@ -18,8 +18,8 @@ results: SPEC is a list, separated by commas, of
 or random:SEED, a testing aid. `native` is the library's own choice, `native:ring` its own algorithm
 of that name (or number; Open MPI's with :segment=64K where it sends in segments). `reduce=static`
 and `allreduce=static` take the protocol that Rabenseifner and Adamidis do for so many processes and
-bytes. Call sites go before operations; among equals what is named first wins. `allgather=kang` means
-inter-communicators and leaves others alone. What of a plan does not fit here is said and left out.
+bytes. Call sites go before operations; among equals what is named first wins. `allgather=kang` is
+for inter-communicators and leaves others alone. What of a plan does not fit is said and left out.
 Algorithms that copy data need memory beside the program's own: no more than --scratch a process,
 64M unless given; it goes back after each call. What needs more, or cannot be had, is left to the
 library, and said at the end.
