@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 
 LONGEST, MOST = 4000, 64  # characters of a value, and values: what is beyond is ignored
 SHARED = ("trace", "communicator", "operation", "node", "rank")
-RUNS = ("and", "to")
+RUNS = ("and", "with")
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def parse(search: str | None, dark: bool = False) -> State:
         all_of("node"),
         single.get("rank", ""),
         all_of("and"),
-        all_of("to"),
+        all_of("with"),
         {key: value for key, value in single.items() if key not in (*SHARED, *RUNS)},
         dark,
     )

@@ -45,7 +45,9 @@ def test_several_runs_are_compared_as_the_command_does(
         for width in (1280, 390):
             page = started.new_context(viewport={"width": width, "height": 900}).new_page()
             browser = Browser(page, running)
-            browser.open("/compare?trace=before-0&and=before-1&and=before-2&to=after-0&to=after-1")
+            browser.open(
+                "/compare?trace=before-0&and=before-1&and=before-2&with=after-0&with=after-1"
+            )
             page.wait_for_selector(".verdict p")
             assert page.locator(".verdict p").all_inner_texts() == verdict["text"]
             waits = [duration(row["wait_ns"]), duration(row["other_wait_ns"])]
@@ -65,7 +67,7 @@ def test_runs_are_chosen_on_the_page(tmp_path: Path) -> None:
             page.locator(f"#compare-{form}").fill(name)
             page.get_by_role("option", name=name).click()
             browser.settled()
-        assert page.url.endswith("/compare?and=before-2&to=before-1&to=after-1")
+        assert page.url.endswith("/compare?and=before-2&with=before-1&with=after-1")
         # A run is on one side only.
         page.locator("#compare-to").fill("before")
         page.get_by_role("option", name="before-1").wait_for()

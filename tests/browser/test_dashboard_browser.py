@@ -235,8 +235,9 @@ def test_algorithms_are_drawn_as_they_are_chosen(browser: Browser) -> None:
 
 
 def test_two_traces_stand_side_by_side(browser: Browser) -> None:
-    browser.open("/compare?other=faster")
-    assert browser.page.input_value("#compare-other") == "faster"
+    browser.open("/compare?with=faster")
+    chosen = browser.page.locator(".choice", has=browser.page.locator("#compare-to"))
+    assert "faster" in chosen.inner_text()
     assert "30 → 10" in browser.text()
 
 

@@ -196,7 +196,7 @@ STRANGE = (
     "?operation=" + "x" * 3000,
     "?node=a&node=b&rank=9-3,5-1,,-",
     "?of=nothing&p=9999999&bytes=-1&late=77",
-    "?other=/etc/passwd",
+    "?with=/etc/passwd",
     "?communicator=%00%ff",
     "?rank=0-99999999999999999999",
 )

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from mpiprof.dashboard import explain, grid, history, live, race, sources, tables
 from mpiprof.dashboard.data import MOST_RANKS, Context, Data
-from mpiprof.dashboard.pages import overview
-from mpiprof.dashboard.state import State, parse, parse_ranks
+from mpiprof.dashboard.pages import overview, timeline
+from mpiprof.dashboard.state import RUNS, SHARED, State, parse, parse_ranks
 from support.dashboard_traces import MS, plain
 from support.synthetic import Synthetic
 
@@ -132,7 +132,7 @@ def test_the_address_is_read_and_written_back() -> None:
     assert "token" not in state.query()
     assert parse(state.query()) == state
     assert state.shared().with_own(callsite=None).query() == search.replace("&callsite=7", "")
-    runs = "?trace=a1&and=a2&and=a3&to=b%2C1&to=b2"
+    runs = "?trace=a1&and=a2&and=a3&with=b%2C1&with=b2"
     assert (parse(runs).also, parse(runs).to) == (("a2", "a3"), ("b,1", "b2"))
     assert parse(runs).query() == runs and parse(runs).shared().query() == "?trace=a1"
     strange = parse("?" + "x=1&" * 10_000)
@@ -153,6 +153,11 @@ def test_the_address_is_read_and_written_back() -> None:
 )
 def test_the_grids_filters_are_read_with_bounds(where: str, fields: list[str]) -> None:
     assert sorted(grid.filters(State(own={"where": where}))) == sorted(fields)
+
+
+def test_no_page_has_a_key_of_its_own_that_all_share() -> None:
+    """The timeline's window is from=..&to=..: runs to compare with had the second one, too."""
+    assert not timeline.OWN & {*SHARED, *RUNS}
 
 
 def test_the_grids_order_is_read_with_bounds() -> None:
