@@ -121,10 +121,12 @@ SEGMENTED = {
 }
 
 # What no call of ours asks for: `ccl` needs another library, `smp` several nodes; and what computes
-# something wrong, or crashes, on what MPI allows (Open MPI 5.0.11 and MPICH 5.0.2).
+# something wrong, or crashes, on what MPI allows (Open MPI 5.0.11 and MPICH 5.0.2). With Open MPI's
+# reduce_scatter `non-overlapping` mpi4py's tests hung on 3 ranks; why is not known.
 NOT_TOLD = ("ccl", "smp")
 WRONG = {
     (OPENMPI, "allgather"): "sparbit",
+    (OPENMPI, "reduce_scatter"): "non-overlapping",
     (MPICH, "allgather"): "recexch_doubling recexch_halving",
     (MPICH, "alltoall"): "k_brucks",
     (MPICH, "reduce_scatter"): "noncommutative pairwise",

@@ -8,7 +8,8 @@ not wait for numpy. What the recorder gets is a text in its environment (core/ch
                                                 %2c, %3d and %25 are a comma, = and % in its file
     PLAN.json                                   a list of entries, see `entry_rules`
     auto                                        the program finds its own, from these on if given
-    random:SEED                                 for tests: a valid algorithm at every call
+    random:SEED                                 for tests: a valid algorithm at every call;
+                                                random:SEED:own: the library's own among them
 
 What does not fit in a file is said and left out, the rest is used; on the command line it is an
 error, and so it is in files where they are read strictly.
@@ -52,6 +53,7 @@ MOST_TEXT = 100_000  # the system's limit for one variable is 131072
 class Plan:
     """The rules of a specification in their order, or the seed of a random choice.
 
+    `own`: of a random choice, that the library's own algorithms are among them.
     `auto`: the program goes on from these by itself. `remarks`: what was left out of files, and
     why, one line each.
     """
@@ -60,6 +62,7 @@ class Plan:
     seed: int | None = None
     auto: bool = False
     remarks: tuple[str, ...] = ()
+    own: bool = False
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -74,7 +77,7 @@ class Plan:
     def text(self) -> str:
         """Return what the recorder reads; raises UsageError when there is too much of it."""
         if self.seed is not None:
-            return f"random {self.seed}"
+            return f"random {self.seed}" + (" own" if self.own else "")
         found = "".join(line_of(rule) for rule in self.rules)
         if len(os.fsencode(found)) > MOST_TEXT:
             raise UsageError(
@@ -95,7 +98,7 @@ def read(specification: str, *, strict: bool = True) -> Plan:
         if item.startswith("random:"):
             if item != specification:
                 raise UsageError(f"--switch {item}: goes with nothing else")
-            return Plan(seed=_seed(item))
+            return Plan(seed=_seed(item.removesuffix(":own")), own=item.endswith(":own"))
         if item == AUTO:
             auto = True
         elif "=" in item and not _is_file(item):

@@ -53,7 +53,7 @@ def other_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("other")
     core, build = folder / "mpiprof" / "core", folder / "build"
     shutil.copytree(ROOT / "mpiprof" / "core", core, ignore=shutil.ignore_patterns("__pycache__"))
-    for table in ("operations.py", "datatypes.py"):
+    for table in ("operations.py", "datatypes.py", "libraries.py"):
         shutil.copy(ROOT / "mpiprof" / table, core.parent)
     catalogue = core / "schedule" / "algorithms" / "catalogue.h"
     lines = catalogue.read_text().splitlines(keepends=True)
@@ -131,13 +131,14 @@ def test_a_build_is_numbered_by_all_that_is_compiled() -> None:
     core = ROOT / "mpiprof" / "core"
     lists = (core / "CMakeLists.txt").read_text()
     assert "*.c *.h *.py *.cmake CMakeLists.txt" in lists
-    assert "list(APPEND MADE_OF ../operations.py ../datatypes.py)" in lists
+    assert "list(APPEND MADE_OF ../operations.py ../datatypes.py ../libraries.py)" in lists
     imported = {
         name
         for path in core.glob("*.py")
         for name in re.findall(r"from mpiprof\.(\S+) import", path.read_text())
     }
-    assert imported == {*(f"core.{name}" for name in GENERATOR), "operations", "datatypes"}
+    tables = ("operations", "datatypes", "libraries")
+    assert imported == {*(f"core.{name}" for name in GENERATOR), *tables}
     included = {
         name
         for path in core.rglob("*.[ch]")
@@ -194,7 +195,7 @@ def test_nothing_of_ours_touches_a_handler() -> None:
     """Handlers are set on communicators of our own only: where those are made."""
     core = ROOT / "mpiprof" / "core"
     users = {p.name for p in core.rglob("*.c") if "pmpi.Comm_set_errhandler(" in p.read_text()}
-    assert users == {"lifecycle.c", "private.c", "valid.c"}
+    assert users == {"duplicate.c", "lifecycle.c", "private.c", "valid.c"}
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_random_algorithms(
 ) -> None:
     """Every algorithm that applies is among them, beside the library's own."""
     program = programs(openmpi)
-    found = check(openmpi, ranks, program, f"random:{SEED}", tmp_path, cases=1600)
+    found = check(openmpi, ranks, program, f"random:{SEED}", tmp_path, cases=1200)
     every = [a for algorithms in candidates(ranks).values() for a in algorithms]
     assert not [a for a in every if not found[a.operation, a.intercommunicator, a.name]]
 

@@ -148,7 +148,7 @@ def test_measured_elsewhere_is_said(mpich: Mpi, folder: Path) -> None:
         GOOD | {"measured": here},
         {"operation": "bcast", "algorithm": "chain", "measured": foreign},
         {"operation": "barrier", "algorithm": "linear", "measured": here | {"hosts": ["n0"]}},
-        {"operation": "reduce", "algorithm": "native:basic_linear", "measured": foreign},
+        {"operation": "reduce", "algorithm": "native:linear", "measured": foreign},
     )
     code, out, err = outcome(mpich, folder, "--switch", str(path))
     assert code == 0

@@ -30,7 +30,7 @@
 
 enum { MOST_CANDIDATES = 32 };
 
-static bool random_choice;
+static bool random_choice, random_own;
 static uint64_t seed;
 
 /* Reads a rule that is none for any operation: chance from a seed. */
@@ -40,9 +40,16 @@ bool choice_is_random(const char *text)
 
     if (sscanf(text, "random %llu", &number) == 1) {
         random_choice = true;
+        random_own = strstr(text, " own") != NULL;
         seed = number;
     }
     return random_choice;
+}
+
+/* Of the library's own algorithms as well. */
+bool choice_is_random_own(void)
+{
+    return random_own;
 }
 
 /* In at most 512 blocks, where all know the bytes: 300 KB in blocks of one byte took minutes where
@@ -122,7 +129,7 @@ const struct algorithm *choice_make(struct execution *e, const char **label)
         /* By the identity, which is agreed with the private communicator. */
         const bool ready = private_ready(k, e->call->handle);
 
-        if (ready && (*label = pick_own(e)) != NULL)
+        if (ready && random_own && (*label = pick_own(e)) != NULL)
             return NULL;
         const struct algorithm *const a = ready ? pick_random(e, q.bytes) : NULL;
 

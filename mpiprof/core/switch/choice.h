@@ -6,4 +6,5 @@
 #include "schedule/schedule.h"
 
 bool choice_is_random(const char *text);
+bool choice_is_random_own(void);
 const struct algorithm *choice_make(struct execution *e, const char **label);
