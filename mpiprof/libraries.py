@@ -122,8 +122,8 @@ SEGMENTED = {
 
 # What no call of ours asks for: `ccl` needs another library, `smp` several nodes; and what computes
 # something wrong, or crashes, on what MPI allows (Open MPI 5.0.11 and MPICH 5.0.2). Open MPI's
-# reduce_scatter `non-overlapping` writes behind its part of the buffer under MPI_IN_PLACE, which the
-# library's own choice leaves as it was: mpi4py's tests look.
+# reduce_scatter `non-overlapping` changes elements behind its result under MPI_IN_PLACE, which the
+# library's own choice leaves as they were: mpi4py's tests look.
 NOT_TOLD = ("ccl", "smp")
 WRONG = {
     (OPENMPI, "allgather"): "sparbit",
