@@ -94,20 +94,23 @@ def _form(context: Context, first: Sequence[Data], to: Sequence[Data]) -> Iterat
     name, *also = mine
     further = [n for n in context.names if n != name and n not in others]
     if further or also:
-        yield _choice("also", f"A is {name[:60]}, and as further runs of it:", further, also)
+        yield from _choice("also", f"A is {name[:60]}, and as further runs of it:", further, also)
     lone = "" if further or also else f"A is {name[:60]}, and "
-    yield _choice("to", f"{lone}B:", [n for n in context.names if n not in mine], others)
+    yield from _choice("to", f"{lone}B:", [n for n in context.names if n not in mine], others)
 
 
-def _choice(name: str, label: str, names: Sequence[str], chosen: Sequence[str]) -> Component:
-    return dmc.MultiSelect(
-        id=f"compare-{name}",
+def _choice(
+    side: str, label: str, names: Sequence[str], chosen: Sequence[str]
+) -> Iterator[Component]:
+    yield dmc.MultiSelect(
+        id=f"compare-{side}",
         label=label,
         data=list(dict.fromkeys([*names, *chosen])),
         value=list(chosen),
         searchable=True,
         className="choice wide",
     )
+    yield dcc.Store(id=f"compare-{side}-made", data=list(chosen))
 
 
 def _labels(first: Sequence[Data], to: Sequence[Data]) -> list[str]:
@@ -196,15 +199,29 @@ def _follow(app: dash.Dash, context: Context, side: str) -> None:
     @app.callback(
         Output("url", "search", allow_duplicate=True),
         Input(f"compare-{side}", "value"),
+        State(f"compare-{side}-made", "data"),
         State("url", "search"),
         prevent_initial_call=True,
     )
-    def choose(chosen: list[str] | None, search: str) -> str:
+    def choose(chosen: list[str] | None, made: list[str], search: str) -> str:
         """Write the runs that were chosen for a side into the address."""
-        state = states.parse(search)
-        (_, *also), to = sides(context, state)
-        # It is also called when the page is made, with what the page shows.
-        if tuple(chosen or ()) == tuple(also if side == "also" else to):
+        query = address(context, side, chosen or (), made, search)
+        if query is None:
             raise PreventUpdate
-        changed: dict[str, Any] = {side: tuple(chosen or ())}
-        return replace(state, **changed).query()
+        return query
+
+
+def address(
+    context: Context, side: str, chosen: Sequence[str], made: Sequence[str], search: str
+) -> str | None:
+    """Return the address with the runs chosen for a side; None where nobody has chosen.
+
+    A page that appears calls back, too, with the runs it was `made` with. The address may have
+    changed since it was asked for, and must not be set back.
+    """
+    state = states.parse(search)
+    (_, *also), to = sides(context, state)
+    if tuple(chosen) in (tuple(made), tuple(also if side == "also" else to)):
+        return None
+    changed: dict[str, Any] = {side: tuple(chosen)}
+    return replace(state, **changed).query()

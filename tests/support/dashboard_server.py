@@ -114,6 +114,14 @@ class Browser:
             self.page.wait_for_timeout(50)
             quiet = quiet + 1 if self.under_way <= 0 else 0
 
+    def at(self, ending: str) -> None:
+        """Wait until the address ends so, and the page for it is made."""
+        end = time.monotonic() + TIMEOUT_MS / 1000
+        while not self.page.url.endswith(ending):
+            assert time.monotonic() < end, f"{self.page.url} never became {ending}"
+            self.page.wait_for_timeout(50)
+        self.settled()
+
     def until(self, expression: str) -> None:
         """Wait until an expression holds on the page.
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from mpiprof.dashboard import explain, grid, history, live, race, sources, tables
 from mpiprof.dashboard.data import MOST_RANKS, Context, Data
-from mpiprof.dashboard.pages import overview, timeline
+from mpiprof.dashboard.pages import compare, overview, timeline
 from mpiprof.dashboard.state import RUNS, SHARED, State, parse, parse_ranks
 from support.dashboard_traces import MS, plain
 from support.synthetic import Synthetic
@@ -374,3 +374,15 @@ def test_the_race_is_that_of_tune_and_grows(data: Data) -> None:
     larger = race.grown(asked, 100)
     assert len(larger.patterns[0].arrivals) == 100
     assert set(larger.patterns[0].arrivals) <= set(asked.patterns[0].arrivals)
+
+
+def test_a_page_that_appears_does_not_set_the_address_back(tmp_path: Path) -> None:
+    """It was made for an address without `with=`; after-1 was chosen before it appeared."""
+    folders = [plain(tmp_path / name, 2) for name in ("before", "after-0", "after-1")]
+    context, made = Context(folders, []), ["after-0"]
+    chosen = "?with=after-0&with=after-1"
+    assert compare.address(context, "to", ["after-0", "after-1"], made, "") == chosen
+    assert compare.address(context, "to", made, made, chosen) is None
+    assert compare.address(context, "to", ["after-1"], ["after-0", "after-1"], chosen) == (
+        "?with=after-1"
+    )
