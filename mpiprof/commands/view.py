@@ -96,8 +96,8 @@ def read(context: Any, name: str) -> None:
 
 def folders(named: list[Path]) -> list[Path]:
     """Return the trace folders to show; raises TraceError for a folder that is none."""
+    from mpiprof.trace.folder import files_of
     from mpiprof.trace.newest import chosen
-    from mpiprof.trace.records import files_of
 
     found = [chosen(path) for path in named] or [chosen(None)]
     for path in found:

@@ -92,8 +92,13 @@ def files_in(folder: Path, ending: str) -> list[File]:
     return [found[name] for name in sorted(found)]
 
 
+def read_bytes(content: Content, offset: int, size: int) -> bytes:
+    """Return some bytes; fewer where the file ends before."""
+    room = bytearray(size)
+    return bytes(room[: content.read(memoryview(room), offset)])
+
+
 def content_of(file: File) -> bytes:
     """Return all of a file."""
     with file.open() as content:
-        room = bytearray(content.size)
-        return bytes(room[: content.read(memoryview(room), 0)])
+        return read_bytes(content, 0, content.size)

@@ -13,9 +13,18 @@ import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.trace.check import chunk_sum
-from mpiprof.trace.files import Content, File, Kept, files_in
+from mpiprof.trace.files import Content, File, Kept, files_in, read_bytes
 from mpiprof.trace.layout import LONGEST_HEAD, MAGIC, SPENT, parse_layout
-from mpiprof.trace.types import CALL, COMPLETION, STATISTICS, SUMMARY, Array, Problems
+from mpiprof.trace.types import (
+    CALL,
+    COMPLETION,
+    EXTENSION,
+    LONGEST,
+    STATISTICS,
+    SUMMARY,
+    Array,
+    Problems,
+)
 
 COPIES = 20  # of a ring that turns while it is read
 
@@ -30,8 +39,7 @@ class LogFile:
         self.file, self.source, self.name = file, file, file.name  # source: as it is now
         try:
             with file.open() as content:
-                room = bytearray(LONGEST_HEAD)
-                head = bytes(room[: content.read(memoryview(room), 0)])
+                head = read_bytes(content, 0, LONGEST_HEAD)
                 if head[:1] in (b"", b"\0") and not head.strip(b"\0"):
                     raise TraceError(f"{self.name}: empty; its process is starting, or it died")
                 self.layout = parse_layout(head, self.name)
@@ -71,9 +79,9 @@ class LogFile:
         size = self.layout.chunk_bytes
         changed = np.zeros(0, np.bool_)
         for _ in range(COPIES):
-            room = bytearray(self.chunks * size)
-            self.chunks = content.read(memoryview(room), 0) // size
-            self.file = Kept(self.name, bytes(room[: self.chunks * size]))
+            held = read_bytes(content, 0, self.chunks * size)
+            self.chunks = len(held) // size
+            self.file = Kept(self.name, held)
             before = self.headers[: self.chunks]
             self.headers = self._read_headers(content)
             changed = (before["magic"] != self.headers["magic"]) | (
@@ -88,8 +96,7 @@ class LogFile:
         layout = self.layout
         try:
             with self.source.open() as content:
-                room = bytearray(layout.header_bytes)
-                head = room[: content.read(memoryview(room), chunk * layout.chunk_bytes)]
+                head = read_bytes(content, chunk * layout.chunk_bytes, layout.header_bytes)
         except OSError:
             return {}
         if len(head) < layout.header_bytes:
@@ -127,9 +134,8 @@ class LogFile:
 
     def _bytes(self, offset: int, size: int) -> bytes:
         """Return some bytes of the file; fewer where it has become shorter."""
-        room = bytearray(size)
         with self.file.open() as content:
-            return bytes(room[: content.read(memoryview(room), offset)])
+            return read_bytes(content, offset, size)
 
     def read(self, pieces: list[tuple[int, int, int]]) -> Array:
         """Give records start..stop of some (chunk, start, stop) as one structured array.
@@ -167,6 +173,16 @@ class Chunk:
         records = self.log.read([(self.index, 0, min(16, self.log.layout.records))])
         times = records["enter_ns"][(records["kind"] >= CALL) & (records["kind"] <= COMPLETION)]
         return int(times[0]) if len(times) else None
+
+    def last_ns(self) -> int:
+        """Return when its last call ended, on its node's clock; 0 where that is not known."""
+        records = self.log.read([(self.index, 0, self.log.layout.records)])
+        used = records[(records["kind"] >= CALL) & (records["kind"] <= COMPLETION)]
+        if len(used):
+            # Not the maximum: one damaged time must not become the length of the run.
+            return max(int(used["enter_ns"][-1]), int(used["exit_ns"][-1]))
+        longest = (records["kind"] == EXTENSION) & (records["sequence"] == LONGEST)
+        return int(records["enter_ns"][longest].max(initial=0))
 
     def is_summed(self) -> bool:
         """Whether it begins with totals: events stand in threads of their own."""

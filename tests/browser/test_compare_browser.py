@@ -69,7 +69,7 @@ def test_runs_are_chosen_on_the_page(tmp_path: Path) -> None:
         ):
             page.locator(f"#compare-{form}").fill(name)
             page.get_by_role("option", name=name).click()
-            browser.at("/compare" + query)
+            browser.reached("/compare" + query)
         # A run is on one side only.
         page.locator("#compare-to").fill("before")
         page.get_by_role("option", name="before-1").wait_for()

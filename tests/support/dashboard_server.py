@@ -114,7 +114,7 @@ class Browser:
             self.page.wait_for_timeout(50)
             quiet = quiet + 1 if self.under_way <= 0 else 0
 
-    def at(self, ending: str) -> None:
+    def reached(self, ending: str) -> None:
         """Wait until the address ends so, and the page for it is made."""
         end = time.monotonic() + TIMEOUT_MS / 1000
         while not self.page.url.endswith(ending):
