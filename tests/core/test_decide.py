@@ -9,14 +9,13 @@ from __future__ import annotations
 import random
 import re
 import statistics
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support import PROGRAMS, ROOT
 from support.jobs import run
+from support.programs import of_the_core
 
 SEEDS = range(1, 51)
 MOST = 0.96  # of the seeds: of 100 instances 2 take three times as long, now and then two in a row
@@ -41,19 +40,9 @@ class Outcome:
 @pytest.fixture(scope="module")
 def decide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The decisions, compiled into a program of their own."""
-    folder, core = tmp_path_factory.mktemp("decide"), ROOT / "mpiprof" / "core"
-    run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
-    includes = [f"-I{path}" for path in (core, core / "base" / "abi" / "mpich", folder)]
-    sources = [
-        PROGRAMS / "decide.c",
-        *(
-            core / "auto" / f"{name}.c"
-            for name in ("decide", "field", "hold", "observe", "pace", "probe", "robust")
-        ),
-    ]
-    options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes]
-    run(["cc", *options, "-o", folder / "decide", *sources], check=True)
-    return folder / "decide"
+    names = ("decide", "field", "hold", "observe", "pace", "probe", "robust")
+    parts = [f"auto/{name}" for name in names]
+    return of_the_core(tmp_path_factory.mktemp("decide") / "decide", parts, source="decide.c")
 
 
 def outcome(

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-from support import PROGRAMS, ROOT
 from support.jobs import run
+from support.programs import of_the_core
 
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """core/auto/learned.c, compiled into a program of its own."""
-    folder, core = tmp_path_factory.mktemp("learned"), ROOT / "mpiprof" / "core"
-    run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
-    includes = [f"-I{path}" for path in (core, core / "base" / "abi" / "mpich", folder)]
-    options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes]
-    parts = [core / f"{name}.c" for name in ("auto/learned", "base/text", "base/memory")]
-    sources = [PROGRAMS / "learned.c", *parts]
-    run(["cc", *options, "-o", folder / "learned", *sources], check=True)
-    return folder / "learned"
+    parts = ("auto/learned", "base/text", "base/memory")
+    folder = tmp_path_factory.mktemp("learned")
+    return of_the_core(folder / "learned", parts, source="learned.c")
 
 
 def factors(learned: Path, text: str, *questions: str) -> list[float]:

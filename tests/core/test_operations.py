@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 
 import pytest
-from support import ROOT
-from support.jobs import run
+from support.programs import of_the_core
 
 from mpiprof.core.collectives import COLLECTIVES
 
-CORE = ROOT / "mpiprof" / "core"
 # As enum semantics of base/operation.h has them.
 SYNCHRONISES, FROM_ROOT, TO_ROOT, SCANS, OTHERWISE = range(5)
 REDUCTIONS = {"reduce", "allreduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan"}
@@ -27,12 +24,8 @@ ALL_KNOW_THE_SIZES = REDUCTIONS | {
 @pytest.fixture(scope="module")
 def facts(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """Build the table of facts into a library of its own."""
-    folder = tmp_path_factory.mktemp("operation")
-    run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
-    includes = [f"-I{path}" for path in (CORE, CORE / "base" / "abi" / "mpich", folder)]
-    options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-shared", "-fPIC", *includes]
-    made = folder / "operation.so"
-    run(["cc", *options, "-o", made, CORE / "base" / "operation.c"], check=True)
+    made = tmp_path_factory.mktemp("operation") / "operation.so"
+    of_the_core(made, ["base/operation"], "-shared", "-fPIC")
     return ctypes.CDLL(str(made))
 
 

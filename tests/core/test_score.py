@@ -5,14 +5,13 @@ programs/score.c feeds arrivals and exits to core/auto/arrival.c, without MPI.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support import PROGRAMS, ROOT
 from support.jobs import run
+from support.programs import of_the_core
 
 from mpiprof.analysis.operations import WAITS
 from mpiprof.analysis.score import score
@@ -33,13 +32,8 @@ CASES = [(name, 4, 0) for name in KINDS] + [(name, 2, 3) for name in SIDES]
 @pytest.fixture(scope="module")
 def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recorder's statistics of instances, compiled into a program of their own."""
-    folder, core = tmp_path_factory.mktemp("score"), ROOT / "mpiprof" / "core"
-    run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
-    includes = [f"-I{path}" for path in (core, core / "base" / "abi" / "mpich", folder)]
-    options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes]
-    parts = [core / f"{name}.c" for name in ("auto/arrival", "base/memory", "base/operation")]
-    run(["cc", *options, "-o", folder / "score", PROGRAMS / "score.c", *parts], check=True)
-    return folder / "score"
+    parts = ("auto/arrival", "base/memory", "base/operation")
+    return of_the_core(tmp_path_factory.mktemp("score") / "score", parts, source="score.c")
 
 
 def recorded(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-from support import PROGRAMS, ROOT, raw
+from support import PROGRAMS, raw
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
+from support.programs import compiled, of_the_core
 from support.traces import table_rows
 
 import mpiprof
@@ -163,25 +162,9 @@ def test_short_lived_communicators_share_their_rows(switch: str, mpi: Mpi, tmp_p
 @pytest.fixture(scope="module")
 def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The statistics of a window, compiled into a program of their own."""
-    folder, core = tmp_path_factory.mktemp("sums"), ROOT / "mpiprof" / "core"
-    run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
-    includes = [f"-I{path}" for path in (core, core / "base" / "abi" / "mpich", folder)]
-    options = ["-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes]
-    options += ["-fsanitize=undefined", "-fno-sanitize-recover"]
-    source = PROGRAMS / "sums.c"
-    run(
-        [
-            "cc",
-            *options,
-            "-o",
-            folder / "sums",
-            source,
-            core / "auto" / "arrival.c",
-            core / "base" / "memory.c",
-        ],
-        check=True,
-    )
-    return folder / "sums"
+    options = ("-fsanitize=undefined", "-fno-sanitize-recover")
+    parts = ("auto/arrival", "base/memory")
+    return of_the_core(tmp_path_factory.mktemp("sums") / "sums", parts, *options, source="sums.c")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
-#include <string.h>
+
+#include "control_variable.h"
 
 enum { MOST = 64, BYTES = 32 };
 
@@ -17,19 +18,13 @@ int own_calls;
 static int value_of(const char *operation, const char *tail)
 {
     char name[100];
-    MPI_T_cvar_handle handle;
-    int index, count, value = -1, provided;
+    int provided;
 
     snprintf(name, sizeof name, "MPIR_CVAR_%s_%s", operation, tail);
     for (char *c = name; *c != '\0'; c++)
         *c = (char)toupper((unsigned char)*c);
-    MPI_T_init_thread(MPI_THREAD_SINGLE, &provided); /* never ended: MPICH would forget them */
-    if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS ||
-        MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS)
-        return -1;
-    MPI_T_cvar_read(handle, &value);
-    MPI_T_cvar_handle_free(&handle);
-    return value;
+    MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+    return control_variable(name);
 }
 
 void own_look(const char *operation)

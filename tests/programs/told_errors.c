@@ -6,29 +6,18 @@
 #include <setjmp.h>
 #include <stdio.h>
 
+#include "control_variable.h"
+
 static jmp_buf place;
 static int leaves, seen = -1, handled;
 static const char *name;
-
-static int value_now(void)
-{
-    MPI_T_cvar_handle handle;
-    int index, count, value = -2;
-
-    if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS ||
-        MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS)
-        return -1;
-    MPI_T_cvar_read(handle, &value);
-    MPI_T_cvar_handle_free(&handle);
-    return value;
-}
 
 static void handler(MPI_Comm *comm, int *error, ...)
 {
     (void)comm;
     (void)error;
     handled++;
-    seen = value_now();
+    seen = control_variable(name);
     if (leaves)
         longjmp(place, 1);
 }
@@ -67,14 +56,14 @@ int main(int argc, char **argv)
             error = broadcast(rank, 1, comm);
         else
             error = -3;
-        const int after = value_now();
+        const int after = control_variable(name);
 
         if (rank == 1)
             printf("turn %d: %d, wrong %d, handled %d, in handler %d, after %d, ", turn, first,
                    error, handled, seen, after);
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == 1)
-            printf("then %d\n", value_now());
+            printf("then %d\n", control_variable(name));
         fflush(stdout);
     }
     MPI_Errhandler_free(&made);

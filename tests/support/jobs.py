@@ -129,3 +129,12 @@ def run_mpi(
     """Run a program on n ranks; the options are those of `run`."""
     __tracebackhide__ = True
     return run([*mpi.mpiexec(n), *argv], **options)
+
+
+def refusal(mpi: Mpi, options: list[str], folder: Path) -> str:
+    """Return the line with which `run` refuses its options, before it starts anything."""
+    words = [str(mpi.python), "-m", "mpiprof", "run", *options, "--", "/bin/touch", "started"]
+    done = run(words, cwd=folder)
+    assert done.returncode == 2
+    assert not (folder / "started").exists()
+    return done.stderr.splitlines()[-1]

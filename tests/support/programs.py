@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,22 @@ def digest(words: list[str]) -> str:
         if path.is_absolute() and path.is_file():
             found.update(path.read_bytes())
     return found.hexdigest()[:16]
+
+
+def of_the_core(
+    program: Path, parts: Iterable[str], *options: str | Path, source: str | None = None
+) -> Path:
+    """Compile some parts of the core, such as "base/text", into a program or library of their own.
+
+    source: the one of tests/programs that calls them. The tables that are generated are MPICH's.
+    """
+    folder, core = program.parent, ROOT / "mpiprof" / "core"
+    run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
+    includes = [f"-I{path}" for path in (core, core / "base" / "abi" / "mpich", folder)]
+    words = ["cc", "-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes, *options]
+    sources = [PROGRAMS / source] if source else []
+    run([*words, "-o", program, *sources, *(core / f"{part}.c" for part in parts)], check=True)
+    return program
 
 
 def core_built(name: str, *settings: str, source: Path = ROOT / "mpiprof" / "core") -> Path:
