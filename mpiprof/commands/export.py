@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import MpiprofError, TraceError, UsageError
 from mpiprof.invocation import command
+from mpiprof.output import check_output
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
@@ -92,10 +93,7 @@ def stem_of(output: Path | None, trace: Trace, to: str) -> Path:
     ending = ENDINGS[to]
     if output is None:  # two are .json
         return Path(trace.path.resolve().name + ("-caliper" if to == "caliper" else ""))
-    if output.is_dir():
-        raise UsageError(f"-o {output} is a folder: name the file, as {output / 'trace'}{ending}")
-    if not output.parent.is_dir():
-        raise UsageError(f"-o {output}: there is no folder {output.parent}")
+    check_output("-o", output, f"{output / 'trace'}{ending}")
     return output.with_suffix("") if output.suffix == ending else output
 
 

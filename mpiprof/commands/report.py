@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mpiprof.commands.export import finished
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.invocation import command
+from mpiprof.output import check_output
 from mpiprof.quantities import positive
 
 if TYPE_CHECKING:
@@ -144,8 +145,7 @@ def ending_of(args: argparse.Namespace) -> str:
         raise UsageError(f"--json and -o {args.output} differ: leave out --json")
     if ending != ".json" and (args.site or args.by != "callsite"):
         raise UsageError(f"-o {args.output} holds the whole report: leave out --site and --by")
-    if not args.output.parent.is_dir():
-        raise UsageError(f"-o {args.output}: there is no folder {args.output.parent}")
+    check_output("-o", args.output, f"report{ending}")
     return ending
 
 

@@ -53,6 +53,7 @@ from mpiprof.launch.options import (
     words_of,
 )
 from mpiprof.launch.program import Program, become, find_mpi, find_program, verb_words
+from mpiprof.output import check_output
 from mpiprof.quantities import budget
 from mpiprof.tune import switch
 
@@ -151,11 +152,7 @@ def check_summary(args: argparse.Namespace) -> None:
         raise UsageError("--summary-to needs a recording: leave out --record off")
     if args.sample > 1:
         raise UsageError("--summary-to is of all calls: leave out --sample")
-    if path.is_dir() or not path.parent.is_dir():
-        why = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
-        raise UsageError(f"--summary-to {path}: {why}")
-    if not os.access(path.parent, os.W_OK):
-        raise UsageError(f"--summary-to {path}: {path.parent} can't be written to")
+    check_output("--summary-to", path, "summary.json")
 
 
 def is_looked_after(args: argparse.Namespace) -> bool:

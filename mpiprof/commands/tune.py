@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from mpiprof import quantities
 from mpiprof.errors import UsageError
 from mpiprof.invocation import command
+from mpiprof.output import check_output
 
 if TYPE_CHECKING:
     from mpiprof.model.machine import Machine
@@ -112,15 +113,7 @@ def check(args: argparse.Namespace) -> None:
     if args.plan is not None and not args.plan.is_file():
         raise UsageError(f"--plan {args.plan}: no such file")
     if args.output is not None:
-        check_output(args.output)
-
-
-def check_output(path: Path) -> None:
-    """Raise UsageError where a plan can't be written."""
-    if path.is_dir() or not path.name:
-        raise UsageError(f"-o {path} is a folder: name a file, such as plan.json")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"-o {path}: there is no folder {path.parent}")
+        check_output("-o", args.output, "plan.json")
 
 
 def opened(args: argparse.Namespace) -> tuple[Trace, str]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from mpiprof.errors import UsageError
+from mpiprof.output import check_output
 
 NEWEST = 4096  # lines that are read: the last ones
 MOST_ENTRIES = 512  # that the recorder keeps
@@ -72,12 +72,7 @@ def read(path: Path) -> list[Lesson]:
 
     Raises UsageError for what is no such file, or can't be read or written.
     """
-    if not path.name or path.is_dir():
-        raise UsageError(f"--learn {path} is a folder: name a file, such as learned.jsonl")
-    if not path.parent.is_dir():
-        raise UsageError(f"--learn {path}: there is no folder {path.parent}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"--learn {path} can't be written: name a file elsewhere")
+    check_output("--learn", path, "learned.jsonl")
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-NEWEST:]
     except FileNotFoundError:

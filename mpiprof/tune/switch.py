@@ -16,6 +16,7 @@ from mpiprof.launch import elf, library
 from mpiprof.launch.job import rank_in, ranks_in
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.program import Program
+from mpiprof.output import check_output
 
 if TYPE_CHECKING:
     from mpiprof.tune.plan import Plan
@@ -80,14 +81,9 @@ def check_options(args: argparse.Namespace, plan: Plan) -> None:
     out: Path | None = args.plan_out
     if out is None:
         return
-    if not out.name or out.is_dir():
-        raise UsageError(f"--plan-out {out} is a folder: name a file, such as plan.json")
-    if not out.parent.is_dir():
-        raise UsageError(f"--plan-out {out}: there is no folder {out.parent}")
+    check_output("--plan-out", out, "plan.json")
     if out.exists() and not _is_list(out):
         raise UsageError(f"--plan-out {out} exists and is no plan: name another file")
-    if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise UsageError(f"--plan-out {out} can't be written: name a file elsewhere")
 
 
 def _is_list(path: Path) -> bool:
