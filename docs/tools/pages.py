@@ -32,6 +32,8 @@ def write(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "verbs.md").write_text(verbs(), "utf-8")
     (folder / "columns.md").write_text(tables(), "utf-8")
+    calls = table(("column", "meaning"), named(columns.CALLS))
+    (folder / "calls.md").write_text(calls + "\n", "utf-8")
     (folder / "algorithms.md").write_text(algorithms(folder), "utf-8")
     (folder / "environment.md").write_text(options(), "utf-8")
     check_environment(ENVIRONMENT.read_text("utf-8") + options())

@@ -6,6 +6,7 @@
   python -m mpiprof export [TRACE] --to caliper [-o FILE.json]    sums by rank, for Hatchet, Thicket
   python -m mpiprof export [TRACE] --to parquet|csv [-o NAME]     NAME-events and NAME-instances
   python -m mpiprof export [TRACE] --to otf2 [-o DIR]             DIR/traces.otf2, for Vampir, ...
+  python -m mpiprof export [TRACE] --to dataset [-o DIR]          Parquet, which verbs read, too
 
 Without TRACE: the newest in this folder; without -o: a name like the trace's, in this folder. All
 but the page are written piece by piece, however long the trace is.
@@ -36,6 +37,7 @@ ENDINGS = {
     "parquet": ".parquet",
     "csv": ".csv",
     "otf2": "-otf2",  # of a folder
+    "dataset": "-dataset",  # of a folder
 }
 NEXT = {
     "html": "open it in a browser; it needs no network",
@@ -45,6 +47,7 @@ NEXT = {
     "parquet": 'pandas.read_parquet("{0}")',
     "csv": 'pandas.read_csv("{0}")',
     "otf2": "open {0} in Vampir, or try `otf2-print {0}`",
+    "dataset": "{report}   (its folder calls holds one row a call, for pandas and others)",
 }
 PERFETTO_LIMIT = 2 << 30  # what its page can hold, about
 
@@ -65,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
     trace = open_trace(chosen(args.trace))
     refuse_empty(trace, args.to)
-    place = folder_of if args.to == "otf2" else stem_of
+    place = folder_of if args.to in ("otf2", "dataset") else stem_of
     stem = place(args.output, trace, args.to)
     writer = WRITERS.get(args.to, tables)
     with bar("exporting", 2 * records_of(trace)) as step:
@@ -73,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     for path, what in written.items():
         print(f"{path}: {what}, {size_of(path)}")
     first = next(iter(written))
-    hint = NEXT[args.to].format(first)
+    hint = NEXT[args.to].format(first, report=command("report", first))
     if args.to in ("perfetto", "pftrace") and first.stat().st_size > PERFETTO_LIMIT:
         hint = f"too much for Perfetto's page (2 GB): `{command('view')}`, or its trace_processor"
     print(f"next: {hint}")
@@ -188,6 +191,20 @@ def otf2(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dic
     return {folder / f"{otf2.NAME}.otf2": f"{count(events)} events"}
 
 
+def dataset(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dict[Path, str]:
+    """Write a data set into a folder; returns what was written."""
+    import mpiprof
+    from mpiprof.reports import dataset
+    from mpiprof.trace.dataset import needed
+    from mpiprof.units import count
+
+    needed()
+    with finished(folder) as unfinished:
+        dataset.copied(trace.path, unfinished)
+        calls = dataset.write(unfinished, mpiprof.open(unfinished), lambda done: step(2 * done))
+    return {folder: f"{count(calls)} calls"}
+
+
 def tables(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
     """Write events and instances as tables; returns what was written."""
     from mpiprof.analysis.frames import event_pieces, instance_pieces
@@ -219,6 +236,7 @@ WRITERS = {
     "pftrace": pftrace,
     "caliper": caliper,
     "otf2": otf2,
+    "dataset": dataset,
 }
 
 
@@ -241,8 +259,9 @@ def facts_of(trace: Trace) -> dict[str, Any]:
 
 
 def size_of(path: Path) -> str:
-    """Return the size in words of a file, or of an archive by its anchor."""
+    """Return the size in words of a file, a folder, or an archive by its anchor."""
     from mpiprof.units import size
 
-    files = path.parent.rglob("*") if path.suffix == ".otf2" else [path]
+    folder = path.parent if path.suffix == ".otf2" else path
+    files = [one for one in folder.rglob("*") if one.is_file()] if folder.is_dir() else [path]
     return size(sum(file.stat().st_size for file in files))

@@ -18,6 +18,24 @@ WAITS = {
     "neighbor": "for neighbours in the topology",
     "gathering": "for the last rank, in a call that makes a communicator, or on a window or file",
 }
+CALLS = {  # of a data set: one row a member of the communicator and instance
+    "sequence": "number of the operation on its communicator, the same on all of its ranks",
+    "start": "n-th start of a persistent operation; missing where the block has none",
+    "rank": "world rank; its row is there also where it did not call",
+    "arrival_ns": "when the rank called; 0 where it did not",
+    "begin_ns": "when it entered the call that could wait; missing where that is the arrival",
+    "finish_ns": "when it left that call; 0 while open, or where it did not call",
+    "elapsed_ns": "time inside; missing where that is finish less arrival",
+    "shape": "row of the table of shapes, -1 where the rank did not call",
+    "sent": "bytes sent, -1 or missing where they are the shape's",
+    "received": "bytes received, -1 or missing where they are the shape's",
+    "choice": "state of the selector: 0 or missing none, 1 observe, 2 probe, 3 hold",
+    "before_enter_ns": "when the rank entered its record before; -1 without",
+    "before_exit_ns": "when it left that; 0 while open, -1 without",
+    "before_shape": "shape of the record before, -1 without",
+    "before_sequence": "sequence number of the record before, -1 without",
+    "outside_ns": "time in point-to-point and completion calls since the record before",
+}
 EVENTS = {
     "rank": "world rank that called",
     "thread": "thread of that rank, from 0 in order of their first call",

@@ -206,7 +206,10 @@ class _Pool:
         final &= (opened >= 0).any(0)  # a completion alone (its call was not recorded) is nothing
         if not final.any():
             return None
-        return self._batch(block, opened[:, final], closed[:, final], sequence[final], start[final])
+        # A mask as an index would lay out instance by instance what lanes lay out rank by rank, and
+        # sums of floats depend on that.
+        opened, closed = (np.compress(final, where, axis=1) for where in (opened, closed))
+        return self._batch(block, opened, closed, sequence[final], start[final])
 
     def _where(self, instance: Array, member: Array, chosen: Bool, size: tuple[int, int]) -> Int:
         """Matrix of record indices (the earliest record counts), -1 where there is none."""

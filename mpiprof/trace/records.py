@@ -12,6 +12,7 @@ from mpiprof.trace import clock as clocks_module
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.block import Block, column
 from mpiprof.trace.clock import Clock
+from mpiprof.trace.dataset import Dataset, dataset_in
 from mpiprof.trace.folder import Folder
 from mpiprof.trace.machine import fault
 from mpiprof.trace.match import BATCH, Matcher
@@ -56,6 +57,8 @@ class Records(Folder):
         names = list(dict.fromkeys(self.node_of.values()))
         if len(names) < 2:
             return {name: Clock() for name in names}
+        if self.dataset is not None:
+            return self.dataset.clocks()
         corrected = self.meta.get("clock")
         if isinstance(corrected, dict) and isinstance(corrected.get("error_ns"), int):
             return clocks_module.told(names, corrected["error_ns"])
@@ -239,6 +242,9 @@ class Records(Folder):
         before: with what each rank recorded before each call. since_ns: only the instances whose
         first arrival is not earlier are sure to be there and whole; what is long before is unread.
         """
+        if self.dataset is not None and not local_times:
+            self._note_as_read(self.dataset)
+            return self.dataset.batches(self.tables.communicators, before, since_ns)
         streams = {rank: self.stream(rank, local_times, before, True) for rank in self._threads}
         passed = self.passed if self.turned else None
         problems = self._found
@@ -249,3 +255,15 @@ class Records(Folder):
         tables = self.tables
         matcher = Matcher(streams, tables.communicators, tables.shapes, problems, batch, passed)
         return iter(matcher)
+
+    @cached_property
+    def dataset(self) -> Dataset | None:
+        """The data set that the folder holds too, from which instances are then read."""
+        return dataset_in(self.path)
+
+    def _note_as_read(self, dataset: Dataset) -> None:
+        """Note what was wrong with the logs when they were read to make the data set."""
+        for line in dataset.problems:
+            self._found.note(line)
+        for log in self.logs.opened:
+            log.damaged |= log.name in dataset.damaged

@@ -1,0 +1,207 @@
+"""The instances of a trace as a Parquet data set: partitions that can each be read alone.
+
+    dataset.json                               what it is, and what was wrong with the trace
+    definitions/blocks.parquet                 one row a block, in the order of matching
+    definitions/clocks.parquet, ...            what the calls refer to by number
+    calls/communicator=C/part-N.parquet        partitions: blocks of one communicator
+
+A block is a batch of instances: one row a member and instance, member by member. It is a row group
+of a partition, and no instance is in two. The trace's own logs and tables stand beside: they tell
+what a rank did, one call after the other. reports.dataset writes all this.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpiprof.errors import MpiprofError, TraceError
+from mpiprof.trace.batch import Batch, Before
+from mpiprof.trace.clock import Clock
+from mpiprof.trace.described import Communicator
+from mpiprof.trace.types import Array
+
+NAME, FORMAT, VERSION = "dataset.json", "mpiprof dataset", 1
+CALLS, DEFINITIONS = "calls", "definitions"
+OPEN = 64  # partitions that are held open while blocks are read in order
+
+# Columns that only some blocks hold, with what stands for them elsewhere.
+OPTIONAL = ("start", "begin_ns", "elapsed_ns", "sent", "received", "choice")
+BEFORE = {  # from columns to fields of Before
+    "before_enter_ns": "enter",
+    "before_exit_ns": "exit",
+    "before_shape": "shape",
+    "before_sequence": "sequence",
+    "outside_ns": "outside",
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """Where a block stands: a row group of a partition; holds: which optional columns it has.
+
+    number: its place in the order of matching; last_ns: when the last of its calls was entered.
+    """
+
+    number: int
+    communicator: int
+    file: str
+    row_group: int
+    instances: int
+    last_ns: int
+    holds: tuple[str, ...]
+    whole: bool
+
+
+class Dataset:
+    """The Parquet part of a data set; raises TraceError where it can't be read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            facts = json.loads((folder / NAME).read_bytes())
+            known = facts["format"], int(facts["version"])
+            self.problems = [str(line) for line in facts["problems"]]
+            self.damaged = {str(name) for name in facts["damaged"]}
+        except OSError as error:
+            raise TraceError(f"{folder / NAME}: cannot be read: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError):
+            raise TraceError(f"{folder / NAME}: damaged; export the data set again") from None
+        if known != (FORMAT, VERSION):
+            raise TraceError(
+                f"{folder / NAME}: written by a newer mpiprof; update mpiprof to read it"
+            )
+        names = tuple(f.name for f in fields(Block))
+        rows = self._table(folder / DEFINITIONS / "blocks.parquet", names)
+        self.blocks = [Block(**{**row, "holds": tuple(row["holds"].split())}) for row in rows]
+
+    def clocks(self) -> dict[str, Clock]:
+        """Return the clock of each node, as it was found when the data set was made."""
+        names = tuple(f.name for f in fields(Clock))
+        path = self.folder / DEFINITIONS / "clocks.parquet"
+        rows = self._table(path, ("node", *names))
+        return {row["node"]: Clock(**{name: row[name] for name in names}) for row in rows}
+
+    def partitions(self) -> list[list[Block]]:
+        """Return the blocks of each partition, partitions in the order of their first blocks."""
+        found: dict[str, list[Block]] = {}
+        for block in self.blocks:
+            found.setdefault(block.file, []).append(block)
+        return list(found.values())
+
+    def batches(
+        self,
+        communicators: Sequence[Communicator],
+        before: bool = False,
+        since_ns: int | None = None,
+        blocks: Sequence[Block] | None = None,
+    ) -> Iterator[Batch]:
+        """Yield blocks in their order, all or some, as they were matched (see Records.batches)."""
+        opened: OrderedDict[str, Any] = OrderedDict()
+        try:
+            for block in self.blocks if blocks is None else blocks:
+                if since_ns is None or block.last_ns >= since_ns:
+                    yield self._batch(opened, block, communicators[block.communicator], before)
+        finally:
+            for file in opened.values():
+                file.close()
+
+    def _batch(
+        self,
+        opened: OrderedDict[str, Any],
+        block: Block,
+        communicator: Communicator,
+        with_before: bool,
+    ) -> Batch:
+        names = ["sequence", "arrival_ns", "finish_ns", "shape", *block.holds]
+        names += list(BEFORE) if with_before else []
+        size = (len(communicator.ranks), block.instances)
+        found = self._columns(opened, block, names)
+        if any(values.size != size[0] * size[1] for values in found.values()):
+            raise self._damaged(self.folder / block.file)
+        matrix = {name: values.reshape(size) for name, values in found.items()}
+        arrival, finish = matrix["arrival_ns"], matrix["finish_ns"]
+        elapsed = matrix.get("elapsed_ns")
+        if elapsed is None:
+            elapsed = finish - arrival
+            if not block.whole:
+                elapsed[finish == 0] = 0
+        before = {of: matrix[name] for name, of in BEFORE.items() if with_before}
+        return Batch(
+            communicator,
+            matrix["sequence"][0],
+            matrix["start"][0] if "start" in matrix else np.zeros(block.instances, np.int64),
+            arrival,
+            matrix.get("begin_ns", arrival),
+            finish,
+            elapsed,
+            matrix["shape"],
+            matrix.get("sent"),
+            matrix.get("received"),
+            block.whole,
+            Before(**before) if with_before else None,
+            matrix["choice"][0] if "choice" in matrix else None,
+        )
+
+    def _columns(
+        self, opened: OrderedDict[str, Any], block: Block, names: list[str]
+    ) -> dict[str, Array]:
+        path = self.folder / block.file
+        if block.file not in opened:
+            while len(opened) >= OPEN:
+                opened.popitem(last=False)[1].close()
+            opened[block.file] = self._opened(path)
+        opened.move_to_end(block.file)
+        try:
+            table = opened[block.file].read_row_group(block.row_group, names, use_threads=False)
+            return {name: table.column(name).to_numpy() for name in names}
+        except (OSError, ValueError, KeyError, IndexError):  # Arrow's errors are of these, too
+            raise self._damaged(path) from None
+
+    def _table(self, path: Path, names: Sequence[str]) -> list[dict[str, Any]]:
+        file = self._opened(path)
+        try:
+            rows: list[dict[str, Any]] = file.read(list(names)).to_pylist()
+        except (OSError, ValueError, KeyError):
+            raise self._damaged(path) from None
+        finally:
+            file.close()
+        if rows and set(rows[0]) != set(names):
+            raise self._damaged(path)
+        return rows
+
+    def _opened(self, path: Path) -> Any:
+        parquet = needed()[1]
+        if not path.is_file():
+            raise TraceError(f"{path}: missing; export the data set again")
+        try:
+            return parquet.ParquetFile(path)
+        except (OSError, ValueError):
+            raise self._damaged(path) from None
+
+    @staticmethod
+    def _damaged(path: Path) -> TraceError:
+        return TraceError(f"{path}: damaged; export the data set again")
+
+
+def dataset_in(folder: Path) -> Dataset | None:
+    """Return the data set in a trace folder, None where there is none."""
+    return Dataset(folder) if (folder / NAME).exists() else None
+
+
+def needed() -> tuple[Any, Any]:
+    """Return pyarrow and its module for Parquet; raises MpiprofError where they are missing."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MpiprofError(
+            "a data set needs pyarrow: python -m pip install 'mpiprof[export]'"
+        ) from None
+    return pyarrow, parquet

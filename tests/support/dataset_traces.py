@@ -1,0 +1,112 @@
+"""Traces to be exported as data sets, of every kind that is matched or summed in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from mpiprof.trace.types import OUTSIDE
+from support.dashboard_traces import of_size
+from support.exporting import mixed
+from support.synthetic import Synthetic
+
+MS = 1_000_000
+
+
+def _random(trace: Synthetic, communicator: str, operation: str, seed: int, count: int) -> None:
+    """Add instances with random lateness, at a call site of the operation and communicator."""
+    members = sum(len(group) for group in trace.members[communicator])
+    random = np.random.default_rng(seed)
+    arrivals = MS * np.arange(1, count + 1)[:, None] + seed * 1_000
+    arrivals = arrivals + random.integers(0, 90_001, (count, members))
+    exits = arrivals.max(1, keepdims=True) + random.integers(1, 9_001, (count, members))
+    root = 0 if operation == "bcast" else None
+    site = f"{communicator}.py:{seed}:{operation}"
+    trace.collective(operation, arrivals, exits, communicator, 800, 800, root=root, site=site)
+
+
+def several(folder: Path) -> Path:
+    """5 ranks, overlapping communicators, two of which share a call site; more than one batch."""
+    trace = Synthetic(5)
+    trace.communicator("odd", [1, 3])
+    trace.communicator("even", [4, 0, 2])
+    _random(trace, "world", "allreduce", 1, 9_000)
+    _random(trace, "even", "bcast", 2, 8_500)
+    for name, size in (("odd", 2), ("even", 3)):
+        arrivals = MS * np.arange(1, 301)[:, None] + np.arange(size) * 70_001
+        site = "both.py:7:step"
+        trace.collective("barrier", arrivals, arrivals * 0 + arrivals.max() + 9, name, site=site)
+    trace.ended_ns = 9_002 * MS
+    return trace.write(folder)
+
+
+def inter(folder: Path) -> Path:
+    """Two inter-communicators of one rank with two, and of two with three."""
+    trace = Synthetic(5)
+    trace.communicator("small", [4], [0, 2])
+    trace.communicator("wide", [0, 1], [2, 3, 4])
+    _random(trace, "wide", "allgather", 3, 200)
+    _random(trace, "small", "barrier", 4, 100)
+    _random(trace, "world", "allreduce", 5, 100)
+    trace.ended_ns = 300 * MS
+    return trace.write(folder)
+
+
+def talking(folder: Path) -> Path:
+    """3 ranks that spend time in point-to-point calls between their collectives; one in 4 is kept.
+
+    Of what is summed, the intervals are estimated.
+    """
+    trace = Synthetic(3)
+    trace.meta["sample"] = 4
+    for rank in range(3):
+        shape = trace.shape(rank, "allreduce", "world", sent=8, received=8)
+        for i in range(0, 320, 4):
+            trace.extension(rank, OUTSIDE, 100_000 + rank * 7_001 + i)
+            trace.add(rank, shape, i, MS * (i + 1) + rank * 40_003, MS * (i + 1) + 90_000 + i)
+    trace.ended_ns = 330 * MS
+    return trace.write(folder)
+
+
+def drifting(folder: Path) -> Path:
+    """6 ranks on 3 nodes whose clocks drift; ranks 3 and 5 were killed, the last calls are open."""
+    trace = Synthetic(6, [0, 0, 1, 1, 2, 2], [0, 40_000, -7_000], [0.0, 2e-6, -3e-6])
+    trace.communicator("pair", [5, 2])
+    for rank in (2, 4):
+        for at in (1_000, 90 * MS):
+            trace.clock(rank, 0, at, 3_000)
+    _random(trace, "world", "allreduce", 6, 150)
+    _random(trace, "pair", "barrier", 7, 150)
+    last = np.array([[400 * MS + 10, 400 * MS, -1, 400 * MS + 7, -1, -1]])
+    trace.collective("alltoall", last, 0 * last, site="end.py:3:main")
+    trace.ended_ns = 401 * MS
+    return trace.write(folder, finished=(0, 1, 2, 4))
+
+
+def cut(folder: Path) -> Path:
+    """3 ranks, the log of one of which ends inside a chunk: what is behind is lost."""
+    trace = Synthetic(3)
+    _random(trace, "world", "allreduce", 8, 5_000)
+    trace.write(folder)
+    log = folder / "rank-000001.log"
+    log.write_bytes(log.read_bytes()[: 2 * 65536 + 4_000])
+    return folder
+
+
+def many(folder: Path) -> Path:
+    """96 ranks."""
+    return of_size(folder, 96, 40)
+
+
+def silent(folder: Path) -> Path:
+    """2 ranks without a call."""
+    trace = Synthetic(2)
+    trace.ended_ns = MS
+    return trace.write(folder)
+
+
+MADE: dict[str, Callable[[Path], Path]] = {
+    made.__name__: made for made in (mixed, several, inter, talking, drifting, cut, many, silent)
+}

@@ -1,0 +1,212 @@
+"""Data sets: what is read from the partitions is what is read from the trace, bit for bit."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.dataset_traces import MADE
+from support.exporting import export
+
+import mpiprof
+from mpiprof.__main__ import main
+from mpiprof.errors import TraceError
+from mpiprof.reports import columns
+from mpiprof.store import values
+from mpiprof.store.cache import Entry, Writer
+from mpiprof.trace import Trace
+from mpiprof.trace.batch import Batch, Before
+from mpiprof.trace.dataset import BEFORE, OPTIONAL
+
+DERIVED = ("processes", "events", "instances", "callsites", "rank_totals", "spent", "totals",
+           "summary", "summed_up", "statistics", "hot", "waiting_for")  # fmt: skip
+
+
+def said(*words: object) -> tuple[int, str, str]:
+    """Run a verb in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([*map(str, words)])
+    return code, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
+    """A trace of each kind, and its data set."""
+    base = tmp_path_factory.mktemp("dataset")
+    found = {}
+    for name, make in MADE.items():
+        (base / name).mkdir()
+        folder, to = make(base / name / "job"), base / name / "set" / "job"
+        to.parent.mkdir()
+        done = export(folder, "--to", "dataset", "-o", to)
+        assert (done.returncode, done.stderr) == (0, ""), name
+        found[name] = folder, to
+    return found
+
+
+def bits(value: Any, folder: Path) -> bytes:
+    """Return a derived value as the store keeps it: equal bytes mean equal bits."""
+    path = folder / "value"
+    writer = Writer(path)
+    writer.close(values.write(value, writer))
+    Entry(path).close()
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_tables_are_the_same_bit_for_bit(
+    kind: str, pairs: dict[str, tuple[Path, Path]], tmp_path: Path
+) -> None:
+    from_trace, from_set = (mpiprof.open(path) for path in pairs[kind])
+    for name in DERIVED:
+        a, b = (trace.derive(name) for trace in (from_trace, from_set))
+        assert bits(a, tmp_path) == bits(b, tmp_path), name
+    sites = range(len(from_trace.callsites))
+    for name in ("phases", "conclusions", "causes", "matrix", "matrix_ranks"):
+        for site in sites:
+            a, b = (trace.derive(name, site) for trace in (from_trace, from_set))
+            assert bits(a, tmp_path) == bits(b, tmp_path), (name, site)
+    a, b = (trace.series(list(sites)) for trace in (from_trace, from_set))
+    assert bits(a, tmp_path) == bits(b, tmp_path)
+    assert from_trace.point_to_point.tolist() == from_set.point_to_point.tolist()
+    assert from_trace.clocks == from_set.clocks
+    assert from_trace.problems == from_set.problems
+    assert (from_trace.sound, from_trace.complete) == (from_set.sound, from_set.complete)
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_blocks_are_the_batches_of_the_trace(
+    kind: str, pairs: dict[str, tuple[Path, Path]]
+) -> None:
+    """Also in how they lie in memory, on which the sums of floats depend."""
+    ours, theirs = (
+        list(Trace(path).batches(batch=1 << 21, before=True, since_ns=since))
+        for path, since in zip(pairs[kind], (None, -(1 << 62)), strict=True)
+    )
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.communicator.identity == b.communicator.identity
+        assert (a.begin is a.arrival, a.whole) == (b.begin is b.arrival, b.whole)
+        assert a.before is not None
+        assert b.before is not None
+        both: list[Any] = [
+            (a, b, f.name) for f in fields(Batch) if f.name not in ("communicator", "before")
+        ]
+        both += [(a.before, b.before, f.name) for f in fields(Before)]
+        for one, other, name in both:
+            x, y = getattr(one, name), getattr(other, name)
+            if isinstance(x, np.ndarray):
+                assert x.flags.c_contiguous, name
+                assert y.flags.c_contiguous, name
+                assert (x.dtype, x.shape) == (y.dtype, y.shape), name
+                assert (x == y).all(), name
+            else:
+                assert (x is None) == (y is None), name
+
+
+def test_no_instance_is_in_two_partitions(pairs: dict[str, tuple[Path, Path]]) -> None:
+    """So that none has to be brought together; and each member has its row."""
+    dataset = mpiprof.open(pairs["several"][1]).dataset
+    assert dataset is not None
+    assert len(dataset.blocks) == 5
+    owner: dict[tuple[int, int], str] = {}
+    for blocks in dataset.partitions():
+        assert len({block.communicator for block in blocks}) == 1
+        frame = pd.read_parquet(dataset.folder / blocks[0].file)
+        for sequence, count in frame["sequence"].value_counts().items():
+            key = (blocks[0].communicator, int(str(sequence)))
+            assert owner.setdefault(key, blocks[0].file) == blocks[0].file
+            assert count in (2, 3, 5)
+    assert len(owner) == len(mpiprof.open(pairs["several"][0]).instances)
+
+
+def test_verbs_say_the_same(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
+    for kind in ("mixed", "drifting"):
+        folder, to = pairs[kind]
+        for words in (
+            ("report",),
+            ("report", "--json"),
+            ("report", "--by", "rank"),
+            ("report", "--site", "allreduce", "--json"),
+        ):
+            ours, theirs = (said(*words, path) for path in (folder, to))
+            assert ours[0] == theirs[0] == 0, (kind, words, theirs[2])
+            assert ours[1] == theirs[1].replace(str(to), str(folder)), (kind, words)
+        plans = []
+        for path in (folder, to):
+            code, out, err = said("tune", path, "--json", "-o", tmp_path / "plan.json")
+            assert code == 0, err
+            plans.append(out.replace(str(path), "TRACE"))
+        assert plans[0] == plans[1], kind
+    folder, to = pairs["drifting"]
+    first, second = (said("compare", folder, other, "--json") for other in (folder, to))
+    assert first[0] == second[0] == 0, second[2]
+    assert first[1] == second[1].replace(str(to), str(folder))
+
+
+def test_an_instance_is_found_from_its_time_on(pairs: dict[str, tuple[Path, Path]]) -> None:
+    from mpiprof.analysis.ranks import one_instance
+
+    ours, theirs = (mpiprof.open(path) for path in pairs["several"])
+    for row in ours.instances.iloc[[0, 8_900, -1]].to_dict("records"):
+        named = (row["communicator"], row["sequence"], row["start"])
+        a, b = (one_instance(t, *named, row["first_arrival_ns"]) for t in (ours, theirs))
+        for name in ("ranks", "arrival", "finish", "wait"):
+            assert getattr(a, name).tolist() == getattr(b, name).tolist()
+
+
+def test_others_can_read_it(pairs: dict[str, tuple[Path, Path]]) -> None:
+    """The columns are those documented, and definitions give them names."""
+    folder, to = pairs["mixed"]
+    calls = pd.read_parquet(to / "calls")
+    assert list(calls.columns) == [*columns.CALLS, "communicator"]
+    assert {*OPTIONAL, *BEFORE} < set(columns.CALLS)
+    shapes = pd.read_parquet(to / "definitions" / "shapes.parquet").set_index("shape")
+    there = calls[calls["shape"] >= 0]
+    found = there["shape"].map(shapes["operation"]).value_counts().to_dict()
+    assert found == {
+        "allreduce": 120,
+        "bcast": 120,
+        "ibarrier": 120,
+        "allgather": 60,
+        "allreduce_init": 8,  # 4 of them starts
+        "barrier": 3,
+    }
+    ranks = pd.read_parquet(to / "definitions" / "ranks.parquet")
+    assert ranks["host"].tolist() == ["n0", "n0", "n1", "n1"]
+    known = mpiprof.open(folder).tables.communicators
+    members = pd.read_parquet(to / "definitions" / "communicators.parquet")
+    for communicator in known:
+        mine: Any = members[members["communicator"] == communicator.index]
+        assert mine["rank"].tolist() == communicator.ranks.tolist()
+
+
+def test_damage_is_told(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
+    whole = pairs["inter"][1]
+    part = next((whole / "calls").rglob("*.parquet")).relative_to(whole)
+    for name, content, told in (
+        (str(part), None, "missing"),
+        (str(part), b"PAR1 and nothing else", "damaged"),
+        ("definitions/blocks.parquet", b"", "damaged"),
+        ("dataset.json", b"{}", "damaged"),
+        ("dataset.json", b'{"format":"x","version":9,"problems":[],"damaged":[]}', "newer"),
+    ):
+        folder = tmp_path / "set"
+        shutil.copytree(whole, folder)
+        if content is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_bytes(content)
+        with pytest.raises(TraceError, match=told):
+            _ = mpiprof.open(folder).callsites
+        code, out, err = said("report", folder)
+        assert (code, out, err.count("\n")) == (1, "", 1)
+        shutil.rmtree(folder)
