@@ -12,7 +12,7 @@ from mpiprof.trace import Trace
 from mpiprof.trace.types import Float, Int
 
 COLOURS = ("operation", "algorithm", "waiting")
-SORTS = ("rank", "late", "node")
+SORTS = ("rank", "late", "node", "nodes")  # the last: a row is a node
 STATES = 12  # beyond it the least frequent share one
 OTHER = "other"
 WAITING, OWN = "waiting", "own part"  # the states of colour "waiting"
@@ -119,7 +119,7 @@ def order(trace: Trace, ranks: Int, sort: str, lateness: Float) -> Int:
     if sort == "late":
         late = np.nan_to_num(lateness[ranks], nan=-np.inf)
         return ranks[np.argsort(-late, kind="stable")]
-    if sort == "node":
+    if sort in ("node", "nodes"):
         nodes = list(dict.fromkeys(trace.node_of.values()))
         place = {node: i for i, node in enumerate(nodes)}
         of = np.array([place.get(trace.node_of.get(r, ""), len(nodes)) for r in ranks.tolist()])
@@ -127,13 +127,18 @@ def order(trace: Trace, ranks: Int, sort: str, lateness: Float) -> Int:
     return ranks
 
 
-def rows(ranks: Int, size: int) -> Rows:
-    """Return one row a rank, or groups of neighbours where there are more than ROWS ranks."""
+def rows(trace: Trace, ranks: Int, sort: str = SORTS[0]) -> Rows:
+    """Return a row for each rank or node, in their order; for some neighbours beyond ROWS rows."""
+    edges = np.arange(len(ranks) + 1)
+    if sort == "nodes":
+        of = np.array([trace.node_of.get(r, "") for r in ranks.tolist()])
+        edges = np.flatnonzero(np.concatenate([[True], of[1:] != of[:-1], [True]]))
     group = 1
-    while -(-len(ranks) // group) > ROWS:
+    while -(-(len(edges) - 1) // group) > ROWS:
         group *= 2
-    found = [ranks[i : i + group] for i in range(0, len(ranks), group)]
-    of_rank = np.full(size, -1, np.int64)
+    starts = edges[:-1][::group]
+    found = np.split(ranks, starts[1:]) if len(ranks) else []
+    of_rank = np.full(trace.ranks, -1, np.int64)
     for row, members in enumerate(found):
         of_rank[members] = row
     return Rows(found, of_rank)

@@ -108,11 +108,10 @@ class Timeline:
         known = self.classes
         if only is not None and not timeline_rows.resolved(known, only, self.trace):
             known = timeline_rows.classes(self.trace, self.events.calls, only)
-        size = self.trace.ranks
         ranks = timeline_rows.order(self.trace, request.ranks, request.sort, self.events.lateness)
-        rows = timeline_rows.rows(ranks, size)
-        everybody = timeline_rows.rows(np.arange(size, dtype=np.int64), size)
-        if everybody.single:
+        rows = timeline_rows.rows(self.trace, ranks, request.sort)
+        everybody = timeline_rows.rows(self.trace, np.arange(self.trace.ranks, dtype=np.int64))
+        if everybody.single and rows.single:
             of_rank, tile_rows = everybody.of_rank, ranks
         else:
             of_rank, tile_rows = rows.of_rank, np.arange(len(rows.ranks))

@@ -281,6 +281,30 @@ def test_orders_of_ranks(tmp_path: Path) -> None:
         assert [int(r[0]) for r in shown.rows.ranks] == expected
 
 
+def test_a_row_is_a_node(tmp_path: Path) -> None:
+    found = opened(made(tmp_path / "trace"))
+    wanted = request(found, sort="nodes")
+    shown = found.shown(wanted)
+    assert not isinstance(shown, Need)
+    assert [r.tolist() for r in shown.rows.ranks] == [[0, 2, 4], [1, 3, 5]]
+    head, arrays = found.window(wanted, shown)
+    assert head["kind"] == "cells"
+    expected = brute(found, request(found), head["level"], head["first"], head["columns"])
+    share = arrays["share"].reshape(2, head["columns"])
+    for row in (0, 1):
+        for column in range(head["columns"]):
+            of = [v[1] for (r, c, _), v in expected.items() if r % 2 == row and c == column]
+            assert abs(share[row, column] - sum(of) / (3 << head["level"]) * 255) <= 1
+
+
+def test_many_nodes_share_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline_rows, "ROWS", 1)
+    found = opened(made(tmp_path / "trace"))
+    rows = timeline_rows.rows(found.trace, np.array([0, 2, 4, 1, 3, 5]), "nodes")
+    assert [r.tolist() for r in rows.ranks] == [[0, 2, 4, 1, 3, 5]]
+    assert timeline_rows.rows(found.trace, np.zeros(0, np.int64), "nodes").ranks == []
+
+
 def test_instances_are_those_of_the_trace(tmp_path: Path) -> None:
     found = opened(made(tmp_path / "trace"))
     table = found.trace.instances
