@@ -29,7 +29,7 @@ DEEPEST = 14  # times the window is halved
 UNITS = {"K": 10**3, "M": 10**6, "G": 10**9}
 # From 10 million events on, and from 100 million on: the first page after the first opening (s),
 # median and 95th percentile of a move (s), memory (MB). What the dashboard promises.
-LIMITS = {10: (2.0, 0.150, 0.300, 1500), 100: (4.0, 0.300, 0.300, 4000)}
+LIMITS = {10: (2.0, 0.060, 0.150, 1000), 100: (2.0, 0.060, 0.150, 1000)}
 
 
 @dataclass(frozen=True)
