@@ -222,18 +222,43 @@ def test_the_line_of_a_robust_setting() -> None:
     row = robust.row_of(a_contest(81, **labels))
     assert row["native ms"] == 100 and row["auto ms"] == 81 and row["best ms"] == 80
     assert (row["algorithm"], row["best"], row["probes"]) == ("ring", "ring", "40")
-    assert row["native / auto"] == pytest.approx(100 / 81) and row["holds"] == "yes"
-    assert robust.row_of(a_contest(83, **labels))["holds"] == "NO: best"
+    assert row["native / auto"] == pytest.approx(100 / 81) and row["holds"] == "NO: best, probes"
+    assert robust.row_of(a_contest(80.5, **labels))["holds"] == "NO: probes"
+
+
+def test_the_goals_over_all_settings() -> None:
+    """Native takes 100 ms; auto 40 times 120 and then 80.5 or 90, where the best takes 80."""
+    near, median = robust.goals([a_contest(80.5), a_contest(90)]), f"{(80.5 + 90) / 2 / 80:.3g}"
+    after = "after probing at most 1.01 of the best: 1 of 2 settings, surely not 1; median "
+    assert near[0] == after + median
+    least = 300 * 100 / (40 * 120 + 260 * 90)
+    assert near[1].startswith(
+        f"whole run at least 0.99 of native: 2 of 2; the least {least:.3g}, 95 % "
+    )
+    assert near[2] == "probing instances, median: 40, asked 10: NO"
+
+
+def test_the_library_s_own_are_rivals_where_we_have_none_of_them() -> None:
+    found = contest.candidates(SETUP, "allreduce", Problem(16, 1 << 14, unit=8), own=True)
+    own = [choice for choice in found if choice.startswith("native:")]
+    assert own == [
+        *("native:basic_linear", "native:nonoverlapping"),
+        *("native:ring", "native:segmented_ring"),
+    ]
+    assert "native:two_proc" not in contest.candidates(
+        SETUP, "alltoall", Problem(16, 1 << 14), own=True
+    )
+    assert not [c for c in contest.candidates(SETUP, "bcast", Problem(16, 8)) if "native:" in c]
 
 
 @pytest.mark.parametrize(
     ("number", "ratio", "low", "whole", "probes", "laps", "expected"),
     [
-        (16 << 10, 1.03, 1.02, 1.0, [40, 40], 300, "yes"),
-        (16 << 10, 1.04, 0.9, 1.0, [], 300, "NO: best"),
-        (1, 1.5, 0.99, 0.98, [40], 300, "yes"),
-        (1, 1.5, 1.01, 1.0, [41], 300, "NO: best, probes"),
-        (64 << 10, 1.0, 1.0, 0.96, [1], 300, "NO: native"),
+        (16 << 10, 1.01, 1.005, 1.0, [10, 10], 300, "yes"),
+        (16 << 10, 1.02, 0.9, 1.0, [], 300, "NO: best"),
+        (1, 1.5, 0.99, 0.99, [10], 300, "yes"),
+        (1, 1.5, 1.01, 1.0, [11], 300, "NO: best, probes"),
+        (64 << 10, 1.0, 1.0, 0.98, [1], 300, "NO: native"),
         (64 << 10, 1.0, 1.0, 0.5, [1], 100, "yes"),
     ],
 )

@@ -39,6 +39,11 @@ class Case:
         """The algorithm without its parameters."""
         return self.choice.partition(":")[0]
 
+    @property
+    def is_native(self) -> bool:
+        """Whether it is the library's own choice, or one of its own by name."""
+        return self.name == "native"
+
     def rule(self) -> str:
         """Return the choice as the library reads it; empty: the library's own."""
         if self.choice == "native" or self.operation == LINE:

@@ -129,7 +129,7 @@ def lead_ns(size: int) -> int:
 
 def case_ns(case: Case, machine: Machine) -> float:
     """Return what a call takes, about."""
-    if case.choice in ("native", AUTO):
+    if case.is_native or case.choice == AUTO:
         return LIBRARY_GUESS * lower_bound(case.operation, case.problem, machine)
     return guess_ns(case, machine)
 

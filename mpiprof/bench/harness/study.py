@@ -180,7 +180,7 @@ def guess_ns(case: Case, machine: Machine) -> float:
     if case.operation == LINE:
         return machine.alpha + problem.bytes * machine.beta
     late = (case.arrivals[0] - 1) * case.arrivals[1] * 0.95
-    if case.choice != "native":
+    if not case.is_native:
         inter = bool(problem.remote_size)
         with contextlib.suppress(MpiprofError):
             known = catalogue.find(case.operation, case.name, intercommunicator=inter)

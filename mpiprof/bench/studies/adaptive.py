@@ -21,6 +21,7 @@ from mpiprof.bench.harness.selector import Selection
 from mpiprof.bench.harness.study import Report, Row, Setup, ratio_interval
 from mpiprof.bench.studies.cases import at_least, at_most
 from mpiprof.bench.studies.contest import (
+    LEAST_WHOLE,
     PROBES,
     WITHIN,
     Contest,
@@ -41,7 +42,6 @@ LEAST_LAPS = 300  # what is asked is asked of so many
 MB = 1 << 20
 LATE_MESSAGES = 4
 ASKED_RANKS = 16
-LEAST_NATIVE = 0.97
 LEAST_LATE = 1.3
 COLUMNS = ("case", "compared", "took", "measured", "95 %", "asked", "holds")
 
@@ -225,9 +225,9 @@ def lines(contest: Contest, library: str) -> list[Row]:
     """Return all that is asked of one case."""
     name, openmpi = contest.labels["name"], library == "openmpi"
     if name == "allgatherv":
-        rows = [whole(contest, "native", 2.5 if openmpi else LEAST_NATIVE)]
+        rows = [whole(contest, "native", 2.5 if openmpi else LEAST_WHOLE)]
     else:
-        rows = [whole(contest, "native", 4.0 if name == "intergroup" else LEAST_NATIVE)]
+        rows = [whole(contest, "native", 4.0 if name == "intergroup" else LEAST_WHOLE)]
     if name == "late" and contest.after.index("pair") >= 0:
         rows.append(whole(contest, "pair", 1.3 if openmpi else None))
     if name in ("late_reduce", "late_allreduce"):

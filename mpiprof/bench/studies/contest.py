@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof import libraries
 from mpiprof.bench.harness.case import AUTO, Case
 from mpiprof.bench.harness.loop import Loop, Looped, Phase, elapsed_ns, score_ns, total_ns
 from mpiprof.bench.harness.selector import Selection
@@ -25,8 +26,11 @@ BLOCKS = (8 << 10, 16 << 10)
 FIXED_SHARE = 12  # of the selector's instances, a twelfth before and a twelfth after
 LEAST_FIXED = 3
 ROW = 20  # instances in which the machine is the same; over more it drifts
-WITHIN = 1.03
-PROBES = 40
+# What is asked of auto: after its probing so near the best fixed choice, found by so many probing
+# instances at the median of the keys, and a whole run of 300 so near the library's own.
+WITHIN = 1.01
+PROBES = 10
+LEAST_WHOLE = 0.99
 Measure = Callable[[Case, Any, Any], Values]
 
 
@@ -45,19 +49,28 @@ def elapsed(_: Case, arrivals: Any, exits: Any) -> Values:
     return elapsed_ns(arrivals, exits)
 
 
-def candidates(setup: Setup, operation: str, problem: Problem, late: int = 0) -> list[str]:
-    """Return native and every algorithm, pipelines also with block sizes around the best.
+def candidates(
+    setup: Setup, operation: str, problem: Problem, late: int = 0, own: bool = False
+) -> list[str]:
+    """Return native and all of ours, pipelines also with block sizes around the best.
 
-    late: the rank that algorithms are told to be the last one.
+    late: the rank that algorithms are told to be the last one. own: the library's own, too, of
+    which we have none.
     """
     inter = problem.remote_size > 0
     alpha, beta = setup.machine.alpha, setup.machine.beta
     total = sum(problem.counts) or problem.bytes
     if problem.counts and not inter:
-        own = ring_block_size(problem.counts, alpha, beta)
+        best = ring_block_size(problem.counts, alpha, beta)
     else:
-        own = pipeline_block_size(total, problem.size - 2, alpha, beta, max(total, 1))
+        best = pipeline_block_size(total, problem.size - 2, alpha, beta, max(total, 1))
     found = ["native"]
+    if own and not inter:
+        found += [
+            f"native:{one.name}"
+            for one in libraries.own(setup.library, operation)
+            if setup.library and one.told and one.runs_on(problem.size) and not one.ours
+        ]
     for a in catalogue():
         if a.operation != operation or a.intercommunicator != inter:
             continue
@@ -65,7 +78,7 @@ def candidates(setup: Setup, operation: str, problem: Problem, late: int = 0) ->
         if "late" in known:
             found.append(f"{a.name}:late={late}")
         elif "block_size" in known:
-            blocks = sorted({own, *(b for b in BLOCKS if b < total)})
+            blocks = sorted({best, *(b for b in BLOCKS if b < total)})
             found += [f"{a.name}:block_size={b}" for b in blocks]
         else:
             found.append(a.name)
@@ -81,6 +94,7 @@ def contest_loops(
     members: str = "world",
     computation_ns: int = 0,
     phases: tuple[Phase, ...] = (),
+    own: bool = False,
 ) -> list[Loop]:
     """Return a contest: the fixed ones, auto in turns with the library's own, the fixed ones.
 
@@ -88,7 +102,7 @@ def contest_loops(
     """
     fixed = max(setup.laps // FIXED_SHARE, LEAST_FIXED)
     late = phases[0].late_ns if phases else (0,)
-    choices = candidates(setup, operation, problem, late.index(max(late)))
+    choices = candidates(setup, operation, problem, late.index(max(late)), own)
     rivals = tuple(Case(labels, operation, c, problem, members) for c in choices)
     auto = tuple(Case(labels, operation, c, problem, members) for c in (AUTO, "native"))
     first, last = (tuple(Phase(0, p.late_ns) for p in part) for part in (phases[:1], phases[-1:]))

@@ -3,7 +3,8 @@
 With `--only alltoall --full` the plots hold Figure 12 (400 ms, MAX_IF 1) and Figure 13 (200 ms,
 MAX_IF 100). All ranks begin together, compute for equally long, then each for the time of 0 to
 MAX_IF - 1 messages more, and call. The paper has all-to-all and its library; here are broadcast,
-allgatherv (shares that decrease linearly) and allreduce too, and every fixed algorithm as oracle.
+allgatherv (shares that decrease linearly) and allreduce too, and every fixed algorithm as oracle,
+those of the library's own among them that are none of ours.
 `native ms`, `auto ms` and `best ms` are mean times in the call as in the paper, auto's after its
 probing. `auto / best` compares medians of scores, in which waiting for late ranks does not count;
 `whole run` is the sum of native's scores over auto's, probing included. The paper runs 200
@@ -23,6 +24,7 @@ from mpiprof.bench.harness.loop import Loop, Looped, Phase, pattern
 from mpiprof.bench.harness.selector import Selection
 from mpiprof.bench.harness.study import Report, Row, Setup, mean_interval
 from mpiprof.bench.studies.contest import (
+    LEAST_WHOLE,
     PROBES,
     WITHIN,
     Contest,
@@ -130,6 +132,7 @@ def loops(setup: Setup) -> list[Loop]:
             problem_of(s.operation, setup.ranks, s.bytes),
             computation_ns=s.computation_ms * 1_000_000,
             phases=(Phase(0, pattern(s.most, message_ns, setup.ranks)),),
+            own=True,
         )
     return found
 
@@ -166,15 +169,16 @@ def holds(
 ) -> str:
     """Return `yes`, or what is missed.
 
-    Asked: within 3 % of the best where the network is the bound, elsewhere not significantly worse;
-    no phase probed more than 40 times; a run of 300 at most 3 % slower than native.
+    Asked: within 1 % of the best where the network is the bound, elsewhere not significantly worse;
+    no phase probed more than 10 times (`goals` takes the median); a run of 300 never under 0.99 of
+    native.
     """
     missed = []
     if ratio > WITHIN if number >= NETWORK_BYTES else low > 1:
         missed.append("best")
     if max(probes, default=0) > PROBES:
         missed.append("probes")
-    if laps >= ASKED_LAPS and 1 / whole > WITHIN:
+    if laps >= ASKED_LAPS and whole < LEAST_WHOLE:
         missed.append("native")
     return f"NO: {', '.join(missed)}" if missed else "yes"
 
@@ -189,7 +193,34 @@ def report(results: Sequence[Looped], selected: Sequence[Selection], setup: Setu
     lines = [
         f"{_title(c.labels)}, {round_size(c.labels['bytes'])}: {medians_text(c)}" for c in found
     ]
-    return Report(COLUMNS, rows, [ran, "Median scores (ms):\n" + "\n".join(lines)], _plots(rows))
+    return Report(
+        COLUMNS,
+        rows,
+        [ran, *goals(found), "Median scores (ms):\n" + "\n".join(lines)],
+        _plots(rows),
+    )
+
+
+def goals(found: Sequence[Contest]) -> list[str]:
+    """Return what is asked of all settings together, each with what was measured."""
+    ratios = [contest.against_best() for contest in found]
+    near = sum(ratio <= WITHIN for ratio, _, _ in ratios)
+    surely = sum(low > WITHIN for _, low, _ in ratios)
+    probes = [max(p) for contest in found if (p := contest.selection.probes())]
+    whole = [contest.against("native", score) for contest in found]
+    slowest, low, high = min(whole)
+    good = sum(w >= LEAST_WHOLE for w, _, _ in whole)
+    lines = [
+        f"after probing at most {WITHIN:g} of the best: {near} of {len(found)} settings, "
+        f"surely not {surely}; median {np.median([r for r, _, _ in ratios]):.3g}",
+        f"whole run at least {LEAST_WHOLE:g} of native: {good} of {len(found)}; "
+        f"the least {slowest:.3g}, 95 % {low:.3g} to {high:.3g}",
+    ]
+    if probes:
+        median = float(np.median(probes))
+        judged = "yes" if median <= PROBES else "NO"
+        lines.append(f"probing instances, median: {median:g}, asked {PROBES}: {judged}")
+    return lines
 
 
 def _title(labels: dict[str, Any]) -> str:
