@@ -21,6 +21,7 @@ from mpiprof.analysis.frames import communicator_names
 from mpiprof.errors import MpiprofError, TraceError
 from mpiprof.store import cache, derived
 from mpiprof.trace import Trace
+from mpiprof.trace.trace import Workers
 from mpiprof.trace.types import Bool, Int
 from mpiprof.units import ranks
 
@@ -35,11 +36,17 @@ Result = TypeVar("Result")
 class Data:
     """One trace as it was when it was opened."""
 
-    def __init__(self, name: str, path: Path, trace: Trace | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: Path,
+        trace: Trace | None = None,
+        workers: Workers | None = None,
+    ) -> None:
         self.name = name
         self.path = path
         self.files = version_of(path)
-        self.trace: Trace = trace or derived.open_trace(path)
+        self.trace: Trace = trace or derived.open_trace(path, workers)
         self.growth = cache.growth(self.trace)
         self.version = f"{self.files}-{self.growth:x}"
         self._lock = threading.Lock()
@@ -156,9 +163,18 @@ class Data:
 
 
 class Context:
-    """What the server shows: its traces by name, and the folders that sources may come from."""
+    """What the server shows: its traces by name, and the folders that sources may come from.
 
-    def __init__(self, paths: Sequence[Path], sources: Sequence[Path]) -> None:
+    workers: those that pass over data sets; without, this process does.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        sources: Sequence[Path],
+        workers: Workers | None = None,
+    ) -> None:
+        self.workers = workers
         self.sources = [path.resolve() for path in sources]
         self._paths: dict[str, Path] = {}
         for path in paths:
@@ -191,7 +207,7 @@ class Context:
             if known is not None and not known[0].has_grown():
                 return known[0]
             try:
-                data = Data(name, path)
+                data = Data(name, path, workers=self.workers)
             except MpiprofError:
                 # It was readable before: show that rather than nothing.
                 if known is None:

@@ -80,7 +80,14 @@ def dispatch(words: Sequence[str]) -> int:
         allow_abbrev=False,
     )
     module.add_arguments(parser)
-    return int(module.run(parser.parse_args(rest)))
+    args = parser.parse_args(rest)
+    args.workers = None
+    if getattr(args, "dask", None) is None:
+        return int(module.run(args))
+    from mpiprof.workers import connected
+
+    with connected(args.dask) as args.workers:
+        return int(module.run(args))
 
 
 def refuse_misspelt(word: str) -> None:

@@ -14,6 +14,7 @@ from mpiprof.units import span
 PATIENCE_S = 1.0
 BAR_EVERY_S = 0.2
 WATCHED = "MPIPROF_PROGRESS"
+_bars: list[Progress] = []  # that are under way: who only works leaves the line to them
 
 
 @contextmanager
@@ -27,6 +28,8 @@ def working(what: str) -> Iterator[None]:
 
     def show() -> None:
         while not done.wait(PATIENCE_S):
+            if _bars:
+                continue
             sys.stderr.write(f"\r{what}: {time.monotonic() - began:.0f} s")
             sys.stderr.flush()
 
@@ -81,7 +84,9 @@ class Progress:
 def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """Give what is to be told how many of `total` more are done."""
     progress = Progress(total, label=f"{what} ")
+    _bars.append(progress)
     try:
         yield progress.step
     finally:
+        _bars.remove(progress)
         progress.wipe()

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.analysis.callsites import RANGE_NAMES
+from mpiprof.analysis.aggregate import RANGE_NAMES
 from mpiprof.reports import colours
 from mpiprof.trace.types import Float
 from mpiprof.units import share

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mpiprof.analysis.callsites import aggregate, callsites
+from mpiprof.analysis.aggregate import aggregate
+from mpiprof.analysis.callsites import callsites
 from mpiprof.analysis.causes import causes
 from mpiprof.analysis.findings import conclusions, findings
 from mpiprof.analysis.frames import events, instances, matrix, matrix_ranks, processes

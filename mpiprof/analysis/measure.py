@@ -27,7 +27,7 @@ from mpiprof.analysis.waits import Group, completion_skew, waits
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.described import Communicator, Shape
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Array, Bool, Float, Int
+from mpiprof.trace.types import Array, Bool, Float, Int, Problems
 
 
 class Measure:
@@ -35,13 +35,15 @@ class Measure:
 
     `callsites` and `algorithms` (names, to their numbers) grow with every new one it meets.
     `blocked`, where it is set to zeros before a batch, takes the waits of each rank in each
-    instance (ns, ranks x instances), of which rows hold the sums.
+    instance (ns, ranks x instances), of which rows hold the sums. What is wrong with an instance is
+    noted in `problems`, those of the trace unless others are given.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, problems: Problems | None = None) -> None:
         self.shapes: list[Shape] = trace.tables.shapes
         self.tables = trace.tables
         self.trace = trace
+        self.problems = trace.problems if problems is None else problems
         self.machine = trace.machine
         self.callsites: dict[CallsiteKey, int] = {}
         self.algorithms: dict[str, int] = {}
@@ -227,7 +229,7 @@ class Measure:
         operation = max(sorted(set(names)), key=names.count)
         comparable = len(set(names)) == 1
         if not comparable:
-            self.trace.problems.note(
+            self.problems.note(
                 "ranks called different operations where one was due: "
                 + ", ".join(sorted(set(names)))
             )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.analysis.callsites import RANGES
+from mpiprof.analysis.aggregate import RANGES
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.operations import base_operation
 from mpiprof.trace.block import Block, column
@@ -99,7 +99,7 @@ class Site:
 
     lateness: rows x columns, mean ns after the first arrival, NaN where no rank took part;
     worst_factor, worst_imbalance: means of columns; ranges: instances by range of their worst-case
-    factor (as callsites.RANGE_NAMES); late: mean lateness of each world rank, NaN without;
+    factor (as aggregate.RANGE_NAMES); late: mean lateness of each world rank, NaN without;
     last: in how many instances each was last. Only of instances that all ranks have come to.
     """
 

@@ -91,6 +91,22 @@ class Sampled:
             parts = self.parts.setdefault(of, {})
             parts[population] = parts.get(population, 0.0) + sums[:, i]
 
+    def join(self, other: Sampled, callsites: Int) -> None:
+        """Add what was kept elsewhere; its call site i has here the number callsites[i]."""
+        for population, kept in other.kept.items():
+            known = self.kept.setdefault(population, Kept())
+            known.count += kept.count
+            known.last = max(known.last, kept.last)
+        for site, parts in other.parts.items():
+            mine = self.parts.setdefault(int(callsites[site]), {})
+            for population, sums in parts.items():
+                mine[population] = mine.get(population, 0.0) + sums
+        for site, sums in other.always.items():
+            number = int(callsites[site])
+            self.always[number] = self.always.get(number, np.zeros(len(SUMMED))) + sums
+        for index, count in other.made.items():
+            self.made[index] = self.made.get(index, 0) + count
+
     def instances(self, population: Population) -> float:
         """Return how many instances a population has, but those that are always recorded."""
         kept = self.kept[population]

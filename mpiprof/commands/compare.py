@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mpiprof import workers
 from mpiprof.errors import UsageError
 from mpiprof.invocation import command
 from mpiprof.quantities import positive
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="as data, for programs")
     add("--fail-on", metavar="EXPR", help="exit with 3 when a call site or a run meets it")
     add("--incomplete", action="store_true", help="let --fail-on judge incomplete traces too")
+    workers.add_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.store.derived import open_trace
     from mpiprof.trace.newest import chosen
 
-    traces = [open_trace(chosen(path)) for path in args.traces]
-    to = [open_trace(chosen(path)) for path in args.to]
+    traces = [open_trace(chosen(path), args.workers) for path in args.traces]
+    to = [open_trace(chosen(path), args.workers) for path in args.to]
     with working("reading the traces"):
         table = compare(traces, to)
     if args.json:

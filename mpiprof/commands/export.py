@@ -6,7 +6,7 @@
   python -m mpiprof export [TRACE] --to caliper [-o FILE.json]    sums by rank, for Hatchet, Thicket
   python -m mpiprof export [TRACE] --to parquet|csv [-o NAME]     NAME-events and NAME-instances
   python -m mpiprof export [TRACE] --to otf2 [-o DIR]             DIR/traces.otf2, for Vampir, ...
-  python -m mpiprof export [TRACE] --to dataset [-o DIR]          Parquet, which verbs read, too
+  python -m mpiprof export [TRACE] --to dataset [-o DIR]          Parquet, for --dask and others
 
 Without TRACE: the newest in this folder; without -o: a name like the trace's, in this folder. All
 but the page are written piece by piece, however long the trace is.

@@ -15,6 +15,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mpiprof import workers
 from mpiprof.commands.export import finished
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.invocation import command
@@ -50,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", dest="output", type=Path, metavar="FILE", help=".md, .html or .json: write a file")
     add("--fail-on", metavar="EXPR", help="exit with 3 when a call site or the run meets it")
     add("--incomplete", action="store_true", help="let --fail-on judge an incomplete trace too")
+    workers.add_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.trace.newest import chosen
 
     named = (args.trace,) if args.trace else ()
-    trace = open_trace(chosen(args.trace))
+    trace = open_trace(chosen(args.trace), args.workers)
     with working("reading the trace"):
         if args.sort == "total_wait_ns" and not trace.callsites["total_wait_ns"].any():
             args.sort = "total_elapsed_ns"

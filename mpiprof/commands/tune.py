@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpiprof import quantities
+from mpiprof import quantities, workers
 from mpiprof.errors import UsageError
 from mpiprof.invocation import command
 from mpiprof.output import check_output
@@ -72,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"lines of the table ({TOP})",
     )
     add("--json", action="store_true", help="print everything as data")
+    workers.add_argument(parser)
     # Set by --replay -n and --cluster for the ranks that they start.
 
 
@@ -108,6 +109,8 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError("--plan is handed over as it is: only --to, -o, -n, --json go with it")
     if args.replay and args.machine is not None:
         raise UsageError("--machine is for the model: --replay measures the machine that it is on")
+    if args.workers is not None and (args.replay or args.plan is not None):
+        raise UsageError("--dask reads the trace for the model: leave out --replay and --plan")
     if args.from_selection and (args.summary or args.machine or args.site):
         raise UsageError("--from-selection takes what auto found as it is: only -o goes with it")
     if args.plan is not None and not args.plan.is_file():
@@ -124,7 +127,7 @@ def opened(args: argparse.Namespace) -> tuple[Trace, str]:
 
     folder = chosen(args.trace)
     with working(f"reading {folder}"):
-        return open_trace(folder), str(folder)
+        return open_trace(folder, args.workers), str(folder)
 
 
 def machine_of(args: argparse.Namespace, trace: Trace) -> Machine:

@@ -22,6 +22,7 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
+from mpiprof import workers
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.extras import missing, part
 from mpiprof.invocation import command
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="show source lines from files below DIR (the folder it is started in)",
     )
+    workers.add_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,6 +59,11 @@ def run(args: argparse.Namespace) -> int:
     """
     require(NEEDED)
     paths, allowed = folders(args.traces), sources(args.source)
+    if args.workers is not None:
+        from mpiprof.store.derived import refuse_plain
+
+        for path in paths:
+            refuse_plain(path)
     token = secrets.token_urlsafe(24)
     with listening(args.host, args.port) as listener:
         port = listener.getsockname()[1]
@@ -65,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.no_browser and has_browser():
             webbrowser.open(address)
         app, data = part("app"), part("data")
-        context = data.Context(paths, allowed)
+        context = data.Context(paths, allowed, args.workers)
         for name in context.names:
             threading.Thread(target=read, args=(context, name), daemon=True).start()
         server = app.server(app.make(context, token, [args.host]), listener)

@@ -14,7 +14,7 @@ import numpy as np
 
 from mpiprof import __version__
 from mpiprof.analysis import pictures
-from mpiprof.analysis.callsites import RANGE_NAMES
+from mpiprof.analysis.aggregate import RANGE_NAMES
 from mpiprof.analysis.verdict import verdict
 from mpiprof.reports import charts, colours, conclusion, sentences, text, wording
 from mpiprof.reports.places import place, places

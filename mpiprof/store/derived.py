@@ -10,11 +10,14 @@ from typing import Any
 
 from mpiprof.analysis.derived import DERIVED
 from mpiprof.analysis.natives import shapes
+from mpiprof.errors import UsageError
+from mpiprof.invocation import command
 from mpiprof.otf2 import opened
 from mpiprof.store import cache, values
-from mpiprof.trace import Trace
+from mpiprof.trace import Trace, dataset
 from mpiprof.trace.clock import Clock
 from mpiprof.trace.records import Records
+from mpiprof.trace.trace import Workers
 
 # What takes a pass over the trace and is small. A value of another type is just not kept.
 KEPT = frozenset(
@@ -38,10 +41,25 @@ KEPT = frozenset(
 LONGEST = 100  # characters of an entry's name
 
 
-def open_trace(path: Path) -> Trace:
-    """Open a trace as `mpiprof.open` does; what it derives is kept in files (see cache)."""
+def open_trace(path: Path, workers: Workers | None = None) -> Trace:
+    """Open a trace as `mpiprof.open` does; what it derives is kept in files (see cache).
+
+    workers: those that pass over the partitions of a data set; UsageError where it is none.
+    """
     kept = {name: partial(_derived, name) for name in KEPT & DERIVED.keys()}
-    return _Trace(opened(path), {**DERIVED, **kept, "shapes": shapes})
+    folder = opened(path)
+    if workers is not None:
+        refuse_plain(folder)
+    return _Trace(folder, {**DERIVED, **kept, "shapes": shapes}, workers)
+
+
+def refuse_plain(folder: Path) -> None:
+    """Raise UsageError for a trace that is no data set."""
+    if not (folder / dataset.NAME).exists():
+        raise UsageError(
+            f"{folder}: --dask is for data sets; make one: "
+            f"{command('export', folder, '--to', 'dataset')}"
+        )
 
 
 class _Trace(Trace):

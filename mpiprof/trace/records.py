@@ -243,7 +243,7 @@ class Records(Folder):
         first arrival is not earlier are sure to be there and whole; what is long before is unread.
         """
         if self.dataset is not None and not local_times:
-            self._note_as_read(self.dataset)
+            self.note_as_read()
             return self.dataset.batches(self.tables.communicators, before, since_ns)
         streams = {rank: self.stream(rank, local_times, before, True) for rank in self._threads}
         passed = self.passed if self.turned else None
@@ -261,9 +261,10 @@ class Records(Folder):
         """The data set that the folder holds too, from which instances are then read."""
         return dataset_in(self.path)
 
-    def _note_as_read(self, dataset: Dataset) -> None:
+    def note_as_read(self) -> None:
         """Note what was wrong with the logs when they were read to make the data set."""
-        for line in dataset.problems:
-            self._found.note(line)
-        for log in self.logs.opened:
-            log.damaged |= log.name in dataset.damaged
+        if self.dataset is not None:
+            for line in self.dataset.problems:
+                self._found.note(line)
+            for log in self.logs.opened:
+                log.damaged |= log.name in self.dataset.damaged

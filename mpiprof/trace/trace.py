@@ -7,7 +7,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SHOWN_PROBLEMS = 8
 HELD = 1 << 20  # calls: 40 MB as batches
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Sites: TypeAlias = int | str | Sequence[int | str]  # call sites: numbers or names, one or several
 
 
@@ -34,20 +36,30 @@ def several(callsites: Sites) -> tuple[int | str, ...]:
     return (callsites,) if alone else tuple(callsites)  # type: ignore[return-value, arg-type]
 
 
+class Workers(Protocol):
+    """Processes, here or elsewhere, that can open the same folder."""
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Call a function of each item, and yield what it gives in the order of the items."""
+
+
 class Trace(Records):
     """A trace folder and its derived tables, each computed once; `mpiprof.open` gives one.
 
     Columns are identifiers with units; the functions in mpiprof.analysis that derive the tables
     list them. TraceError where these functions (mpiprof.analysis.derived.DERIVED) were not given.
-    One that is given as `shapes` says at once what the tables' shapes are to be.
+    One that is given as `shapes` says at once what their shapes are to be. workers: those that
+    pass over the partitions of a data set.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         derived: Mapping[str, Callable[..., Any]] | None = None,
+        workers: Workers | None = None,
     ) -> None:
         super().__init__(path)
+        self.workers = workers
         self._derived = dict(derived or {})
         self._known: dict[Any, Any] = {}
         self._held: list[Batch] | None = None
@@ -255,7 +267,7 @@ class Trace(Records):
 
     @property
     def aggregate(self) -> tuple[Any, dict[Any, int]]:
-        """The sums of one pass (analysis.callsites.Aggregate), and each call site's number."""
+        """The sums of one pass (analysis.aggregate.Aggregate), and each call site's number."""
         found: tuple[Any, dict[Any, int]] = self.derive("aggregate")
         return found
 

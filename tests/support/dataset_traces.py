@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from mpiprof.__main__ import main
+from mpiprof.store import values
+from mpiprof.store.cache import Writer
 from mpiprof.trace.types import OUTSIDE
 from support.dashboard_traces import of_size
 from support.exporting import mixed
@@ -110,3 +116,29 @@ def silent(folder: Path) -> Path:
 MADE: dict[str, Callable[[Path], Path]] = {
     made.__name__: made for made in (mixed, several, inter, talking, drifting, cut, many, silent)
 }
+
+
+def said(*words: object) -> tuple[int, str, str]:
+    """Run a verb in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([*map(str, words)])
+    return code, out.getvalue(), err.getvalue()
+
+
+def exported(make: Callable[[Path], Path], base: Path) -> tuple[Path, Path]:
+    """Make a trace and its data set, which have the same name."""
+    base.mkdir(exist_ok=True)
+    folder, to = make(base / "job"), base / "set" / "job"
+    to.parent.mkdir()
+    code, _, error = said("export", folder, "--to", "dataset", "-o", to)
+    assert (code, error) == (0, "")
+    return folder, to
+
+
+def bits(value: Any, scratch: Path) -> bytes:
+    """Return a derived value as the store keeps it: equal bytes mean equal bits."""
+    path = scratch / "value"
+    writer = Writer(path)
+    writer.close(values.write(value, writer))
+    return path.read_bytes()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import shutil
 from dataclasses import fields
 from pathlib import Path
@@ -12,15 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from support.dataset_traces import MADE
-from support.exporting import export
+from support.dataset_traces import MADE, bits, exported, said
 
 import mpiprof
-from mpiprof.__main__ import main
 from mpiprof.errors import TraceError
 from mpiprof.reports import columns
-from mpiprof.store import values
-from mpiprof.store.cache import Entry, Writer
 from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.dataset import BEFORE, OPTIONAL
@@ -29,36 +23,11 @@ DERIVED = ("processes", "events", "instances", "callsites", "rank_totals", "spen
            "summary", "summed_up", "statistics", "hot", "waiting_for")  # fmt: skip
 
 
-def said(*words: object) -> tuple[int, str, str]:
-    """Run a verb in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([*map(str, words)])
-    return code, out.getvalue(), err.getvalue()
-
-
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
     """A trace of each kind, and its data set."""
     base = tmp_path_factory.mktemp("dataset")
-    found = {}
-    for name, make in MADE.items():
-        (base / name).mkdir()
-        folder, to = make(base / name / "job"), base / name / "set" / "job"
-        to.parent.mkdir()
-        done = export(folder, "--to", "dataset", "-o", to)
-        assert (done.returncode, done.stderr) == (0, ""), name
-        found[name] = folder, to
-    return found
-
-
-def bits(value: Any, folder: Path) -> bytes:
-    """Return a derived value as the store keeps it: equal bytes mean equal bits."""
-    path = folder / "value"
-    writer = Writer(path)
-    writer.close(values.write(value, writer))
-    Entry(path).close()
-    return path.read_bytes()
+    return {name: exported(make, base / name) for name, make in MADE.items()}
 
 
 @pytest.mark.parametrize("kind", MADE)
@@ -129,24 +98,22 @@ def test_no_instance_is_in_two_partitions(pairs: dict[str, tuple[Path, Path]]) -
 
 
 def test_verbs_say_the_same(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
-    for kind in ("mixed", "drifting"):
-        folder, to = pairs[kind]
-        for words in (
-            ("report",),
-            ("report", "--json"),
-            ("report", "--by", "rank"),
-            ("report", "--site", "allreduce", "--json"),
-        ):
-            ours, theirs = (said(*words, path) for path in (folder, to))
-            assert ours[0] == theirs[0] == 0, (kind, words, theirs[2])
-            assert ours[1] == theirs[1].replace(str(to), str(folder)), (kind, words)
-        plans = []
-        for path in (folder, to):
-            code, out, err = said("tune", path, "--json", "-o", tmp_path / "plan.json")
-            assert code == 0, err
-            plans.append(out.replace(str(path), "TRACE"))
-        assert plans[0] == plans[1], kind
     folder, to = pairs["drifting"]
+    for words in (
+        ("report",),
+        ("report", "--json"),
+        ("report", "--by", "rank"),
+        ("report", "--site", "allreduce", "--json"),
+    ):
+        ours, theirs = (said(*words, path) for path in (folder, to))
+        assert ours[0] == theirs[0] == 0, (words, theirs[2])
+        assert ours[1] == theirs[1].replace(str(to), str(folder)), words
+    plans = []
+    for path in (folder, to):
+        code, out, err = said("tune", path, "--json", "-o", tmp_path / "plan.json")
+        assert code == 0, err
+        plans.append(out.replace(str(path), "TRACE"))
+    assert plans[0] == plans[1]
     first, second = (said("compare", folder, other, "--json") for other in (folder, to))
     assert first[0] == second[0] == 0, second[2]
     assert first[1] == second[1].replace(str(to), str(folder))

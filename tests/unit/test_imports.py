@@ -30,6 +30,7 @@ EVERYBODY = {
     "svg",
     "symbols",
     "extras",
+    "workers",
 }
 ALLOWED = {
     "errors": set(),
@@ -44,6 +45,7 @@ ALLOWED = {
     "svg": set(),
     "symbols": set(),
     "extras": set(),
+    "workers": set(),
     "notebook": {"trace"},
     "launch": set(),
     "core": set(),

@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 import mpiprof
-from mpiprof.analysis.callsites import RANGE_NAMES, averages, distribution, routines
+from mpiprof.analysis.aggregate import RANGE_NAMES
+from mpiprof.analysis.callsites import averages, distribution, routines
 from mpiprof.analysis.operations import GATHERINGS
 from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.case import AUTO

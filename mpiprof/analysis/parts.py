@@ -1,0 +1,163 @@
+"""One pass over a trace, batch by batch: here, or on the workers that a data set was opened with.
+
+A function is called with a Measure and each batch; what it gives is handed over in the order of
+matching, wherever it was made. So sums come out the same to the last bit, whoever worked on them.
+"""
+
+from __future__ import annotations
+
+import functools
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpiprof.analysis.measure import Measure
+from mpiprof.analysis.measured import CallsiteKey
+from mpiprof.analysis.natives import shapes
+from mpiprof.errors import TraceError
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.dataset import NAME, Block
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Int, Problems
+
+PIECE = 1 << 18  # calls that a worker is given at a time, about
+
+Function = Callable[..., Any]  # of a Measure, a batch and further arguments
+Known = Mapping[CallsiteKey, int]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a function gave for a batch; the numbers in it are its Measure's own.
+
+    callsites, algorithms: the joint number of each of these numbers.
+    """
+
+    found: Any
+    callsites: Int
+    algorithms: Int
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """What comes back of a block: what was found, and all that its Measure has met until then."""
+
+    number: int
+    found: Any
+    callsites: list[CallsiteKey]
+    algorithms: list[str]
+    problems: list[str]
+
+
+class Pass:
+    """A pass over a trace, to be iterated once: gives a Part for each batch.
+
+    known: call sites that have numbers already. `callsites` and `algorithms` grow on the way.
+    """
+
+    def __init__(
+        self, trace: Trace, function: Function, *arguments: Any, known: Known | None = None
+    ) -> None:
+        self.trace, self.function, self.arguments = trace, function, arguments
+        self.callsites: dict[CallsiteKey, int] = dict(known or {})
+        self.algorithms: dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[Part]:
+        if self.trace.workers is None or self.trace.dataset is None:
+            measure = Measure(self.trace)
+            measure.callsites, measure.algorithms = self.callsites, self.algorithms
+            for batch in self.trace.batches():
+                found = self.function(measure, batch, *self.arguments)
+                yield Part(found, np.arange(len(self.callsites)), np.arange(len(self.algorithms)))
+            return
+        for sent in _in_order(self._sent(self.trace.dataset.partitions())):
+            for line in sent.problems:
+                self.trace.problems.note(line)
+            yield Part(
+                sent.found,
+                _numbers(sent.callsites, self.callsites),
+                _numbers(sent.algorithms, self.algorithms),
+            )
+
+    def _sent(self, partitions: Iterable[list[Block]]) -> Iterator[list[_Sent]]:
+        assert self.trace.workers is not None
+        self.trace.note_as_read()
+        pieces = sorted(
+            (piece for blocks in partitions for piece in _pieces(self.trace, blocks)),
+            key=lambda piece: piece[0].number,
+        )
+        known = list(self.callsites)
+        path = str(self.trace.path.resolve())
+        return self.trace.workers.map(
+            functools.partial(_work, path, known, self.function, self.arguments), pieces
+        )
+
+
+def _pieces(trace: Trace, blocks: list[Block]) -> Iterator[list[Block]]:
+    """Yield runs of a partition's blocks, of about so many calls as a worker is to be given."""
+    members = len(trace.tables.communicators[blocks[0].communicator].ranks)
+    each = max(PIECE // max(members * max(b.instances for b in blocks), 1), 1)
+    for first in range(0, len(blocks), each):
+        yield blocks[first : first + each]
+
+
+def _in_order(pieces: Iterable[list[_Sent]]) -> Iterator[_Sent]:
+    """Yield blocks by number: those of communicators lie between each other."""
+    waiting: dict[int, _Sent] = {}
+    number = 0
+    for piece in pieces:
+        waiting |= {sent.number: sent for sent in piece}
+        while number in waiting:
+            yield waiting.pop(number)
+            number += 1
+
+
+def _numbers(names: list[Any], joint: dict[Any, int]) -> Int:
+    return np.array([joint.setdefault(name, len(joint)) for name in names], np.int64)
+
+
+def _work(
+    path: str,
+    known: list[CallsiteKey],
+    function: Function,
+    arguments: tuple[Any, ...],
+    blocks: list[Block],
+) -> list[_Sent]:
+    """Do a worker's share: some blocks of a partition."""
+    trace = _opened(path)
+    assert trace.dataset is not None
+    problems = Problems()
+    measure = Measure(trace, problems)
+    measure.callsites.update({key: number for number, key in enumerate(known)})
+    batches: Iterator[Batch] = trace.dataset.batches(trace.tables.communicators, blocks=blocks)
+    found = []
+    for block, batch in zip(blocks, batches, strict=True):
+        made = function(measure, batch, *arguments)
+        met = list(measure.callsites), list(measure.algorithms), list(problems)
+        found.append(_Sent(block.number, made, *met))
+    return found
+
+
+_lock = threading.Lock()  # a worker may have several threads
+
+
+def _opened(path: str) -> Trace:
+    try:
+        made_ns = (Path(path) / NAME).stat().st_mtime_ns
+    except OSError as error:
+        raise TraceError(
+            f"{path}: {error.strerror} on {socket.gethostname()}, where a worker runs; "
+            "put the data set where all workers can read it"
+        ) from None
+    with _lock:
+        return _opened_once(path, made_ns)
+
+
+@functools.lru_cache(maxsize=2)
+def _opened_once(path: str, _made_ns: int) -> Trace:
+    return Trace(path, {"shapes": shapes})

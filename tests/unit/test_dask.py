@@ -1,0 +1,206 @@
+"""Verbs with workers of Dask: the same tables, bit for bit, at any number of them."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import dying
+from support.dataset_traces import MADE, bits, exported, said
+
+import mpiprof
+from mpiprof import progress, workers
+from mpiprof.analysis import aggregate, parts
+from mpiprof.analysis.derived import DERIVED
+from mpiprof.analysis.natives import shapes
+from mpiprof.errors import TraceError
+from mpiprof.trace import Trace, dataset
+
+distributed = pytest.importorskip("distributed")
+KINDS = ("mixed", "several", "inter", "talking", "drifting", "silent")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A data set of each kind."""
+    base = tmp_path_factory.mktemp("dask")
+    return {kind: exported(MADE[kind], base / kind)[1] for kind in KINDS}
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PIECE", 1)  # a block each
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two processes."""
+    options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    made = distributed.LocalCluster(2, silence_logs=logging.CRITICAL, **options)
+    yield made
+    made.close()
+
+
+def client(cluster: Any) -> Any:
+    return distributed.Client(cluster, set_as_default=False)
+
+
+def with_workers(folder: Path, client: Any) -> Trace:
+    return Trace(folder, {**DERIVED, "shapes": shapes}, workers.Workers(client))
+
+
+def check(folder: Path, client: Any, scratch: Path) -> None:
+    """Compare all that workers pass over with what one process finds."""
+    alone, shared = mpiprof.open(folder), with_workers(folder, client)
+    for name in ("callsites", "totals", "instances", "hot"):
+        a, b = (trace.derive(name) for trace in (alone, shared))
+        assert bits(a, scratch) == bits(b, scratch), name
+    assert alone.problems == shared.problems
+    assert list(alone.aggregate[1]) == list(shared.aggregate[1])
+    assert alone.aggregate[0].algorithm_names == shared.aggregate[0].algorithm_names
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_tables_are_the_same_on_1_and_4_workers(
+    count: int, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """Workers are threads here, and finish in any order."""
+    options = {"processes": False, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    with (
+        distributed.LocalCluster(count, silence_logs=logging.CRITICAL, **options) as made,
+        client(made) as connected,
+    ):
+        for folder in folders.values():
+            check(folder, connected, tmp_path)
+
+
+def test_tables_are_the_same_on_2_processes(
+    cluster: Any, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    with client(cluster) as connected:
+        for folder in folders.values():
+            check(folder, connected, tmp_path)
+
+
+def test_a_worker_that_is_killed_under_way_is_replaced(
+    cluster: Any, folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker = tmp_path / "killed"
+    do = functools.partial(dying.summed, str(marker))
+    with client(cluster) as connected:
+        found = with_workers(folders["several"], connected)
+        with monkeypatch.context() as patched:
+            patched.setattr(aggregate, "summed", do)
+            table = found.callsites
+    assert marker.exists()
+    known = mpiprof.open(folders["several"]).callsites
+    assert bits(table, tmp_path) == bits(known, tmp_path)
+
+
+def test_verbs_take_a_scheduler(
+    cluster: Any, folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its address and by its file; and what is said is the same."""
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps({"type": "Scheduler", "address": cluster.scheduler_address}))
+    shown: list[int] = []
+    real = workers.Workers.map
+
+    def counted(self: Any, function: Any, items: Any) -> Any:
+        shown.append(len(items))
+        return real(self, function, items)
+
+    monkeypatch.setattr(workers.Workers, "map", counted)
+    folder = folders["drifting"]
+    plan = tmp_path / "plan.json"
+    for words, where in (
+        (("report", folder), cluster.scheduler_address),
+        (("report", folder, "--json"), file),
+        (("compare", folder, folder, "--json"), file),
+        (("tune", folder, "-o", plan, "--json"), file),
+    ):
+        done = []
+        for option in ((), ("--dask", where)):
+            shutil.rmtree(folder / "cache", ignore_errors=True)
+            done.append(said(*words, *option))
+            assert bool(shown) == bool(option)
+        assert done[0][0] == 0, done[0][2]
+        assert done[0] == done[1]
+        shown.clear()
+
+
+def test_processes_of_this_machine(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Started for one verb; where a person watches they see a bar, which is wiped at the end."""
+    monkeypatch.setattr(progress, "PATIENCE_S", 0)
+    monkeypatch.setattr(progress, "BAR_EVERY_S", 0)
+    shutil.rmtree(folders["several"] / "cache", ignore_errors=True)
+    known = said("report", folders["several"], "--by", "routine")
+    shutil.rmtree(folders["several"] / "cache", ignore_errors=True)
+    monkeypatch.setenv(progress.WATCHED, "1")
+    found = said("report", folders["several"], "--by", "routine", "--dask", "local:1")
+    assert (found[0], found[1]) == (0, known[1])
+    assert "reading on 1 worker [" in found[2]
+    assert found[2].endswith("\r\033[K")
+    assert capsys.readouterr().err == ""
+
+
+def test_wrong_use_is_one_line(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "PATIENCE_S", 0.5)
+    dead = tmp_path / "dead.json"
+    dead.write_text('{"address": "tcp://127.0.0.1:9"}')
+    (tmp_path / "empty.json").write_text("")
+    folder = folders["inter"]
+    for where, told in (
+        ("tcp://127.0.0.1:9", "no scheduler answers"),
+        (str(dead), "no scheduler answers"),
+        (str(tmp_path / "empty.json"), "no scheduler answers"),
+        (str(tmp_path / "none.json"), "no such scheduler file"),
+        ("nothing://here:1", "no scheduler answers"),
+        ("local:0", "give a number of processes"),
+        ("local:", "give a number of processes"),
+        ("local:-1", "give a number of processes"),
+    ):
+        code, out, err = said("report", folder, "--dask", where)
+        assert (code, out, err.count("\n")) == (2, "", 1), (where, err)
+        assert f"--dask {where}" in err
+        assert told in err
+    for words in (("compare", folder, folder), ("tune", folder), ("view", folder)):
+        assert said(*words, "--dask", "local:x")[0] == 2
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "distributed", None)
+        code, out, err = said("report", folder, "--dask", "local:1")
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "pip install 'mpiprof[dask]'" in err
+
+
+def test_traces_and_absent_folders_are_refused(
+    cluster: Any, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    trace, _ = exported(MADE["inter"], tmp_path)
+    code, out, err = said("tune", folders["inter"], "--replay", "--dask", cluster.scheduler_address)
+    assert (code, out) == (2, "")
+    assert "leave out --replay" in err
+    address = cluster.scheduler_address
+    for words in (("report", trace), ("tune", trace), ("view", trace, "--no-browser")):
+        code, out, err = said(*words, "--dask", address)
+        assert (code, out, err.count("\n")) == (2, "", 1), err
+        assert "--dask is for data sets" in err
+        assert "--to dataset" in err
+    gone = shutil.copytree(folders["inter"], tmp_path / "gone")
+    with client(cluster) as connected:
+        found = with_workers(gone, connected)
+        assert found.dataset is not None  # read, before it goes
+        (gone / dataset.NAME).unlink()
+        with pytest.raises(TraceError, match="where all workers can read it"):
+            _ = found.callsites
