@@ -15,6 +15,8 @@ from mpiprof.analysis import observed
 from mpiprof.reports.places import place
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from mpiprof.trace import Trace
 
 MOST_BYTES = 1024  # of the line, with its end
@@ -23,13 +25,20 @@ LONGEST = 80  # characters of a name
 SHORTEST = 8
 
 
-def brief(trace: Trace, state: str) -> dict[str, Any]:
+def callsites(trace: Trace) -> pd.DataFrame | None:
+    """Return the table of call sites from the totals of all calls; None where there are none yet.
+
+    What `brief` and `metrics` are given, as it takes most of their time.
+    """
+    return observed.callsites(trace) if len(trace.summary) else None
+
+
+def brief(trace: Trace, table: pd.DataFrame | None, state: str) -> dict[str, Any]:
     """Return what a job has come to: its sums, and the call site that costs most.
 
     state: running, hung, ended, aborted or killed. Times in s; `waiting_s` is of all calls,
     estimated from those whose arrivals were observed; None where it is not known.
     """
-    table = observed.callsites(trace) if len(trace.summary) else None
     whole = float(trace.run_ns) * trace.threads
     found: dict[str, Any] = {
         "program": trace.program,
@@ -111,7 +120,7 @@ OF_SITE = {
 STATES = ("running", "hung", "ended", "aborted", "killed")
 
 
-def metrics(trace: Trace, found: Mapping[str, Any], job: str) -> str:
+def metrics(found: Mapping[str, Any], table: pd.DataFrame | None, job: str) -> str:
     """Return it in Prometheus' text format, with the costliest call sites; under 100 series."""
     labels = {"job_id": job, "program": found["program"]}
     lines: list[str] = []
@@ -123,7 +132,6 @@ def metrics(trace: Trace, found: Mapping[str, Any], job: str) -> str:
     lines += [
         _sample("state", labels | {"state": name}, float(found["state"] == name)) for name in STATES
     ]
-    table = observed.callsites(trace) if len(trace.summary) else None
     rows = []
     if table is not None:
         ordered = table.sort_values("total_elapsed_ns", ascending=False, kind="stable")

@@ -44,9 +44,10 @@ class Summaries:
                 state = "aborted"
             elif not state:
                 state = "ended" if len(reasons) == trace.ranks else "killed"
-            found = brief.brief(trace, state)
+            callsites = brief.callsites(trace)
+            found = brief.brief(trace, callsites, state)
             if self.path.suffix == METRICS:
-                text = brief.metrics(trace, found, self.job)
+                text = brief.metrics(found, callsites, self.job)
             else:
                 text = brief.line(found)
             unfinished = self.path.with_name(f".{self.path.name}.{os.getpid()}")

@@ -75,9 +75,9 @@ def test_a_trace_without_totals_has_none(tmp_path: Path) -> None:
 
     Synthetic(3).write(tmp_path / "t")
     trace = mpiprof.open(tmp_path / "t")
-    found = brief.brief(trace, "running")
+    found = brief.brief(trace, brief.callsites(trace), "running")
     assert (found["ranks"], found["calls"], found["worst"]) == (3, 0, None)
-    told = samples(brief.metrics(trace, found, "job 1"))
+    told = samples(brief.metrics(found, brief.callsites(trace), "job 1"))
     labels = 'job_id="job 1",program="synthetic.py"'
     assert told["mpiprof_ranks"] == {labels: 3.0}
     assert told["mpiprof_state"] == {
