@@ -75,7 +75,7 @@ def layout(context: Context, state: states.State, callsite: int) -> Component:
 def facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return the figures of a call site."""
     return [
-        ("instances", count(row["instances"])),
+        ("instances", wording.instances(row)),
         ("ranks", count(row["size"])),
         ("bytes a rank", size(row["bytes"])),
         ("waiting", _waiting(row)),

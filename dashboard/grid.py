@@ -22,7 +22,7 @@ MOST_ROWS, LOW_ROWS = 5000, 9  # rows that are sent; and up to which the grid is
 COLUMNS: tuple[tuple[str, str, str, int, str], ...] = (
     ("place", "call site", "", 190, "file, line and function; how many more there are"),
     ("operation", "operation", "", 105, ""),
-    ("instances", "count", "count", 75, "instances"),
+    ("total_instances", "count", "count", 75, "instances; of a sample an estimate"),
     ("bytes", "bytes", "size", 85, "sent by a rank, mean"),
     ("total_wait_ns", "Σ wait", "duration", 90, "of all ranks, over all instances"),
     ("share", "of time", "share", 75, "waiting, of all ranks' time"),

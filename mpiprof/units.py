@@ -88,6 +88,11 @@ def count(number: float) -> str:
     return f"{number:,.0f}".replace(",", " ")
 
 
+def counted(total: float, known: float) -> str:
+    """Return how many there are: ~ where that is an estimate, from fewer that are known."""
+    return count(total) if total == known else f"~{count(total)}"
+
+
 def ordinal(number: int) -> str:
     """Return "2nd" for 2, "11th" for 11."""
     ends = {1: "st", 2: "nd", 3: "rd"}

@@ -15,6 +15,7 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.analysis.difference import difference
+from mpiprof.reports import wording
 from mpiprof.reports.difference import verdict as in_words
 from mpiprof.units import UNKNOWN, change, duration
 
@@ -153,7 +154,7 @@ def comparison(table: pd.DataFrame, state: states.State) -> Component:
         cells = [
             [name, html.Span(_only(row), className="faint")],
             row["operation"],
-            f"{row['instances']} → {row['other_instances']}",
+            " → ".join(wording.counts(row).values()),
             *[_change(row, c) for c in ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")],
             _algorithms(row),
         ]

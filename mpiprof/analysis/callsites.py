@@ -21,7 +21,7 @@ def callsites(trace: Trace) -> pd.DataFrame:
     """One row a call site, in order of appearance; `callsite` is its number.
 
     Means are over complete instances, NaN without any (times in ns, `wait_ns` summed over the
-    ranks of an instance); `total_...` are sums over ranks and instances,
+    ranks of an instance); `total_...` are sums over ranks and `total_instances`,
     estimated from those that are recorded where that is a part only (`--sample`), and lie with 95 %
     confidence between `total_..._low_ns` and `..._high_ns`, else both the sum. `started`: the
     instances are starts of a persistent operation. `latest_rank` is the rank that came last most
@@ -49,6 +49,7 @@ def callsites(trace: Trace) -> pd.DataFrame:
         "started": np.array([k.started for k in keys], np.bool_),
         "instances": s["instances"].astype(np.int64),
         "complete_instances": complete.astype(np.int64),
+        "total_instances": np.rint(scale * s["instances"]).astype(np.int64),
         "size": s["size"].astype(np.int64),
         "bytes": means["bytes"],
         "bytes_min": np.where(np.isinf(s["bytes_min"]), np.nan, s["bytes_min"]),
@@ -117,9 +118,10 @@ def counted(algorithms: Mapping[str, int]) -> str:
 def routines(table: pd.DataFrame) -> pd.DataFrame:
     """Call sites joined by routine: the paper's Tables 2, 3 and 5, from `callsites`.
 
-    One row a routine, by time: operation, callsites, count (instances), bytes, bytes_min,
-    bytes_max, total_elapsed_ns, elapsed_share (of all routines), total_wait_ns, average_factor and
-    worst_factor (means over instances), major (a tenth or more of the time in all routines).
+    One row a routine, by time: operation, callsites, count (instances, estimated of a sample),
+    recorded (of these), bytes, bytes_min, bytes_max, total_elapsed_ns, elapsed_share (of all
+    routines), total_wait_ns, average_factor and worst_factor (means over instances), major (a tenth
+    or more of the time in all routines).
     """
     rows = []
     for operation, part in table.groupby("operation", sort=False):
@@ -128,7 +130,8 @@ def routines(table: pd.DataFrame) -> pd.DataFrame:
             {
                 "operation": operation,
                 "callsites": len(part),
-                "count": int(part["instances"].sum()),
+                "count": int(part["total_instances"].sum()),
+                "recorded": int(part["instances"].sum()),
                 "bytes": _weighted(part["bytes"], weight),
                 "bytes_min": part["bytes_min"].min(),
                 "bytes_max": part["bytes_max"].max(),
@@ -143,6 +146,7 @@ def routines(table: pd.DataFrame) -> pd.DataFrame:
         "operation",
         "callsites",
         "count",
+        "recorded",
         "bytes",
         "bytes_min",
         "bytes_max",

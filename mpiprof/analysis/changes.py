@@ -25,7 +25,8 @@ FEWEST = 4  # instances in both, for a test
 FEWEST_RUNS = 2
 LEVEL = 0.05
 MEANS = ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")
-COMPARED = ("total_elapsed_ns", "total_wait_ns", *MEANS, "instances", "algorithm")
+COUNTS = ("instances", "total_instances")
+COMPARED = ("total_elapsed_ns", "total_wait_ns", *MEANS, *COUNTS, "algorithm")
 COLUMNS = (
     "other",
     "operation",
@@ -50,7 +51,7 @@ def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
     other_callsite (-1: not there), matched ("line": same file, line and function; "function": same
     but for lines that moved; "": only in one); of the first trace and, with `other_` before it, of
     the other: total_elapsed_ns (over all ranks), mean_elapsed_ns, wait_ns (over ranks) and
-    worst_imbalance_ns (means an instance), instances, algorithm; of each mean `..._change` (other /
+    worst_imbalance_ns (means an instance), COUNTS, algorithm; of each mean `..._change` (other /
     first - 1) and `..._p` (Welch's test; NaN with fewer than FEWEST instances, or FEWEST_RUNS runs
     where there are several); significant: one of these differs, by Holm's correction over all tests
     of the table.
@@ -162,7 +163,7 @@ def _row(first: pd.DataFrame, other: pd.DataFrame, one: int, two: int) -> dict[s
     there = theirs if ours is None else ours
     row = {"operation": there["operation"], "sites": there["sites"]}
     row |= {"callsite": one, "other_callsite": two}
-    absent = {"algorithm": "", "instances": 0, "total_elapsed_ns": 0}
+    absent = {"algorithm": "", "total_elapsed_ns": 0} | dict.fromkeys(COUNTS, 0)
     for prefix, of in (("", ours), ("other_", theirs)):
         for name in COMPARED:
             row[prefix + name] = absent.get(name, np.nan) if of is None else of[name]

@@ -102,9 +102,9 @@ def _outcome(effects: list[float]) -> str:
 def _changed(row: Mapping[str, Any]) -> Changed:
     differing = [name for name in MEANS if row[f"{name}_p"] < LEVEL]
     measure = differing[0] if differing else MEANS[0]
-    instances = float(row["instances"])
+    instances = float(row["total_instances"])
     each = row["total_elapsed_ns"] / instances
-    added = row["other_total_elapsed_ns"] / float(row["other_instances"]) - each
+    added = row["other_total_elapsed_ns"] / float(row["other_total_instances"]) - each
     waits = row["other_wait_ns"] - row["wait_ns"]
     if measure == MEANS[0]:
         return Changed(row, measure, added * instances, bool(added and waits / added >= MOSTLY))

@@ -158,6 +158,7 @@ def _row(trace: Trace, table: Any, parts: list[Part]) -> dict[str, Any]:
     return {
         "instances": instances,
         "complete_instances": observed,
+        "total_instances": instances,
         "size": int(table["size"].max()),
         "bytes": _mean(means, weights),
         "bytes_min": float(all_bytes.min()) if len(all_bytes) else NAN,

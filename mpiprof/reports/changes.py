@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.changes import COLUMNS, MEANS
 from mpiprof.analysis.difference import Difference, difference
+from mpiprof.reports import wording
 from mpiprof.reports.difference import verdict as in_words
 from mpiprof.reports.json import TOTALS, VERSION, places_of, plain, run_of, totals
 from mpiprof.reports.places import places
@@ -130,7 +131,7 @@ def change_table(table: pd.DataFrame) -> str:
     columns = [
         Column("routine", [row["operation"] for row in rows], left=True),
         Column("call site", [places(row["sites"]) for row in rows], left=True, shrink=True),
-        Column("count", [_both(row, "instances", count) for row in rows], drop=1),
+        Column("count", _counts(rows), drop=1),
         Column("time", [_both(row, "total_elapsed_ns", duration) for row in rows]),
     ]
     heads = dict(zip(MEANS, ("ē", "wait", "ω"), strict=True))
@@ -140,6 +141,10 @@ def change_table(table: pd.DataFrame) -> str:
     if any({row["algorithm"], row["other_algorithm"]} - {"native", ""} for row in rows):
         columns.append(Column("algorithm", [_both(row, "algorithm", str) for row in rows], True))
     return render(columns)
+
+
+def _counts(rows: list[dict[Any, Any]]) -> list[str]:
+    return [_both({**row, **wording.counts(row)}, "count", str) for row in rows]
 
 
 def _both(row: dict[Any, Any], name: str, shown: Any) -> str:

@@ -173,7 +173,7 @@ def _callsite_row(number: int, row: dict[str, Any], site: Site | None) -> str:
     algorithm = text.ran_on(row["algorithms"])
     algorithm = f" on {algorithm}" if algorithm else ""
     cells = [
-        count(row["instances"]),
+        wording.instances(row),
         size(row["bytes"]),
         duration(row["mean_elapsed_ns"]),
         duration(row["worst_imbalance_ns"]),

@@ -27,6 +27,7 @@ VERSION = 2
 NUMBERS = (
     "instances",
     "complete_instances",
+    "total_instances",
     "size",
     "bytes",
     "bytes_min",

@@ -141,5 +141,8 @@ def _mean(values: Any) -> float:
 
 def title(row: dict[str, Any]) -> str:
     """Return a line that names a call site and its figures."""
-    many = "s" * (row["instances"] != 1)
-    return f"{row['operation']} at {places(row['sites'])}: {count(row['instances'])} instance{many}"
+    total, recorded = row["total_instances"], row["instances"]
+    where = f"{row['operation']} at {places(row['sites'])}"
+    if recorded < total:
+        return f"{where}: about {count(total)} instances, of which {count(recorded)} recorded"
+    return f"{where}: {count(total)} instance{'s' * (total != 1)}"

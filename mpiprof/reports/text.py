@@ -12,7 +12,7 @@ from mpiprof.reports import family, wording
 from mpiprof.reports.places import pattern_of, places
 from mpiprof.reports.table import Column, bar, paragraph, render, terminal_width
 from mpiprof.symbols import fitting
-from mpiprof.units import UNKNOWN, count, duration, factor, share, size
+from mpiprof.units import UNKNOWN, count, counted, duration, factor, share, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +81,8 @@ def sampled(every: int) -> str:
     """Return what numbers rest on where one instance in so many was recorded."""
     return (
         f"one instance in {every}: sums are estimated from these, and lie with 95 % confidence "
-        "between the two values given"
+        "between the two values given; so are counts with ~, but findings count and number the "
+        "recorded instances alone"
     )
 
 
@@ -180,14 +181,15 @@ def callsite_table(callsites: Any) -> str:
 def callsite_columns(callsites: Any) -> list[Column]:
     """Return the columns of that table."""
     rows = callsites.to_dict("records")
-    partly = any(0 < row["complete_instances"] < row["instances"] for row in rows)
+    counts = [counted(row["total_instances"], row["instances"]) for row in rows]
+    partly = any(0 < row["complete_instances"] < row["total_instances"] for row in rows)
     ends = [
         wording.between(r["total_wait_low_ns"], r["total_wait_high_ns"], duration) for r in rows
     ]
     columns = [
         Column("routine", [row["operation"] for row in rows], left=True),
         Column("call site", [places(row["sites"]) for row in rows], left=True, shrink=True),
-        Column("count", [count(row["instances"]) for row in rows], drop=2),
+        Column("count", counts, drop=2),
         *([Column("known", [count(row["complete_instances"]) for row in rows])] if partly else []),
         Column("bytes", [size(row["bytes"]) for row in rows], drop=5),
         Column("ē", [duration(row["mean_elapsed_ns"]) for row in rows], drop=7),
@@ -268,12 +270,13 @@ def factor_table(callsites: Any) -> str:
     major = joined[joined["major"]].to_dict("records")
     overall: dict[str, Any] = {**averages(callsites)}
     overall |= {"operation": "all routines", "elapsed_share": 1.0}
-    rows: list[dict[str, Any]] = [overall | {"count": callsites["instances"].sum()}]
+    overall |= {name: int(joined[name].sum()) for name in ("count", "recorded")}
+    rows: list[dict[str, Any]] = [overall]
     rows += [{str(key): value for key, value in row.items()} for row in major]
     return render(
         [
             Column("routine", [row["operation"] for row in rows], left=True),
-            Column("count", [count(row["count"]) for row in rows]),
+            Column("count", [counted(row["count"], row["recorded"]) for row in rows]),
             Column("average δ/T", [factor(row["average_factor"]) for row in rows]),
             Column("worst ω/T", [factor(row["worst_factor"]) for row in rows]),
             Column("of time in collectives", [share(row["elapsed_share"]) for row in rows]),
@@ -311,7 +314,7 @@ def routine_table(trace: Trace, callsites: Any) -> str:
         [
             Column("routine", [row["operation"] for row in rows], left=True),
             Column("msg size", [size_range(groups[row["operation"]]) for row in rows]),
-            Column("dyn. count", [count(row["count"]) for row in rows]),
+            Column("dyn. count", [counted(row["count"], row["recorded"]) for row in rows]),
             Column("call sites", [count(row["callsites"]) for row in rows], drop=1),
             Column("comm. time", [duration(r["total_elapsed_ns"] / trace.ranks) for r in rows]),
             Column("of run", [percent(row["total_elapsed_ns"], whole) for row in rows]),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from mpiprof.reports.places import places
-from mpiprof.units import count, duration, factor, ordinal, share, size
+from mpiprof.units import count, counted, duration, factor, ordinal, share, size
 
 if TYPE_CHECKING:
     from mpiprof.analysis.causes import Causes
@@ -42,6 +42,21 @@ def share_between(trace: Trace, name: str) -> str:
     """Return between what parts of all ranks' time one of `totals` lies; empty where it's known."""
     estimate, whole = trace.totals[name], float(trace.process_time_ns) or float("nan")
     return between(estimate.low / whole, estimate.high / whole, share)
+
+
+def counts(row: Mapping[Any, Any]) -> dict[str, str]:
+    """Return how many instances both of two compared call sites have, `count` and `other_count`."""
+    return {
+        f"{side}count": counted(row[f"{side}total_instances"], row[f"{side}instances"])
+        for side in ("", "other_")
+    }
+
+
+def instances(row: dict[str, Any]) -> str:
+    """Return how many instances a call site has, and how many of them are known where not all."""
+    total, known = row["total_instances"], row["complete_instances"]
+    all_ = counted(total, row["instances"])
+    return f"{all_}, {count(known)} known" if 0 < known < total else all_
 
 
 def _spread(row: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,10 +11,13 @@ from typing import cast
 
 import numpy as np
 import pytest
+from mpiprof.dashboard.detail import facts
 from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.analysis.changes import compare
+from mpiprof.analysis.difference import difference
 from mpiprof.analysis.measured import CallsiteKey, Rows
 from mpiprof.analysis.sampled import Sampled
 from mpiprof.trace.batch import Batch
@@ -24,11 +28,14 @@ MS = 1_000_000
 CALLS, EVERY = 3000, 100
 
 
-def sampled(folder: Path) -> Path:
-    """Write 2 ranks that are in barriers 99 % of the time, of which one in 100 is recorded."""
+def sampled(folder: Path, late: int = MS // 2) -> Path:
+    """Write 2 ranks that are in barriers 99 % of the time, of which one in 100 is recorded.
+
+    late: by how much rank 1 is, in ns.
+    """
     made = Synthetic(2)
     number = np.arange(0, CALLS, EVERY)
-    arrivals = number[:, None] * MS + made.started_ns + np.array([0, MS // 2])
+    arrivals = number[:, None] * MS + made.started_ns + np.array([0, late])
     begin, end = arrivals[:, :1], np.repeat(number[:, None] * MS + made.started_ns, 2, 1)
     made.collective("barrier", arrivals, end + 995_000)
     for records in made.records.values() if isinstance(made.records, dict) else made.records:
@@ -46,6 +53,7 @@ def test_the_sums_of_a_sample_are_of_all_instances(
     path = sampled(tmp_path / "t")
     row = mpiprof.open(path).callsites.iloc[0]
     assert row["instances"] == CALLS // EVERY
+    assert row["total_instances"] == pytest.approx(CALLS, rel=0.04)
     assert row["total_elapsed_ns"] == pytest.approx(CALLS * 1_490_000, rel=0.04)
     assert row["total_wait_ns"] == pytest.approx(CALLS * 500_000, rel=0.04)
     assert row["wait_ns"] == 500_000
@@ -54,6 +62,49 @@ def test_the_sums_of_a_sample_are_of_all_instances(
     share = int(text.split("in collectives  ")[1].split(" %")[0])
     assert 71 <= share <= 75
     assert "one instance in 100: sums are estimated from these" in text
+
+
+def test_how_many_instances_there_are_is_told_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of 3000 every hundredth is recorded: the last of these is the 2901st, and 99 follow."""
+    path = str(sampled(tmp_path / "t"))
+    told = {}
+    for words in ((), ("--json",), ("--by", "routine"), ("--site", "barrier"), ("-o", "t.html")):
+        name = words[-1] if words else "table"
+        if name == "t.html":
+            words = ("-o", str(tmp_path / name))
+        assert main(["report", path, *words]) == 0
+        told[name] = capsys.readouterr().out
+    (row,) = json.loads(told["--json"])["callsites"]
+    assert (row["instances"], row["complete_instances"], row["total_instances"]) == (30, 30, 3000)
+    head, line = (
+        next(line for line in told["table"].splitlines() if line.startswith(f"  {word} "))
+        for word in ("routine  call site", "barrier")
+    )
+    assert head.split()[3:5] == ["count", "known"] and " ~3 000     30 " in line
+    assert "  all routines  ~3 000 " in told["table"] and " ~3 000 " in told["routine"]
+    assert ": about 3 000 instances, of which 30 recorded" in told["barrier"]
+    assert "<td>~3 000, 30 known</td>" in (tmp_path / "t.html").read_text()
+    assert dict(facts(mpiprof.open(path).callsites.iloc[0]))["instances"] == "~3 000, 30 known"
+
+
+def test_a_sample_is_compared_with_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same instances, once all of them recorded, once one in a hundred."""
+    made = Synthetic(2)
+    begin = np.arange(CALLS)[:, None] * MS + made.started_ns
+    made.collective("barrier", begin + np.array([0, MS // 2]), np.repeat(begin, 2, 1) + 995_000)
+    made.ended_ns = made.started_ns + CALLS * MS
+    traces = [made.write(tmp_path / "all"), sampled(tmp_path / "sampled")]
+    for words in (traces, traces[::-1]):
+        assert main(["compare", *map(str, words)]) == 0
+        text = capsys.readouterr().out
+        assert "ime" in text and "slower" not in text and "faster" not in text
+        assert ("3 000 → ~3 000" if words == traces else "~3 000 → 3 000") in text
+    early = mpiprof.open(sampled(tmp_path / "early", MS // 4))  # its rank 1 is inside for longer
+    for other in map(mpiprof.open, traces):
+        changed = difference(compare([other, early]))
+        assert changed.effect_ns == pytest.approx(CALLS * MS / 4, rel=0.04)
 
 
 def test_what_is_recorded_always_is_not_scaled(tmp_path: Path) -> None:

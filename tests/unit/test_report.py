@@ -26,7 +26,8 @@ SCHEMA = (
     "notes spawned selection times hang"
 )
 CALLSITE = (
-    "operation sites instances complete_instances size bytes bytes_min bytes_max message_bytes "
+    "operation sites instances complete_instances total_instances size "
+    "bytes bytes_min bytes_max message_bytes "
     "mean_elapsed_ns "
     "average_imbalance_ns worst_imbalance_ns message_time_ns average_factor worst_factor "
     "worst_factor_max exit_imbalance_ns exit_factor balanced_share "
