@@ -18,9 +18,9 @@ NAMES = {"within": "within a node", "between": "between nodes"}
 # Exchanges of small messages overlap, where a ping-pong waits for each: a sound node has shown one
 # way 2.4 times as long as both. Both ways take no longer than one after the other.
 MOST_ONE, MOST_BOTH = 5.0, 4.0
-# Rounds in which no other process had the core, and how far the middle half of them is apart: with
-# these T repeats within 30 % (docs/results/message-times.md).
-FEWEST_ROUNDS, MOST_SPREAD = 4, 1.5
+# Rounds in which no other process had the core, and by how much the time of the middle one of their
+# parts lies above T: with these T repeats within 30 % (docs/results/message-times.md).
+FEWEST_ROUNDS, MOST_SPREAD = 4, 1.3
 
 
 def fault(table: Any) -> str:

@@ -55,7 +55,8 @@ def rounds(undisturbed: list[Any], spread: list[float], where: str = "within") -
         (machine("between", alpha_ns=50e6), "50.0 ms for an empty message between nodes"),
         (machine(alpha_ns="x"), "the table within a node is damaged"),
         (rounds([12, 12, 12], [1.1, 1.2, 1.0]), ""),
-        (rounds([12, 4, 12], [1.1, 1.2, 1.4]), ""),
+        (rounds([12, 4, 12], [1.1, 1.2, 1.3]), ""),
+        (rounds([64, 64, 64], [1.0, 1.4, 1.0]), "1000 B differ by a factor of 1.4 within a node"),
         (
             rounds([0, 4, 12], [1.0, 1.0, 1.0]),
             "took the cores in all of the rounds within a node",

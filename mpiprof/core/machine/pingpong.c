@@ -6,16 +6,18 @@
  * Both ways at once, the shortest would be one into which the leader came later than the peer, half
  * of whose time had passed: there a first exchange brings both together, and the others' mean counts.
  *
- * Where ranks share cores with others, most exchanges wait for a core. So a round is undisturbed
- * where the leader kept its core throughout, and of these the first quarter's end is the time. (On a
- * machine with five busy processes a core the shortest of all exchanges differed by a factor of
- * 60,000 between runs; this one by 1.1, where there were such rounds.) After a disturbed round both
- * sleep for a moment, as who wakes up is given a core at once, and exchange some messages more, to
- * warm up. Of large messages a round has fewer of both, as it must end before the core is taken; and
- * `calibrate` goes on with the sizes that still lack undisturbed rounds.
+ * Where ranks share cores with others, most exchanges wait for a core. So a round is clean where the
+ * leader kept its core throughout; what clean rounds say is in rounds.c. (On a machine with five busy
+ * processes a core the shortest of all exchanges differed by a factor of 60,000 between runs.) After
+ * a disturbed round both sleep for a moment, as who wakes up is given a core at once, and exchange
+ * some messages more, to warm up. Of large messages a round has fewer of both, as it must end before
+ * the core is taken; and `calibrate` goes on with the sizes that still lack clean rounds.
  *
- * How many rounds were undisturbed, and how far their middle half is apart, is written with the
- * times: a reader leaves out what would not repeat.
+ * `calibrate` has its passes over some seconds, with sleep in between: how far apart the processors
+ * are changes (rounds.c), and a short burst would show the one distance that it happens to meet.
+ *
+ * How many rounds were clean, and their spread, is written with the times: a reader leaves out what
+ * would not repeat.
  */
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -25,6 +27,7 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "machine/pingpong.h"
+#include "machine/rounds.h"
 
 enum {
     TAG = 19938,
@@ -34,18 +37,17 @@ enum {
     LARGE = 65536,
     EXCHANGES_LARGE = 2,
     WARMING_LARGE = 1,
-    ENOUGH = 12,
-    LEAST = 4,
+    QUICK_PASSES = 12,
     LARGEST = 1 << 22,
     QUICK = 131072
 };
 #define PAUSE_NS 300000
 #define QUICK_NS 20000000
-#define FULL_NS INT64_C(4000000000)
+#define FULL_NS INT64_C(12000000000)
 #define LONGEST_NS INT64_C(20000000000)
 
 struct command {
-    int64_t bytes, exchanges, both, pause;
+    int64_t bytes, exchanges, both, pause_ns;
 };
 
 static char *buffers[2];
@@ -66,9 +68,10 @@ static void exchange(int peer, int bytes, bool both, bool first)
 
 static void rest(const struct command *c)
 {
-    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    const struct timespec pause = {.tv_sec = c->pause_ns / 1000000000,
+                                   .tv_nsec = c->pause_ns % 1000000000};
 
-    if (c->pause)
+    if (c->pause_ns > 0)
         nanosleep(&pause, NULL);
 }
 
@@ -96,29 +99,14 @@ static long switches(void)
     return used.ru_nvcsw + used.ru_nivcsw;
 }
 
-/* Clean rounds stand first: where there is no room, one that is not gives way. */
-static void keep(struct rounds *r, double ns, bool clean)
-{
-    if (!clean) {
-        if (r->count < MOST_ROUNDS)
-            r->ns[r->count++] = ns;
-        return;
-    }
-    if (r->clean == MOST_ROUNDS)
-        return;
-    if (r->count < MOST_ROUNDS)
-        r->ns[r->count++] = r->ns[r->clean];
-    r->ns[r->clean++] = ns;
-}
-
-/* Returns whether the round was disturbed, as the one before was. */
-static bool lead_round(struct rounds *r, int peer, int bytes, bool both, bool disturbed)
+/* Sleeps first, where there is a pause; returns the next one's: none after a clean round. */
+static int64_t lead_round(struct rounds *r, int peer, int bytes, bool both, int64_t pause_ns)
 {
     const int64_t small = both ? EXCHANGES_BOTH : EXCHANGES;
     const int64_t counted = bytes < LARGE ? small : EXCHANGES_LARGE;
     const int64_t warming = bytes < LARGE ? WARMING : WARMING_LARGE;
-    const int64_t exchanges = disturbed ? warming + counted : counted;
-    const struct command c = {bytes, exchanges, both, disturbed};
+    const int64_t exchanges = pause_ns > 0 ? warming + counted : counted;
+    const struct command c = {bytes, exchanges, both, pause_ns};
     int64_t best = INT64_MAX, together = 0;
 
     pmpi.Send(&c, sizeof c, MPI_BYTE, peer, TAG, recorder.private);
@@ -137,13 +125,13 @@ static bool lead_round(struct rounds *r, int peer, int bytes, bool both, bool di
     }
     const bool clean = switches() == before;
 
-    keep(r, both ? (double)together / (double)(counted - 1) : (double)best / 2, clean);
-    return !clean;
+    rounds_keep(r, both ? (double)together / (double)(counted - 1) : (double)best / 2, clean);
+    return clean ? 0 : PAUSE_NS;
 }
 
 static bool enough_of(const struct pingpong *p, int i)
 {
-    return p->one_way[i].clean >= ENOUGH && p->both_ways[i].clean >= ENOUGH;
+    return rounds_enough(&p->one_way[i]) && rounds_enough(&p->both_ways[i]);
 }
 
 static bool enough(const struct pingpong *p)
@@ -162,9 +150,12 @@ static void lead(struct pingpong *p, int peer, bool full)
     const struct command end = {0};
     const int64_t start = now_ns();
     const int wanted = full ? 23 : 4;
-    bool disturbed = false;
+    int64_t pause_ns = 0;
 
-    for (int pass = 0; full || pass < ENOUGH || !enough(p); pass++)
+    for (int pass = 0; full || pass < QUICK_PASSES || !enough(p); pass++) {
+        const int64_t early = full ? start + pass * (FULL_NS / MOST_ROUNDS) - now_ns() : 0;
+
+        pause_ns = early > pause_ns ? early : pause_ns;
         for (int i = 0; i < wanted; i++) {
             const int64_t spent = now_ns() - start;
             const bool late = spent > (full ? FULL_NS : QUICK_NS) || pass >= MOST_ROUNDS;
@@ -176,9 +167,10 @@ static void lead(struct pingpong *p, int peer, bool full)
                 continue;
             p->sizes[i] = !full ? quick[i] : i == 0 ? 0 : 1 << (i - 1);
             p->count = pass == 0 ? i + 1 : p->count;
-            disturbed = lead_round(&p->one_way[i], peer, p->sizes[i], false, disturbed);
-            disturbed = lead_round(&p->both_ways[i], peer, p->sizes[i], true, disturbed);
+            pause_ns = lead_round(&p->one_way[i], peer, p->sizes[i], false, pause_ns);
+            pause_ns = lead_round(&p->both_ways[i], peer, p->sizes[i], true, pause_ns);
         }
+    }
 done:
     pmpi.Send(&end, sizeof end, MPI_BYTE, peer, TAG, recorder.private);
 }
@@ -210,30 +202,6 @@ struct line { /* one way and both ways, ns, by size */
     double one_way[MOST_SIZES], both_ways[MOST_SIZES];
 };
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Those that count, in order: the clean ones where there are some. */
-static int sorted(struct rounds *r)
-{
-    const int count = r->clean >= LEAST ? r->clean : r->count;
-
-    qsort(r->ns, (size_t)count, sizeof *r->ns, compare);
-    return count;
-}
-
-/* Of what is clean the first quarter's end, else the shortest. */
-static double typical(struct rounds *r)
-{
-    const int count = sorted(r);
-
-    return r->clean >= LEAST ? r->ns[count / 4] : r->ns[0];
-}
-
 static double shorter(double a, double b)
 {
     return a < b ? a : b;
@@ -244,8 +212,8 @@ static void times(struct pingpong *p, struct line *l)
     l->count = p->count;
     l->sizes = p->sizes;
     for (int i = 0; i < p->count; i++) {
-        l->one_way[i] = typical(&p->one_way[i]);
-        l->both_ways[i] = typical(&p->both_ways[i]);
+        l->one_way[i] = rounds_time(&p->one_way[i]);
+        l->both_ways[i] = rounds_time(&p->both_ways[i]);
     }
     /* A message takes no longer than a larger one: where it did, it was disturbed. */
     for (int i = p->count - 2; i >= 0; i--) {
@@ -303,14 +271,6 @@ static void numbers_add(struct text *out, const char *name, const double *values
     text_add(out, "]");
 }
 
-/* The third quarter's end over the first's: 1 where all rounds took the same. */
-static double spread(struct rounds *r)
-{
-    const int count = sorted(r), rank = count / 4;
-
-    return r->ns[rank] > 0 ? r->ns[count - 1 - rank] / r->ns[rank] : 1;
-}
-
 void pingpong_add(struct text *out, struct pingpong *p)
 {
     struct line l = {0};
@@ -332,9 +292,9 @@ void pingpong_add(struct text *out, struct pingpong *p)
     numbers_add(out, "both_ways_ns", l.both_ways, l.count);
     text_add(out, ", \"undisturbed_rounds\": [");
     for (int i = 0; i < p->count; i++)
-        text_add(out, "%s%d", i > 0 ? ", " : "", p->one_way[i].clean);
+        text_add(out, "%s%d", i > 0 ? ", " : "", p->one_way[i].count[1]);
     text_add(out, "], \"spread\": [");
     for (int i = 0; i < p->count; i++)
-        text_add(out, "%s%.2f", i > 0 ? ", " : "", spread(&p->one_way[i]));
+        text_add(out, "%s%.2f", i > 0 ? ", " : "", rounds_spread(&p->one_way[i]));
     text_add(out, "]}");
 }

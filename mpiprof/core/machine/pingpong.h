@@ -3,14 +3,10 @@
 #include <stdbool.h>
 
 #include "base/text.h"
+#include "machine/rounds.h"
 
-enum { MOST_SIZES = 24, MOST_ROUNDS = 64 };
+enum { MOST_SIZES = 24 };
 
-/* Rounds of one size, those first in which the leader kept its core. */
-struct rounds {
-    int clean, count;
-    double ns[MOST_ROUNDS];
-};
 struct pingpong {
     int count, sizes[MOST_SIZES];
     struct rounds one_way[MOST_SIZES], both_ways[MOST_SIZES];
