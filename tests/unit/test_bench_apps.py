@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,16 @@ def test_programs_count_alike() -> None:
         "> 1000 B": pytest.approx([0, 0, 0, 0, 0, 1]),
     }
     assert apps.equal_shares([{}]) == {}
+
+
+def test_why_there_is_no_figure_2() -> None:
+    run_ = a_run(10, 6, 2)
+    assert apps.without_figure([run_]) == "No factors, so no Figure 2: no message was timed."
+    disturbed = replace(run_, fault="3.85 ms for an empty message within a node")
+    assert apps.without_figure([run_, disturbed]) == (
+        "No factors, so no Figure 2: message times are not usable, "
+        "3.85 ms for an empty message within a node."
+    )
 
 
 def test_a_failing_program_is_named() -> None:

@@ -102,7 +102,8 @@ Start = Callable[[Sequence[str], Mapping[str, str]], int]
 class Run:
     """What was measured of one run of a program: seconds and imbalance factors by routine.
 
-    ranges: instances by RANGE_NAMES of their worst-case factor, of small messages and of larger.
+    ranges: instances by RANGE_NAMES of their worst-case factor, of small messages and of larger;
+    fault: why message times are not usable, so that there are no factors; or nothing.
     """
 
     seconds: dict[str, float]
@@ -110,6 +111,7 @@ class Run:
     factors: dict[str, tuple[float, float]]
     algorithms: dict[str, str]
     ranges: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    fault: str = ""
 
 
 def names() -> tuple[str, ...]:
@@ -160,7 +162,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
         axis = plot.Axis("of the instances", share, log=False)
         plots.append(plot.bars(FIGURE, RANGE_NAMES, shares, axis))
     else:
-        notes.append("No factors, so no Figure 2: this machine's message times are not usable.")
+        notes.append(without_figure(list(first.values())))
     publish(Report(COLUMNS, rows, notes, plots), TITLE, Setup(ranks, options))
 
 
@@ -206,7 +208,7 @@ def measured(trace: Trace) -> Run:
         seconds[str(row["operation"])] = float(row["total_elapsed_ns"]) / trace.ranks / 1e9
     found = distribution(trace)
     ranges = {text: found[f"{name}_count"].tolist() for name, text in SIZES.items()}
-    return Run(seconds, instances, factors, algorithms_of(trace), ranges)
+    return Run(seconds, instances, factors, algorithms_of(trace), ranges, trace.machine_fault)
 
 
 def algorithms_of(trace: Trace) -> dict[str, str]:
@@ -230,6 +232,12 @@ def equal_shares(runs: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[
         if len(counts):
             found[size] = (counts / counts.sum(1, keepdims=True)).mean(0).tolist()
     return found
+
+
+def without_figure(runs: Sequence[Run]) -> str:
+    """Return why there is no Figure 2 of some programs' runs."""
+    why = next((f"message times are not usable, {one.fault}" for one in runs if one.fault), "")
+    return f"No factors, so no Figure 2: {why or 'no message was timed'}."
 
 
 def _shares_text(shares: Mapping[str, Sequence[float]]) -> str:
