@@ -10,6 +10,7 @@ import pandas as pd
 
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.measured import Signature
+from mpiprof.analysis.parts import Pass
 from mpiprof.analysis.sampled import scales
 from mpiprof.analysis.waits import awaited, waits
 from mpiprof.errors import TraceError
@@ -54,28 +55,29 @@ def rank_totals(trace: Trace) -> pd.DataFrame:
     clocks' error).
     Times are sums over instances.
     """
-    measure = Measure(trace)
     found: dict[tuple[int, int], _Sums] = {}
-    for batch in trace.batches():
-        for signature, index in measure.signatures(batch):
-            key = (signature.callsite, batch.communicator.index)
+    over = Pass(trace, _of_batch, trace.clock_error_ns)
+    for part in over:
+        communicator, sums = part.found
+        for number, values in sums.items():
+            key = (int(part.callsites[number]), communicator)
             if key not in found:
-                zeros = {name: np.zeros(len(batch.communicator.ranks)) for name in COLUMNS}
-                found[key] = _Sums(batch.communicator, zeros)
-            part = slice(None) if index is None else index
-            _add(found[key].values, batch, signature, part, trace.clock_error_ns)
-    operations = [key.operation for key in measure.callsites]
+                found[key] = _Sums(trace.tables.communicators[communicator], values)
+                continue
+            for name, mine in found[key].values.items():
+                mine += values[name]
+    operations = [key.operation for key in over.callsites]
     parts = [
         pd.DataFrame(
             {
                 "callsite": callsite,
                 "operation": operations[callsite],
-                "communicator": sums.communicator.identity,
-                "rank": sums.communicator.ranks,
-                **{name: sums.values[name].astype(np.int64) for name in COLUMNS},
+                "communicator": of.communicator.identity,
+                "rank": of.communicator.ranks,
+                **{name: of.values[name].astype(np.int64) for name in COLUMNS},
             }
         )
-        for (callsite, _), sums in found.items()
+        for (callsite, _), of in found.items()
     ]
     names = ["callsite", "operation", "communicator", "rank", *COLUMNS]
     table: pd.DataFrame = pd.concat(parts) if parts else pd.DataFrame(columns=names)
@@ -84,6 +86,20 @@ def rank_totals(trace: Trace) -> pd.DataFrame:
         for name in ("elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns"):
             table[name] = (table[name].to_numpy(np.float64) * scale).astype(np.int64)
     return table.reset_index(drop=True)
+
+
+def _of_batch(
+    measure: Measure, batch: Batch, error_ns: int
+) -> tuple[int, dict[int, dict[str, Array]]]:
+    """Return a batch's communicator and the sums of its members, by call site."""
+    found: dict[int, dict[str, Array]] = {}
+    for signature, index in measure.signatures(batch):
+        if signature.callsite not in found:
+            zeros = {name: np.zeros(len(batch.communicator.ranks)) for name in COLUMNS}
+            found[signature.callsite] = zeros
+        part = slice(None) if index is None else index
+        _add(found[signature.callsite], batch, signature, part, error_ns)
+    return batch.communicator.index, found
 
 
 def _add(

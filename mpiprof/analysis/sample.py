@@ -17,7 +17,7 @@ from mpiprof.analysis.chain import Context, Kept, Walk, walk
 from mpiprof.analysis.held import first_number
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.measured import Rows, Signature
-from mpiprof.analysis.series import MOST, SeriesMaker, measure_again
+from mpiprof.analysis.series import MOST, SeriesMaker, columns_of, measure_again
 from mpiprof.analysis.without import Without
 from mpiprof.errors import TraceError
 from mpiprof.trace.batch import Batch, Before
@@ -149,7 +149,7 @@ class _Maker:
         self, batch: Batch, rows: Rows, signature: Signature, instances: Int, kept: Kept
     ) -> None:
         """Add the instances of a batch that share a signature."""
-        self.series.add(rows, instances)
+        self.series.add(columns_of(rows, instances))
         instances = instances[rows.complete[instances]]
         if not len(instances) or len(batch.communicator.ranks) < 2:
             return
@@ -174,7 +174,7 @@ class _Maker:
         """Return all that was collected."""
         return Sample(
             self.callsite,
-            self.series.done(measure),
+            self.series.done(measure.algorithms),
             joined(self.parts),
             self.walks,
             self.walked,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,8 @@ import pandas as pd
 from mpiprof.analysis.held import first_number
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.measured import Rows
+from mpiprof.analysis.parts import Pass
+from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Int
 
@@ -37,17 +39,18 @@ class SeriesMaker:
         self.seen = 0
         self.parts: list[dict[str, Array]] = []
 
-    def add(self, rows: Rows, index: Int) -> None:
-        """Add instances of a batch, by their indices in it."""
-        number = self.seen + np.arange(len(index))
-        self.seen += len(index)
+    def add(self, part: dict[str, Array]) -> None:
+        """Add instances: their COLUMNS."""
+        count = len(part["algorithm"])
+        number = self.seen + np.arange(count)
+        self.seen += count
+        part = {"number": number, **part}
         if self.every > 1:
             kept = number // RUN % self.every == 0
-            number, index = number[kept], index[kept]
-        part = {name: getattr(rows, field)[index] for name, field in COLUMNS.items()}
-        self.parts.append({"number": number, **part})
+            part = {name: values[kept] for name, values in part.items()}
+        self.parts.append(part)
 
-    def done(self, measure: Measure) -> pd.DataFrame:
+    def done(self, algorithms: Iterable[str]) -> pd.DataFrame:
         """Return the series; what is not known of an instance is NaN, its last rank -1."""
         table = {
             name: np.concatenate([part[name] for part in self.parts]) if self.parts else np.zeros(0)
@@ -56,7 +59,7 @@ class SeriesMaker:
         order = np.argsort(table["first_arrival_ns"], kind="stable")
         number = np.sort(table["number"])
         table = {name: values[order] for name, values in table.items()}
-        names = np.array([*measure.algorithms, ""], object)
+        names = np.array([*algorithms, ""], object)
         table["number"] = number.astype(np.int64) + self.first
         frame: pd.DataFrame = pd.DataFrame(
             {
@@ -65,6 +68,11 @@ class SeriesMaker:
             }
         )
         return frame
+
+
+def columns_of(rows: Rows, index: Int) -> dict[str, Array]:
+    """Return COLUMNS of some instances of a batch."""
+    return {name: getattr(rows, field)[index] for name, field in COLUMNS.items()}
 
 
 def measure_again(trace: Trace) -> Measure:
@@ -86,11 +94,20 @@ def series(trace: Trace, callsites: Sequence[int]) -> dict[int, pd.DataFrame]:
         callsite: SeriesMaker(int(counts[callsite]), first_number(trace, callsite))
         for callsite in callsites
     }
-    measure = measure_again(trace)
-    for _, rows in measure.batches():
-        order = np.argsort(rows.callsite, kind="stable")
-        ids, begins = np.unique(rows.callsite[order], return_index=True)
-        for callsite, index in zip(ids.tolist(), np.split(order, begins[1:]), strict=True):
-            if callsite in makers:
-                makers[callsite].add(rows, index)
-    return {callsite: maker.done(measure) for callsite, maker in makers.items()}
+    over = Pass(trace, _columns_of_sites, frozenset(callsites), known=trace.aggregate[1])
+    for part in over:
+        for callsite, columns in part.found.items():
+            columns["algorithm"] = part.algorithms[columns["algorithm"]]
+            makers[callsite].add(columns)
+    return {callsite: maker.done(over.algorithms) for callsite, maker in makers.items()}
+
+
+def _columns_of_sites(
+    measure: Measure, batch: Batch, callsites: frozenset[int]
+) -> dict[int, dict[str, Array]]:
+    """Return COLUMNS of a batch's instances of some call sites, by number."""
+    rows = measure.rows(batch)
+    order = np.argsort(rows.callsite, kind="stable")
+    ids, begins = np.unique(rows.callsite[order], return_index=True)
+    split = zip(ids.tolist(), np.split(order, begins[1:]), strict=True)
+    return {one: columns_of(rows, index) for one, index in split if one in callsites}

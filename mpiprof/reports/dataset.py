@@ -38,12 +38,20 @@ def copied(source: Path, folder: Path) -> None:
             shutil.copyfile(path, folder / path.name)
 
 
-def write(folder: Path, trace: Trace, step: Callable[[int], None]) -> int:
-    """Add the data set to a trace's folder; return its calls. `step` is told the calls done."""
+def write(
+    folder: Path,
+    trace: Trace,
+    step: Callable[[int], None],
+    batches: Iterable[Batch] | None = None,
+) -> int:
+    """Add the data set to a trace's folder; return its calls. `step` is told the calls done.
+
+    batches: what is written in place of what the trace's logs hold.
+    """
     known = len(trace.problems)
     clocks = trace.clocks
     with _Partitions(folder, trace) as partitions:
-        for batch in trace.batches(before=True):
+        for batch in trace.batches(before=True) if batches is None else batches:
             partitions.add(batch)
             step(batch.shape.size)
     names = [log.name for log in trace.logs.opened if log.damaged]

@@ -59,9 +59,12 @@ def with_workers(folder: Path, client: Any) -> Trace:
 def check(folder: Path, client: Any, scratch: Path) -> None:
     """Compare all that workers pass over with what one process finds."""
     alone, shared = mpiprof.open(folder), with_workers(folder, client)
-    for name in ("callsites", "totals", "instances", "hot"):
+    for name in ("callsites", "totals", "rank_totals", "waiting_for", "hot"):
         a, b = (trace.derive(name) for trace in (alone, shared))
         assert bits(a, scratch) == bits(b, scratch), name
+    sites = list(range(len(alone.callsites)))
+    a, b = (trace.series(sites) for trace in (alone, shared))
+    assert bits(a, scratch) == bits(b, scratch)
     assert alone.problems == shared.problems
     assert list(alone.aggregate[1]) == list(shared.aggregate[1])
     assert alone.aggregate[0].algorithm_names == shared.aggregate[0].algorithm_names

@@ -57,7 +57,7 @@ ALLOWED = {
     "timeline": {"store", "analysis", "trace"},
     "tune": {"analysis", "trace", "model", "launch"},
     "testing": {"trace"},
-    "bench": {"analysis", "trace", "model", "launch", "testing"},
+    "bench": {"reports", "analysis", "trace", "model", "launch", "testing"},
     "replay": {"bench", "tune", "store", "analysis", "trace", "model", "launch"},
     "reports": {"analysis", "otf2", "trace"},
     "dashboard": {"reports", "tune", "timeline", "store", "analysis", "trace", "model"},

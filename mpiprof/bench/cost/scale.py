@@ -26,6 +26,7 @@ from pathlib import Path
 from statistics import median
 
 import mpiprof
+from mpiprof.bench.harness.promises import Row, printed
 from mpiprof.errors import MpiprofError, TraceError, UsageError
 from mpiprof.launch import mpiexec
 from mpiprof.launch.library import mpi_of_file
@@ -38,16 +39,6 @@ LIMIT_S = 600
 MODES = ("events", "summary")
 OPERATIONS = ("allreduce", "bcast", "barrier")  # of a round
 THRESHOLD_MET = 3
-
-
-@dataclass(frozen=True)
-class Row:
-    """A promise: what was asked, what was measured, and whether that holds."""
-
-    what: str
-    asked: str
-    measured: str
-    holds: bool
 
 
 @dataclass(frozen=True)
@@ -224,17 +215,11 @@ def arguments() -> argparse.Namespace:
 def command() -> int:
     """Print the table; returns the exit code."""
     args = arguments()
-    held = True
     try:
         with tempfile.TemporaryDirectory(prefix="mpiprof-scale-") as name:
             bench = Bench(Path(name), args.ranks, args.rounds)
-            line = "{:32} {:16} {:28} {}"
             print(f"{args.ranks} ranks, {args.rounds} rounds, {bench.launcher.path}")
-            print(line.format("what", "asked", "measured", "holds"))
-            for row in _rows(bench, args):
-                mark = ("yes" if row.holds else "NO") if row.asked else ""
-                print(line.format(row.what, row.asked, row.measured, mark).rstrip(), flush=True)
-                held &= row.holds
+            held = printed(_rows(bench, args))
     except MpiprofError as error:
         print(f"mpiprof: {error}", file=sys.stderr)
         return error.exit_code
