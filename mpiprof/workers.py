@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mpiprof import __version__
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.progress import bar
 
@@ -61,7 +62,8 @@ class Workers:
             except (CancelledError, CommClosedError, TimeoutError) as error:
                 raise MpiprofError(f"--dask: the scheduler has gone ({error})") from None
             finally:
-                self.client.cancel(futures)
+                if self.client.status == "running":
+                    self.client.cancel(futures)
 
 
 @contextlib.contextmanager
@@ -80,6 +82,7 @@ def connected(named: str | None) -> Iterator[Workers | None]:
             client = opened.enter_context(distributed.Client(address))
         else:
             client = opened.enter_context(_client(distributed, named))
+        _compare_versions(client, named)
         yield Workers(client)
 
 
@@ -128,3 +131,26 @@ def _client(distributed: Any, named: str) -> Any:
             f"--dask {named}: its scheduler has no workers; start some, such as `dask worker`"
         ) from None
     return client
+
+
+def _compare_versions(client: Any, named: str) -> None:
+    """Raise UsageError where workers have no mpiprof, or another: bits would differ."""
+    try:
+        found = set(client.run(version).values())
+    except Exception as error:  # whatever becomes of a function that can't be found there
+        why = " ".join(str(error).split())[:200]
+        raise UsageError(
+            f"--dask {named}: its workers can't import mpiprof ({why}); "
+            "install mpiprof[dask] where they run"
+        ) from None
+    others = sorted(found - {__version__})
+    if others:
+        raise UsageError(
+            f"--dask {named}: its workers have mpiprof {', '.join(others)}, this is {__version__}; "
+            "install the same"
+        )
+
+
+def version() -> str:
+    """Return the version of mpiprof where this is called."""
+    return __version__

@@ -7,10 +7,13 @@ import json
 import logging
 import shutil
 import sys
+import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from support import dying
 from support.dataset_traces import MADE, bits, exported, said
@@ -20,7 +23,7 @@ from mpiprof import progress, workers
 from mpiprof.analysis import aggregate, parts
 from mpiprof.analysis.derived import DERIVED
 from mpiprof.analysis.natives import shapes
-from mpiprof.errors import TraceError
+from mpiprof.errors import MpiprofError, TraceError
 from mpiprof.trace import Trace, dataset
 
 distributed = pytest.importorskip("distributed")
@@ -125,7 +128,6 @@ def test_verbs_take_a_scheduler(
     plan = tmp_path / "plan.json"
     for words, where in (
         (("report", folder), cluster.scheduler_address),
-        (("report", folder, "--json"), file),
         (("compare", folder, folder, "--json"), file),
         (("tune", folder, "-o", plan, "--json"), file),
     ):
@@ -185,6 +187,51 @@ def test_wrong_use_is_one_line(
         code, out, err = said("report", folder, "--dask", "local:1")
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert "pip install 'mpiprof[dask]'" in err
+
+
+def test_workers_need_the_same_mpiprof(
+    cluster: Any, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("report", folders["inter"], "--dask", cluster.scheduler_address)
+    monkeypatch.setattr(workers, "__version__", "9.9")
+    code, out, err = said(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"have mpiprof {mpiprof.__version__}, this is 9.9" in err
+    absent = types.ModuleType("absent")  # here, but not where the workers are
+    exec("def version(): return '9.9'", vars(absent))
+    monkeypatch.setitem(sys.modules, "absent", absent)
+    monkeypatch.setattr(workers, "version", vars(absent)["version"])
+    code, out, err = said(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "can't import mpiprof" in err
+
+
+def test_a_scheduler_that_goes_is_told(folders: dict[str, Path]) -> None:
+    options = {"processes": False, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    made = distributed.LocalCluster(1, silence_logs=logging.CRITICAL, **options)
+    with client(made) as connected:
+        trace = with_workers(folders["several"], connected)
+        passing = iter(parts.Pass(trace, _slow))
+        assert next(passing).found == 1
+        made.close()
+        with pytest.raises(MpiprofError, match="the scheduler has gone"):
+            list(passing)
+
+
+def _slow(*_: object) -> int:
+    time.sleep(0.2)
+    return 1
+
+
+def test_pages_are_made_with_workers(cluster: Any, folders: dict[str, Path]) -> None:
+    """As `view` does it."""
+    data = pytest.importorskip("mpiprof.dashboard.data")
+    shutil.rmtree(folders["several"] / "cache", ignore_errors=True)
+    with client(cluster) as connected:
+        context = data.Context([folders["several"]], [], workers.Workers(connected))
+        found = context.data("job")
+        assert found.trace.workers is not None
+        pd.testing.assert_frame_equal(found.callsites, mpiprof.open(folders["several"]).callsites)
 
 
 def test_traces_and_absent_folders_are_refused(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -177,3 +179,20 @@ def test_damage_is_told(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> 
         code, out, err = said("report", folder)
         assert (code, out, err.count("\n")) == (1, "", 1)
         shutil.rmtree(folder)
+
+
+def test_its_logs_can_be_packed(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
+    folder, whole = pairs["talking"]
+    to = shutil.copytree(whole, tmp_path / "set")
+    old = time.time() - 1000
+    for path in to.iterdir():
+        os.utime(path, (old, old))
+    known = mpiprof.open(folder)
+    assert said("pack", to)[0] == 0
+    assert not list(to.glob("*.log"))
+    again = tmp_path / "again"
+    assert said("export", to, "--to", "dataset", "-o", again)[0] == 0
+    for path in (to, again):
+        found = mpiprof.open(path)
+        for name in ("callsites", "rank_totals", "events"):
+            assert bits(found.derive(name), tmp_path) == bits(known.derive(name), tmp_path)
