@@ -292,7 +292,9 @@ def start_ranks(
         check_folder(folder, {})
     words = launcher.words(args.ranks, environment)
     if args.record != "off" and plan is None and is_the_same_for_all(args, program, environment):
-        recording = replace(recording_of(args), folder=folder, unrecorded=unrecorded)
+        recording = replace(
+            recording_of(args), folder=folder, unrecorded=unrecorded, together=not args.partial
+        )
         prepared = recorder_environment(program, mpi, recording, environment)
         kept = {name: value for name, value in environment.items() if name in prepared}
         changed = [f"{n}={value}" for n, value in prepared.items() if kept.get(n) != value]

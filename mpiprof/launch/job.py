@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -99,11 +100,16 @@ def _words(launchers: tuple[Process, Process | None] | None) -> list[str]:
     """Return the command line of a mpiexec, nothing where it can't be seen."""
     if launchers is None or launchers[1] is None:
         return []
+    return _line(launchers[1].pid)
+
+
+def _line(pid: int) -> list[str]:
+    """Return the command line of a process, nothing where it can't be seen."""
     try:
-        line = Path(f"/proc/{launchers[1].pid}/cmdline").read_bytes()
+        line = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return []
-    return os.fsdecode(line).split("\0")
+    return os.fsdecode(line).removesuffix("\0").split("\0")
 
 
 def parts_in(environment: Mapping[str, str]) -> int | None:
@@ -122,6 +128,26 @@ def parts_in(environment: Mapping[str, str]) -> int | None:
     if not words or "mpi" not in Path(words[0]).name:
         return None
     return 1 + words.count(":") + any(word in CONFIGURATION_FILES for word in words)
+
+
+def is_whole(environment: Mapping[str, str]) -> bool:
+    """Return whether all ranks of the job surely start as this one does.
+
+    That is seen on a job's only node, where the words of its mpiexec end with this process's own. A
+    script before them may choose by rank: so may whatever can be run.
+    """
+    size = ranks_in(environment)
+    if size is None or size != local_ranks_in(environment) or parts_in(environment) != 1:
+        return False
+    hydra = _hydra()
+    parent = process(os.getppid())
+    words = _words(hydra) if hydra is not None else _line(parent.pid if parent else 0)
+    own = _line(os.getpid())
+    before, ours = words[: -len(own)], words[-len(own) :]
+    if not before or ("mpi" not in Path(before[0]).name and "prte" not in Path(before[0]).name):
+        return False
+    alike = Path(ours[0]).name == Path(own[0]).name and ours[1:] == own[1:]
+    return alike and not any(shutil.which(word) for word in before[1:])
 
 
 def identity(environment: Mapping[str, str]) -> str:

@@ -168,7 +168,7 @@ class Recording:
         "--together",
         variable="TOGETHER",
         passed=False,
-        help="in a launch of several parts: all of them run with mpiprof, which is not always seen",
+        help="all ranks run with mpiprof, those of other parts too, which is not always seen",
     )
     python_sites: str = option(
         "auto",
@@ -337,6 +337,8 @@ def place_in_job(
     if rank is None:
         return found
     found["MPIPROF_ALONE"] = str(shared)
+    if options.named or job.is_whole(environment):
+        found["MPIPROF_TOGETHER"] = "1"
     if several and not options.partial:
         found["MPIPROF_PARTS"] = str(parts)
         found["MPIPROF_RANK"] = str(rank)

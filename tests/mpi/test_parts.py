@@ -159,3 +159,27 @@ def test_hydras_words_tell_its_parts(words: str, monkeypatch: pytest.MonkeyPatch
     assert job.parts_in(alone | {"PMI_SIZE": "4"}) is None
     assert job.parts_in({"OMPI_NUM_APP_CTX": "3"}) == 3
     assert job.parts_in({}) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "whole"),
+    [
+        ("mpiexec -n 2 python -m mpiprof run -- a", True),
+        ("mpiexec -n 2 sh some.sh python -m mpiprof run -- a", False),
+        ("mpiexec -n 2 sh some.sh", False),
+        ("mpiexec -n 1 b : -n 1 python -m mpiprof run -- a", False),
+        ("python -m mpiprof run -- a", False),
+    ],
+)
+def test_the_launchers_words_show_who_records(
+    line: str, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script may leave ranks bare; where it is not seen that none does, nobody is sent to."""
+    monkeypatch.setattr(job, "_hydra", lambda: (job.process(os.getpid()), None))
+    monkeypatch.setattr(job, "_words", lambda _: line.split())
+    own = ["/usr/bin/python", "-m", "mpiprof", "run", "--", "a"]
+    monkeypatch.setattr(job, "_line", lambda _: own)
+    alone = {"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}
+    assert job.is_whole(alone) is whole
+    assert not job.is_whole(alone | {"PMI_SIZE": "4"})
+    assert not job.is_whole({})

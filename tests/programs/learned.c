@@ -11,8 +11,8 @@
 #include "auto/learned.h"
 #include "auto/origin.h"
 #include "auto/robust.h"
-#include "base/collect.h"
 #include "base/recorder.h"
+#include "base/tree.h"
 #include "schedule/algorithms/catalogue.h"
 #include "trace/file.h"
 
@@ -36,9 +36,9 @@ void recorder_say(const char *format, ...)
     (void)format;
 }
 
-void collect_text(struct text *t, const char *between, MPI_Comm comm)
+void tree_collect(struct text *t, const char *between, tree_join join, MPI_Comm comm)
 {
-    (void)t, (void)between, (void)comm;
+    (void)t, (void)between, (void)join, (void)comm;
 }
 
 bool file_write(int descriptor, const struct text *t)

@@ -23,12 +23,12 @@
 #include "auto/robust.h"
 #include "auto/selection.h"
 #include "auto/told.h"
-#include "base/collect.h"
 #include "base/memory.h"
 #include "base/native.h"
 #include "base/operation.h"
 #include "base/recorder.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "record/comm.h"
 #include "record/names.h"
 #include "record/site.h"
@@ -300,7 +300,7 @@ void explain_finish(MPI_Comm comm)
     char *rest = NULL;
 
     if (recorder.options.explains) {
-        collect_text(&words, "", comm);
+        tree_collect(&words, "", NULL, comm);
         for (char *line = words.bytes != NULL ? strtok_r(words.bytes, "\n", &rest) : NULL;
              line != NULL && recorder.rank == 0; line = strtok_r(NULL, "\n", &rest))
             recorder_say("%s", line);

@@ -23,9 +23,9 @@
 #include "auto/robust.h"
 #include "auto/selection.h"
 #include "auto/told.h"
-#include "base/collect.h"
 #include "base/recorder.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "record/comm.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
@@ -170,7 +170,7 @@ void learned_finish(MPI_Comm comm)
 
     if (path == NULL)
         return;
-    collect_text(&lines, "", comm);
+    tree_collect(&lines, "", NULL, comm);
     if (recorder.rank == 0 && lines.length > 0) {
         const int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 

@@ -14,11 +14,11 @@
 #include "auto/robust.h"
 #include "auto/selection.h"
 #include "auto/told.h"
-#include "base/collect.h"
 #include "base/native.h"
 #include "base/operation.h"
 #include "base/recorder.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "record/names.h"
 #include "run/variant.h"
 #include "schedule/schedule.h"
@@ -145,7 +145,7 @@ void plan_finish(MPI_Comm comm)
 {
     if (recorder.options.plan_out == NULL)
         return;
-    collect_text(&plan, ",\n", comm);
+    tree_collect(&plan, ",\n", NULL, comm);
     if (recorder.rank == 0)
         write_file();
     text_free(&plan);

@@ -91,3 +91,15 @@ bool map_put(struct map *m, uint64_t key, void *value)
     atomic_store_explicit(&slot->key, key, memory_order_release);
     return true;
 }
+
+void map_free(struct map *m)
+{
+    struct map_table *t = atomic_exchange(&m->table, NULL);
+
+    while (t != NULL) {
+        struct map_table *const older = t->older;
+
+        memory_free(t);
+        t = older;
+    }
+}

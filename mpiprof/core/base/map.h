@@ -10,3 +10,4 @@ struct map {
 };
 void *map_get(const struct map *m, uint64_t key);
 bool map_put(struct map *m, uint64_t key, void *value); /* under recorder.lock; NULL removes */
+void map_free(struct map *m);                           /* one that no thread reads any more */

@@ -15,6 +15,7 @@
     X(Comm_test_inter, (MPI_Comm, int *))                                                          \
     X(Comm_group, (MPI_Comm, MPI_Group *))                                                         \
     X(Comm_remote_group, (MPI_Comm, MPI_Group *))                                                  \
+    X(Comm_create, (MPI_Comm, MPI_Group, MPI_Comm *))                                              \
     X(Comm_split, (MPI_Comm, int, int, MPI_Comm *))                                                \
     X(Comm_free, (MPI_Comm *))                                                                     \
     X(Comm_get_attr, (MPI_Comm, int, void *, int *))                                               \

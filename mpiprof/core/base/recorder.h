@@ -21,9 +21,10 @@ struct options {
     bool summary;         /* no events */
     bool totals;          /* of all calls, by call site: in a summary, or beside events */
     bool partial, quiet;
-    bool where;             /* sample what the program does before its calls */
-    bool several, together; /* parts of the launch: there are, and all of them record */
-    bool unrecorded;        /* no trace can be made here: this process only takes part */
+    bool where;      /* sample what the program does before its calls */
+    bool several;    /* the launch has parts */
+    bool together;   /* all ranks record, of all parts; else a script may choose by rank */
+    bool unrecorded; /* no trace can be made here: this process only takes part */
     enum { PYTHON_AUTO, PYTHON_ALWAYS, PYTHON_NEVER } python;
     const char *marks;   /* parts of the launch: where they tell each other; NULL: there are none */
     int rank;            /* there, as the launcher says; -1: it does not */

@@ -52,6 +52,16 @@ void text_add(struct text *t, const char *format, ...)
     va_end(arguments);
 }
 
+/* Any bytes; a 0 stands behind them. */
+void text_bytes(struct text *t, const char *bytes, size_t length)
+{
+    if (length == 0 || !text_reserve(t, length))
+        return;
+    memcpy(t->bytes + t->length, bytes, length);
+    t->length += length;
+    t->bytes[t->length] = '\0';
+}
+
 int text_scan(const char *s, const char *format, ...)
 {
     va_list arguments;

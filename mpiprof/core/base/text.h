@@ -10,6 +10,7 @@ struct text {
 };
 void text_add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int text_scan(const char *s, const char *format, ...) __attribute__((format(scanf, 2, 3)));
+void text_bytes(struct text *t, const char *bytes, size_t length);
 void text_json(struct text *t, const char *string, long length);
 void text_quoted(struct text *t, const char *word);
 void text_free(struct text *t);

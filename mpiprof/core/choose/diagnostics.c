@@ -242,9 +242,21 @@ static void say_short(double ranks)
                      ranks, ranks > 1 ? "s" : "");
 }
 
-struct remark { /* what a rank could say: of call sites, and of memory that was wanted */
-    int64_t sharing, bytes;
-};
+/* What one rank says for all: of call sites, and of memory that was wanted. */
+enum { SHARING, SCRATCH, REMARKS };
+
+/* Who says it: the first rank that has the most of it. */
+static void find_speaker(const int64_t *mine, bool *speaks, MPI_Comm comm)
+{
+    int64_t most[REMARKS] = {0}, place[REMARKS], first[REMARKS] = {0};
+
+    pmpi.Allreduce(mine, most, REMARKS, MPI_INT64_T, MPI_MAX, comm);
+    for (int i = 0; i < REMARKS; i++)
+        place[i] = mine[i] > 0 && mine[i] == most[i] ? recorder.size - recorder.rank : 0;
+    pmpi.Allreduce(place, first, REMARKS, MPI_INT64_T, MPI_MAX, comm);
+    for (int i = 0; i < REMARKS; i++)
+        speaks[i] = place[i] > 0 && place[i] == first[i];
+}
 
 /* In MPI_Finalize, by all ranks; `comm` has all of them, or is MPI_COMM_NULL. */
 void diagnostics_end(MPI_Comm comm)
@@ -256,12 +268,11 @@ void diagnostics_end(MPI_Comm comm)
     const int obstacles = 2 * rule_count + REFUSALS;
     double *const counts = memory_get(2 * (size_t)numbers * sizeof *counts);
     double *const all = counts != NULL ? counts + numbers : NULL;
-    struct remark *const speaks = memory_get(((size_t)recorder.size + 1) * sizeof *speaks);
     const struct scratch_note note = scratch_noted();
-    const struct remark mine = {any_sharing(), note.bytes};
-    int first = 0, largest = 0;
+    const int64_t mine[REMARKS] = {[SHARING] = any_sharing(), [SCRATCH] = note.bytes};
+    bool speaks[REMARKS] = {recorder.rank == 0 && mine[SHARING] > 0, note.bytes > 0};
 
-    if (counts == NULL || speaks == NULL)
+    if (counts == NULL)
         return; /* not even the reserve has memory */
     for (int i = 0; i < rule_count; i++) {
         counts[2 * i] = (double)atomic_load(&rule_at(i)->applied);
@@ -274,7 +285,7 @@ void diagnostics_end(MPI_Comm comm)
     counts[numbers - 1] = memory_short();
     if (together) {
         pmpi.Allreduce(counts, all, numbers, MPI_DOUBLE, MPI_SUM, comm);
-        pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, speaks, sizeof mine, MPI_BYTE, comm);
+        find_speaker(mine, speaks, comm);
     } else {
         memcpy(all, counts, (size_t)numbers * sizeof *counts);
     }
@@ -286,16 +297,11 @@ void diagnostics_end(MPI_Comm comm)
         say_obstacle((enum obstacle)i, all[obstacles + i]);
     if (recorder.rank == 0)
         say_short(all[numbers - 1]);
-    while (together && first < recorder.size && !speaks[first].sharing)
-        first++;
-    if (mine.sharing)
+    if (mine[SHARING] > 0)
         names_resolve();
-    for (int i = 0; together && i < recorder.size; i++)
-        largest = speaks[i].bytes > speaks[largest].bytes ? i : largest;
-    if (note.bytes > 0 && (!together || largest == recorder.rank))
+    if (speaks[SCRATCH])
         say_scratch(&note);
-    for (int i = 0; first == recorder.rank && i < sharing_count; i++)
+    for (int i = 0; speaks[SHARING] && i < sharing_count; i++)
         say_sharing(&sharings[i]);
     memory_free(counts);
-    memory_free(speaks);
 }

@@ -7,4 +7,3 @@
 bool join_start(MPI_Comm comm, int rank, int size, bool with_world);
 bool join_again(MPI_Comm comm);
 void join_say(void);
-void join_end(void);

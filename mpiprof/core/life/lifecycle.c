@@ -18,11 +18,13 @@
 #include "base/recorder.h"
 #include "base/text.h"
 #include "base/tool.h"
+#include "base/tree.h"
 #include "choose/key.h"
 #include "choose/rules.h"
 #include "life/dying.h"
 #include "life/join.h"
 #include "life/lifecycle.h"
+#include "life/meeting.h"
 #include "life/options.h"
 #include "machine/clock.h"
 #include "machine/machine.h"
@@ -60,9 +62,26 @@ static void share_machine(const struct text *machine)
             "%lf, \"beta_ns_per_byte\": %lf, \"pace_ns_per_byte\": %lf, \"buffer_bytes\": %lf",
             &link.alpha, &link.beta, &link.pace, &link.buffer);
     }
-    pmpi.Bcast(&link, sizeof link, MPI_BYTE, 0, recorder.private);
+    tree_share(&link, sizeof link, false, recorder.private);
     if (link.alpha > 0 && link.beta > 0)
         machine_link = link;
+}
+
+/* A communicator of our own, of the same members. MPI_Comm_split would gather two numbers of each
+ * rank at all ranks. */
+static bool make_private(MPI_Comm comm)
+{
+    MPI_Group members;
+    int error;
+
+    recorder.private = MPI_COMM_NULL;
+    if (pmpi.Comm_group(comm, &members) != MPI_SUCCESS)
+        return false;
+    error = pmpi.Comm_create(comm, members, &recorder.private);
+    pmpi.Group_free(&members);
+    if (error != MPI_SUCCESS)
+        recorder.private = MPI_COMM_NULL;
+    return error == MPI_SUCCESS;
 }
 
 /* Clocks and the machine table, where the processes may communicate. The first rank alone reads a
@@ -82,8 +101,7 @@ static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *
                               : "\"clocks and machine table: partial run\"");
         return;
     }
-    if (pmpi.Comm_split(comm, 0, rank, &recorder.private) != MPI_SUCCESS) {
-        recorder.private = MPI_COMM_NULL;
+    if (!make_private(comm)) {
         text_add(skipped, "\"clocks and machine table: no private communicator\"");
         return;
     }
@@ -96,7 +114,7 @@ static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *
     if (clock_node_count() < 2)
         text_add(skipped, "\"machine table between nodes: one node\"");
     known = machine->length > 0;
-    pmpi.Bcast(&known, 1, MPI_BYTE, 0, recorder.private);
+    tree_share(&known, sizeof known, false, recorder.private);
     if (!known) {
         machine_measure(machine, false);
         if (!machine_reduces())
@@ -136,7 +154,7 @@ static bool start(MPI_Comm comm, bool sessions_only)
     const bool recording = join_start(comm, rank, size, !sessions_only);
 
     if (sessions_only) /* a program may disconnect its communicator, which waits for receives */
-        join_end();
+        meeting_end();
     if (!recording)
         return false;
     if (recorder.options.unrecorded ||
@@ -284,7 +302,7 @@ static void say_goodbye(void)
 /* MPI_Finalize is a call like others that all make: it is entered before we end, and left after. */
 static void end_recording(void)
 {
-    join_end();
+    meeting_end();
     if (!atomic_exchange(&recorder.active, false))
         return;
     dying_forget();

@@ -2,8 +2,8 @@
  * without a message, as a bare process's own receive from anybody would get it.
  *
  *      before MPI_Init    each process:  its own name   -> "here"
- *      after it           rank 0:        every name     -> "bare"
- *                         the others:    rank 0's name  -> "bare"
+ *      after it           each process:  the names of those
+ *                                        it would hear of   -> "bare"
  *
  * Names are symbolic links in a folder that all know beforehand: made with their text at once, on
  * network file systems too, and what stands first stays. So no two processes can disagree about a
@@ -54,17 +54,10 @@ static bool is_here(int rank)
     return readlink(path, text, sizeof text) == 4 && memcmp(text, "here", 4) == 0;
 }
 
-/* Which of the ranks 1 .. size-1 may be sent to; for rank 0. */
-void parts_find(bool *here, int size)
+/* Whether another rank of MPI_COMM_WORLD records, and knows that this process does. */
+bool parts_knows(int rank)
 {
-    for (int i = 1; i < size; i++)
-        here[i] = marked && marked_rank == recorder.rank && is_here(i);
-}
-
-/* Whether rank 0 records, and knows that this process does. */
-bool parts_leader(void)
-{
-    return marked && marked_rank == recorder.rank && is_here(0);
+    return marked && marked_rank == recorder.rank && is_here(rank);
 }
 
 /* Whether processes of this launch may run bare, as far as a process can know by itself. */
@@ -80,12 +73,12 @@ bool parts_several(bool with_world)
            found && *number > 0;
 }
 
-/* All have looked: the links have served. */
-void parts_end(int size)
+/* All have looked: the links have served. The folder goes with the last of them. */
+void parts_end(void)
 {
     char path[PATH_BYTES];
 
-    for (int i = 0; i < size && link_of(path, i); i++)
+    if (marked && link_of(path, marked_rank))
         unlink(path);
     if (folder[0] != '\0')
         rmdir(folder);

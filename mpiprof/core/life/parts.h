@@ -4,6 +4,5 @@
 
 void parts_mark(void); /* before MPI_Init */
 bool parts_several(bool with_world);
-void parts_find(bool *here, int size);
-bool parts_leader(void);
-void parts_end(int size);
+bool parts_knows(int rank);
+void parts_end(void);

@@ -9,9 +9,13 @@
  * leader asks another for the time TRIES times and keeps the answer with the shortest round trip:
  * the other's clock was read somewhere within it, so half of it bounds the error. The answers stay
  * in the leaders' tables; the analysis composes them, nothing is gathered.
+ *
+ * Which nodes there are is collected along a tree, and goes back to all as a list of nodes; a rank
+ * keeps of it what it needs, which is no more than log2(nodes) others.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,22 +27,29 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "machine/clock.h"
 #include "trace/file.h"
 
 enum { TRIES = 20, TAG = 19937, STALE_NS = 20000 };
 
-struct place { /* one a rank */
-    uint64_t node;
-    int64_t world_rank;
+struct node {
+    uint64_t name;
+    int64_t leader, second; /* its first ranks; -1: it has one only */
+    int64_t world_rank;     /* the leader's */
 };
 struct offset {
     int64_t ahead_ns, error_ns, at_ns; /* at_ns 0: never compared */
     double rate, rate_error;
 };
-static struct place *places;
-static struct offset *offsets; /* room for those of all ranks */
-static int *leaders, nodes, my_node = -1;
+struct row { /* a node's */
+    int64_t node;
+    struct offset offset;
+};
+enum { ROUNDS = 31, ROWS = 256 };
+static struct node partners[ROUNDS];                  /* of a leader, by round */
+static struct node own_node, first_node, second_node; /* the latter: of the job */
+static int nodes, my_node = -1;
 
 static size_t read_file(const char *path, char *bytes, size_t room)
 {
@@ -79,46 +90,94 @@ uint64_t clock_node_hash(void)
     return hash_text(1, clock_node(), -1);
 }
 
-/* Whether all ranks have memory for the clocks of all; called by all of them. */
-static bool have_memory(MPI_Comm comm, int size)
+/* Of the nodes that a part of the ranks has found, keeps those that were not known earlier. */
+static void join_nodes(struct text *all, size_t earlier)
 {
-    int64_t lacks, any = 1;
+    struct node *const list = (struct node *)(void *)all->bytes;
+    const size_t known = earlier / sizeof *list, end = all->length / sizeof *list;
+    size_t count = known;
+    struct map seen = {0};
 
-    places = memory_get(sizeof *places * (size_t)size);
-    leaders = memory_get(sizeof *leaders * (size_t)size);
-    offsets = memory_get(sizeof *offsets * (size_t)size);
-    lacks = places == NULL || leaders == NULL || offsets == NULL;
-    if (pmpi.Allreduce == NULL)
-        return !lacks;
-    return pmpi.Allreduce(&lacks, &any, 1, MPI_INT64_T, MPI_MAX, comm) == MPI_SUCCESS && !any;
+    recorder_lock();
+    for (size_t i = 0; i < end; i++) {
+        struct node *const there = map_get(&seen, list[i].name);
+        struct node *const place = i < known ? &list[i] : &list[count];
+
+        if (there != NULL) {
+            there->second = there->second < 0 ? list[i].leader : there->second;
+            continue;
+        }
+        *place = list[i];
+        count += i >= known;
+        all->cut |= !map_put(&seen, place->name, place);
+    }
+    map_free(&seen);
+    recorder_unlock();
+    all->length = count * sizeof *list;
+}
+
+/* The list of all nodes, on all ranks; NULL: some have no memory for it. */
+static struct node *list_nodes(MPI_Comm comm, int rank)
+{
+    const struct node mine = {clock_node_hash(), rank, -1, recorder.rank};
+    struct text found = {0};
+    struct node *list = NULL;
+    int64_t count = -1, lacks, any = 1;
+
+    text_bytes(&found, (const char *)&mine, sizeof mine);
+    tree_collect(&found, "", join_nodes, comm);
+    if (rank == 0 && !found.cut)
+        count = (int64_t)(found.length / sizeof mine);
+    tree_share(&count, sizeof count, false, comm);
+    if (count > 0 && count <= INT_MAX / (int64_t)sizeof mine)
+        list = memory_get((size_t)count * sizeof mine);
+    lacks = any = list == NULL;
+    if (pmpi.Allreduce != NULL)
+        pmpi.Allreduce(&lacks, &any, 1, MPI_INT64_T, MPI_MAX, comm);
+    if (any == 0) {
+        if (rank == 0)
+            memcpy(list, found.bytes, (size_t)count * sizeof mine);
+        tree_share(list, (int)((size_t)count * sizeof mine), false, comm);
+        nodes = (int)count;
+    } else {
+        memory_free(list);
+        list = NULL;
+    }
+    text_free(&found);
+    return list;
+}
+
+/* Whom this node's leader compares clocks with, round by round. */
+static void find_partners(const struct node *list)
+{
+    int step = 1;
+
+    for (int round = 0; round < ROUNDS && step < nodes; round++, step *= 2)
+        if (my_node < step && step < nodes - my_node)
+            partners[round] = list[my_node + step];
+        else if (my_node >= step && my_node - step < step)
+            partners[round] = list[my_node - step];
 }
 
 /* Learns which ranks share a clock; every member of recorder.private calls it. False: some lack
  * memory for that. */
 bool clock_nodes(MPI_Comm comm)
 {
-    struct place mine = {clock_node_hash(), recorder.rank};
-    int size = 0;
+    int rank = 0;
 
-    pmpi.Comm_size(comm, &size);
-    if (!have_memory(comm, size))
+    pmpi.Comm_rank(comm, &rank);
+    struct node *const list = list_nodes(comm, rank);
+
+    if (list == NULL)
         return false;
-    pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, places, sizeof mine, MPI_BYTE, comm);
-    struct map seen = {0};
-
-    recorder_lock();
-    for (int i = 0; i < size; i++) {
-        const uintptr_t known = (uintptr_t)map_get(&seen, places[i].node);
-
-        if (known == 0) {
-            leaders[nodes++] = i;
-            map_put(&seen, places[i].node, (void *)(uintptr_t)nodes);
-        }
-        if (places[i].node == mine.node && my_node < 0)
-            my_node = known == 0 ? nodes - 1 : (int)known - 1;
-    }
-    memory_free(seen.table);
-    recorder_unlock();
+    while (++my_node < nodes && list[my_node].name != clock_node_hash())
+        ;
+    own_node = list[my_node];
+    first_node = list[0];
+    second_node = list[nodes > 1 ? 1 : 0];
+    if (own_node.leader == rank)
+        find_partners(list);
+    memory_free(list);
     return true;
 }
 
@@ -127,24 +186,16 @@ int clock_node_count(void)
     return nodes;
 }
 
-/* The leader of a node, as a rank of recorder.private. */
-int clock_leader(int node)
+/* A rank of recorder.private that shares a clock with its rank 0, or -1. */
+int clock_neighbour(void)
 {
-    return leaders[node];
+    return (int)first_node.second;
 }
 
-bool clock_on_node(int rank, int node)
+/* The leader of the second node as a rank of recorder.private, or -1. */
+int clock_second_leader(void)
 {
-    return places[rank].node == places[leaders[node]].node;
-}
-
-/* Another rank of the first node, or -1. */
-int clock_neighbour(int size)
-{
-    for (int i = 0; i < size; i++)
-        if (i != leaders[0] && places[i].node == places[leaders[0]].node)
-            return i;
-    return -1;
+    return nodes > 1 ? (int)second_node.leader : -1;
 }
 
 /* This node's clock against the first node's: what it is ahead by, how well that is known, and how
@@ -199,9 +250,10 @@ static void compared(int64_t at, int64_t ahead, int64_t error)
     publish(now);
 }
 
-static void ask(int leader, const char *when)
+static void ask(const struct node *of, const char *when)
 {
     int64_t best = INT64_MAX, offset = 0, at = 0, above = 0, bound = 0;
+    const int leader = (int)of->leader;
     struct text t = {0};
 
     for (int i = 0; i < TRIES; i++) {
@@ -225,7 +277,7 @@ static void ask(int leader, const char *when)
     text_add(&t, "{\"rank\": %d, \"clock\": {\"node\": ", recorder.rank);
     text_json(&t, clock_node(), -1);
     text_add(&t, ", \"reference\": %lld, \"at_ns\": %lld, \"offset_ns\": %lld, ",
-             (long long)places[leader].world_rank, (long long)at, (long long)offset);
+             (long long)of->world_rank, (long long)at, (long long)offset);
     text_add(&t, "\"error_ns\": %lld, \"when\": \"%s\"}}\n", (long long)(best / 2 + 1), when);
     file_line(&t);
     text_free(&t);
@@ -237,27 +289,53 @@ void clock_synchronise(const char *when)
     int rank = -1;
 
     pmpi.Comm_rank(recorder.private, &rank);
-    if (nodes < 2 || leaders[my_node] != rank)
+    if (nodes < 2 || own_node.leader != rank)
         return;
-    for (int step = 1; step < nodes; step *= 2) {
-        if (my_node < step && my_node + step < nodes)
-            answer(leaders[my_node + step]);
-        else if (my_node >= step && my_node < 2 * step)
-            ask(leaders[my_node - step], when);
+    for (int step = 1, round = 0; step < nodes && round < ROUNDS; step *= 2, round++) {
+        if (my_node < step && step < nodes - my_node)
+            answer((int)partners[round].leader);
+        else if (my_node >= step && my_node - step < step)
+            ask(&partners[round], when);
     }
+}
+
+/* What the leaders know goes to all, some nodes at a time: so none needs memory for all. */
+static void share_offsets(int rank)
+{
+    const struct row mine = {my_node, *atomic_load(&known)};
+    struct row some[ROWS];
+    struct text rows = {0};
+    int64_t count;
+
+    if (own_node.leader == rank)
+        text_bytes(&rows, (const char *)&mine, sizeof mine);
+    tree_collect(&rows, "", NULL, recorder.private);
+    count = (int64_t)(rows.length / sizeof mine);
+    tree_share(&count, sizeof count, false, recorder.private);
+    for (int64_t at = 0; at < count; at += ROWS) {
+        const int part = (int)(count - at < ROWS ? count - at : ROWS);
+
+        if (rank == 0)
+            memcpy(some, rows.bytes + (size_t)at * sizeof mine, (size_t)part * sizeof mine);
+        tree_share(some, part * (int)sizeof mine, false, recorder.private);
+        for (int i = 0; i < part; i++)
+            if (some[i].node == my_node)
+                publish(some[i].offset);
+    }
+    text_free(&rows);
 }
 
 /* Every member of recorder.private calls it, after a comparison: what leaders know, all know. */
 void clock_share(void)
 {
-    struct offset mine = *atomic_load(&known);
+    int rank = -1;
 
-    pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, offsets, sizeof mine, MPI_BYTE, recorder.private);
-    if (my_node >= 0)
-        publish(offsets[leaders[my_node]]);
+    pmpi.Comm_rank(recorder.private, &rank);
+    if (nodes > 1)
+        share_offsets(rank);
     if (origin == 0)
         origin = now_ns();
-    pmpi.Bcast(&origin, sizeof origin, MPI_BYTE, leaders[0], recorder.private);
+    tree_share(&origin, sizeof origin, false, recorder.private);
 }
 
 /* A time of this node's clock on the first node's, since an origin that all share. */

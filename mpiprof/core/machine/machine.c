@@ -12,11 +12,12 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "machine/clock.h"
 #include "machine/machine.h"
 #include "machine/pingpong.h"
 
-enum { TAG_DONE = 19939, VECTOR = 8192 };
+enum { VECTOR = 8192 };
 
 /* What all ranks plan with: the slowest link that was measured; an Ethernet's, where none was. */
 struct link machine_link = {20000, 1, 0, 0};
@@ -70,61 +71,24 @@ static void gamma_add(struct text *out, bool full)
              gamma_of(MPI_DOUBLE_INT, 16, MPI_MAXLOC, full ? 1000 : 20));
 }
 
-/* The other ranks of the nodes that measure sleep meanwhile: where ranks outnumber cores, those
- * that poll would be what is measured. */
-static void stand_by(int leader)
-{
-    const struct timespec pause = {.tv_nsec = 500000};
-    MPI_Request request;
-    char word = 0;
-    int done = 0;
-
-    pmpi.Irecv(&word, 1, MPI_BYTE, leader, TAG_DONE, recorder.private, &request);
-    for (;;) {
-        pmpi.Test(&request, &done, MPI_STATUS_IGNORE);
-        if (done)
-            return;
-        nanosleep(&pause, NULL);
-    }
-}
-
-static void release(int node, int neighbour, int size)
-{
-    const char word = 1;
-
-    for (int i = 0; i < size; i++)
-        if (i != clock_leader(node) && i != neighbour && clock_on_node(i, node))
-            pmpi.Send(&word, 1, MPI_BYTE, i, TAG_DONE, recorder.private);
-}
-
-/* Every member of recorder.private calls it; the first leader gets the table as JSON. */
+/* Every member of recorder.private calls it; rank 0 gets the table as JSON. The others sleep until
+ * it is made: where ranks outnumber cores, those that poll would be what is measured. */
 void machine_measure(struct text *out, bool full)
 {
     static struct pingpong within, between;
-    int rank = -1, size = 0;
+    const int neighbour = clock_neighbour(), other = clock_second_leader();
+    int rank = -1;
+    char made = 1;
 
     memset(&within, 0, sizeof within);
     memset(&between, 0, sizeof between);
     pmpi.Comm_rank(recorder.private, &rank);
-    pmpi.Comm_size(recorder.private, &size);
-    const int neighbour = clock_neighbour(size);
-    const bool takes_part = rank == clock_leader(0) || rank == neighbour ||
-                            (clock_node_count() > 1 && rank == clock_leader(1));
-
-    if (!takes_part) {
-        for (int node = 0; node < 2 && node < clock_node_count(); node++)
-            if (clock_on_node(rank, node))
-                stand_by(clock_leader(node));
-        return;
-    }
     if (neighbour >= 0)
-        pingpong_measure(&within, rank, clock_leader(0), neighbour, full);
-    if (clock_node_count() > 1)
-        pingpong_measure(&between, rank, clock_leader(0), clock_leader(1), full);
-    for (int node = 0; node < 2 && node < clock_node_count(); node++)
-        if (rank == clock_leader(node))
-            release(node, neighbour, size);
-    if (rank == clock_leader(0)) {
+        pingpong_measure(&within, rank, 0, neighbour, full);
+    if (other >= 0)
+        pingpong_measure(&between, rank, 0, other, full);
+    tree_share(&made, sizeof made, true, recorder.private);
+    if (rank == 0) {
         text_add(out, "{\"source\": \"%s\", \"within\": ", full ? "calibrate" : "init");
         pingpong_add(out, &within);
         text_add(out, ", \"between\": ");

@@ -1,0 +1,137 @@
+/* What all ranks send to rank 0, or get from it, at the start and at the end: along a binomial tree,
+ * so that no rank has more than log2(p) others to send to or to hear. A rank's parent is itself
+ * without its lowest bit.
+ *
+ *      0 --- 1
+ *      |---- 2 --- 3        ranks come in order: a child speaks for those up to the next child
+ *      `---- 4 --- 5
+ *            `---- 6 --- 7
+ *
+ * All members of a communicator come here, one thread of each.
+ */
+#include "base/tree.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/native.h"
+#include "base/pmpi.h"
+#include "base/text.h"
+
+enum { TAG_SHARE = 19941, TAG_COLLECT = 19939, PIECE = 1 << 14 };
+#define PAUSE_NS 500000
+
+struct piece {
+    int64_t length; /* of all of them */
+    int64_t cut;    /* a rank had no memory for its part */
+    char bytes[PIECE];
+};
+
+int tree_parent(int rank)
+{
+    return rank & (rank - 1);
+}
+
+/* Returns how many there are; their ranks rise. */
+int tree_children(int rank, int size, int *children)
+{
+    int count = 0;
+
+    for (int step = 1; step < size - rank && (rank & step) == 0 && count < TREE_CHILDREN; step *= 2)
+        children[count++] = rank + step;
+    return count;
+}
+
+/* From the parent; who is patient sleeps meanwhile, and leaves its core to others. */
+static void hear(void *what, int bytes, bool patient, int parent, MPI_Comm comm)
+{
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    MPI_Request request;
+    int done = 0;
+
+    if (!patient) {
+        pmpi.Recv(what, bytes, MPI_BYTE, parent, TAG_SHARE, comm, MPI_STATUS_IGNORE);
+        return;
+    }
+    pmpi.Irecv(what, bytes, MPI_BYTE, parent, TAG_SHARE, comm, &request);
+    while (pmpi.Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done)
+        nanosleep(&pause, NULL);
+}
+
+/* All get what rank 0 has. */
+void tree_share(void *what, int bytes, bool patient, MPI_Comm comm)
+{
+    int children[TREE_CHILDREN], rank = 0, size = 1;
+
+    pmpi.Comm_rank(comm, &rank);
+    pmpi.Comm_size(comm, &size);
+    if (rank > 0)
+        hear(what, bytes, patient, tree_parent(rank), comm);
+    for (int i = tree_children(rank, size, children); i-- > 0;) /* the largest part first */
+        pmpi.Send(what, bytes, MPI_BYTE, children[i], TAG_SHARE, comm);
+}
+
+static int part_of(int64_t length)
+{
+    return (int)(length < PIECE ? length : PIECE);
+}
+
+static void send(const struct text *t, int parent, MPI_Comm comm)
+{
+    struct piece p = {.length = (int64_t)t->length, .cut = t->cut};
+    int64_t at = 0;
+
+    do {
+        const int part = part_of(p.length - at);
+
+        if (part > 0)
+            memcpy(p.bytes, t->bytes + at, (size_t)part);
+        pmpi.Send(&p, (int)offsetof(struct piece, bytes) + part, MPI_BYTE, parent, TAG_COLLECT,
+                  comm);
+        at += part;
+    } while (at < p.length);
+}
+
+/* Appends what a child sends. A child that was lost has sent nothing. */
+static void receive(struct text *t, const char *between, int child, MPI_Comm comm)
+{
+    struct piece p;
+    int64_t at = 0;
+
+    do {
+        p.length = p.cut = 0;
+        if (pmpi.Recv(&p, sizeof p, MPI_BYTE, child, TAG_COLLECT, comm, MPI_STATUS_IGNORE) !=
+            MPI_SUCCESS)
+            return;
+        const int part = part_of(p.length - at);
+
+        if (at == 0 && part > 0 && t->length > 0)
+            text_add(t, "%s", between);
+        text_bytes(t, p.bytes, (size_t)part);
+        t->cut |= p.cut != 0;
+        at += part;
+    } while (at < p.length);
+}
+
+/* Rank 0 gets what all have, in the order of the ranks, with `between` between them; or with `join`,
+ * if it is not NULL, called after each part that was appended to what is earlier. */
+void tree_collect(struct text *t, const char *between, tree_join join, MPI_Comm comm)
+{
+    int children[TREE_CHILDREN], rank = 0, size = 1;
+
+    if (comm == MPI_COMM_NULL)
+        return;
+    pmpi.Comm_rank(comm, &rank);
+    pmpi.Comm_size(comm, &size);
+    const int count = tree_children(rank, size, children);
+
+    for (int i = 0; i < count; i++) {
+        const size_t earlier = t->length;
+
+        receive(t, between, children[i], comm);
+        if (join != NULL)
+            join(t, earlier);
+    }
+    if (rank > 0)
+        send(t, tree_parent(rank), comm);
+}

@@ -1,0 +1,361 @@
+/* How all members of a communicator hear of each other, at MPI_Init, where some may not answer.
+ *
+ *      child  --hello-->   parent  --verdict-->   child
+ *      child  --answer-->  parent  --together-->  child      a hello speaks for all below as well
+ *
+ * Where every rank is known to record (recorder.h: together), along a binomial tree (tree.c),
+ * O(log p) messages each. Ranks of one part of a launch have one command line and record alike, but
+ * for scripts that choose by rank; such a bare rank would never answer a collective call, and would
+ * get with its own receives what is sent to it. So where that is not known rank 0 is the parent of
+ * all, O(p) small messages there; a message goes to a bare process only where a script leaves rank 0
+ * bare. In a launch of several parts nothing is sent to those that run bare: parts.c says who records.
+ * Who has such a parent is the head of those below it, and they record without communicating, as
+ * with --partial.
+ *
+ * The exchange is nonblocking, and only after every rank has said hello does anything else follow.
+ * Who has waited WAIT_NS for those below, and STEP_NS more for each level, goes on without the silent
+ * ones; rank 0 names them, and all record without communicating. A rank that is left without a
+ * verdict for longer gives up by itself, and rank 0, which may be the late one, must know: so each
+ * answers for all below, and who stays waits for the last word. The communicator is the user's, the
+ * tag is one that programs hardly use. All receives are posted before anything is sent: what comes
+ * late never meets a receive of the program's.
+ */
+#include "life/meeting.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/memory.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "base/tree.h"
+#include "life/fingerprint.h"
+#include "life/parts.h"
+
+enum { BELOW_BOUND = 19936, NAMED = 8 };
+enum answer { LEAVES, STAYS };
+#define WAIT_NS INT64_C(10000000000)
+#define STEP_NS INT64_C(500000000)
+
+struct hello {
+    int64_t rules;   /* what decides which algorithms it takes: fingerprint.c */
+    int64_t alike;   /* those below have the same */
+    int64_t begun;   /* some have begun before */
+    int64_t heard;   /* how many it speaks for */
+    int64_t lacking; /* of these, with too little memory */
+    int64_t silent;  /* found not to answer, the first of them */
+    int64_t named[NAMED];
+};
+
+struct child {
+    int rank;
+    bool heard;
+    MPI_Request hello, answer;
+    struct hello says;
+    int64_t stays;
+};
+
+/* One meeting. Receives that nobody has answered stay until MPI_Finalize, with what they write to. */
+struct meeting {
+    struct meeting *next;
+    MPI_Comm comm;
+    int rank, size, parent, count, levels; /* levels: of ranks that speak through others */
+    struct child *children;
+    MPI_Request told, decided;
+    struct hello own;
+    int64_t answer, together;
+    struct verdict verdict;
+};
+static struct meeting *unanswered; /* under recorder.lock */
+static int tag = BELOW_BOUND;
+
+static bool wait_until(MPI_Request *request, int64_t deadline)
+{
+    const struct timespec pause = {.tv_nsec = 100000};
+    int done = 0;
+
+    for (int tries = 0; !done; tries++) {
+        pmpi.Test(request, &done, MPI_STATUS_IGNORE);
+        if (!done && now_ns() > deadline)
+            return false;
+        if (!done && tries > 1000)
+            nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+/* Not the same number in each program, as the bound is the library's. */
+static void choose_tag(MPI_Comm comm)
+{
+    int *bound = NULL, found = 0;
+
+    if (pmpi.Comm_get_attr(comm, MPI_TAG_UB, &bound, &found) == MPI_SUCCESS && found &&
+        *bound > BELOW_BOUND)
+        tag = *bound - BELOW_BOUND;
+}
+
+/* Whether the process has so little address space left (`ulimit -v`) that what recording takes of it
+ * would soon end the program: libraries end it where they get none. */
+bool meeting_lacks_memory(void)
+{
+    return !memory_had() || !memory_is_left(0);
+}
+
+void meeting_say_lacking(int64_t lacking, int64_t ranks)
+{
+    recorder_say("%lld of %lld ranks have less than %d MB of address space left (ulimit -v): the "
+                 "program runs unrecorded",
+                 (long long)lacking, (long long)ranks, MEMORY_LEFT_MB);
+}
+
+/* What a process says of itself; one that records nothing is like no other. */
+static struct hello hello_of(bool begun)
+{
+    const bool records = !begun || atomic_load(&recorder.active);
+
+    return (struct hello){.rules = records ? fingerprint() : 0,
+                          .alike = records,
+                          .begun = begun,
+                          .heard = 1,
+                          .lacking = !begun && meeting_lacks_memory()};
+}
+
+static void expect(void *what, size_t bytes, int from, struct meeting *m, MPI_Request *request)
+{
+    pmpi.Irecv(what, (int)bytes, MPI_BYTE, from, tag, m->comm, request);
+}
+
+/* Its memory is m's, which outlives it. */
+static void tell_parent(struct meeting *m, const void *what, size_t bytes)
+{
+    MPI_Request sent;
+
+    pmpi.Isend(what, (int)bytes, MPI_BYTE, m->parent, tag, m->comm, &sent);
+    pmpi.Request_free(&sent);
+}
+
+/* Their hellos are in: the places of those receives serve for the sends. */
+static void tell_children(struct meeting *m, const void *what, size_t bytes)
+{
+    for (struct child *c = m->children + m->count; c-- > m->children;) /* the largest part first */
+        if (c->heard)
+            pmpi.Isend(what, (int)bytes, MPI_BYTE, c->rank, tag, m->comm, &c->hello);
+    for (int i = 0; i < m->count; i++)
+        if (m->children[i].heard)
+            pmpi.Wait(&m->children[i].hello, MPI_STATUS_IGNORE);
+}
+
+/* Of whom this process hears: along the tree where all ranks are known to record, or who does;
+ * else rank 0 of each. False: no memory. */
+static bool place(struct meeting *m, bool several)
+{
+    const bool by_tree = several || recorder.options.together;
+    int below[TREE_CHILDREN], count = m->rank == 0 ? m->size - 1 : 0;
+
+    m->parent = by_tree ? tree_parent(m->rank) : 0;
+    if (by_tree)
+        m->levels = count = tree_children(m->rank, m->size, below);
+    m->children = memory_get((size_t)count * sizeof *m->children);
+    for (int i = 0; m->children != NULL && i < count; i++) {
+        const int rank = by_tree ? below[i] : i + 1;
+
+        if (!several || parts_knows(rank))
+            m->children[m->count++].rank = rank;
+    }
+    return m->children != NULL;
+}
+
+/* Posts all receives that there may be. */
+static struct meeting *meeting_make(MPI_Comm comm, bool several, bool heads, bool begun)
+{
+    struct meeting *const m = memory_get(sizeof *m);
+
+    if (m == NULL)
+        return NULL;
+    choose_tag(comm);
+    m->comm = comm;
+    pmpi.Comm_rank(comm, &m->rank);
+    pmpi.Comm_size(comm, &m->size);
+    m->own = hello_of(begun);
+    if (!place(m, several)) {
+        memory_free(m);
+        return NULL;
+    }
+    for (struct child *c = m->children, *end = c + m->count; c < end; c++) {
+        expect(&c->says, sizeof c->says, c->rank, m, &c->hello);
+        expect(&c->stays, sizeof c->stays, c->rank, m, &c->answer);
+    }
+    m->told = m->decided = MPI_REQUEST_NULL;
+    if (!heads) {
+        expect(&m->verdict, sizeof m->verdict, m->parent, m, &m->told);
+        expect(&m->together, sizeof m->together, m->parent, m, &m->decided);
+    }
+    return m;
+}
+
+/* Of those below, as far as they answer. */
+static void hear(struct meeting *m, int64_t deadline)
+{
+    struct hello *const own = &m->own;
+
+    for (struct child *c = m->children, *end = c + m->count; c < end; c++) {
+        const struct hello *const h = &c->says;
+
+        c->heard = wait_until(&c->hello, deadline);
+        if (!c->heard) {
+            if (own->silent < NAMED)
+                own->named[own->silent] = c->rank;
+            own->silent++;
+            continue;
+        }
+        own->alike &= h->alike && h->rules == own->rules;
+        own->begun |= h->begun;
+        own->heard += h->heard;
+        own->lacking += h->lacking;
+        for (int64_t j = 0; j < h->silent && j < NAMED && own->silent + j < NAMED; j++)
+            own->named[own->silent + j] = h->named[j];
+        own->silent += h->silent;
+    }
+}
+
+static void say_silent(const struct hello *all, int size)
+{
+    struct text list = {0};
+
+    for (int64_t i = 0; i < all->silent && i < NAMED; i++)
+        text_add(&list, "%s%lld", i > 0 ? ", " : "", (long long)all->named[i]);
+    if (all->silent > NAMED)
+        text_add(&list, ", ...");
+    if (all->heard + all->silent < size)
+        text_add(&list, "; the others answer through them");
+    recorder_say("%lld of %d ranks have not answered for 10 s (%s): clocks stay unsynchronised; if "
+                 "they run without mpiprof, give --partial",
+                 (long long)(size - all->heard), size, list.bytes != NULL ? list.bytes : "");
+    snprintf(recorder.note, sizeof recorder.note, "%lld of %d ranks have not answered: %s",
+             (long long)(size - all->heard), size, list.bytes != NULL ? list.bytes : "");
+    text_free(&list);
+}
+
+/* The head has heard all that it will hear. */
+static void decide(const struct meeting *m, struct verdict *v)
+{
+    const struct hello *const all = &m->own;
+
+    v->agreed = all->alike;
+    v->state |= all->begun ? BEGUN : 0;
+    if (all->lacking > 0) {
+        if (v->state & RECORDING)
+            meeting_say_lacking(all->lacking, m->size);
+        v->state &= ~RECORDING;
+    }
+    v->together = all->heard == m->size;
+    if (all->silent > 0)
+        say_silent(all, m->size);
+}
+
+/* False: nobody has said anything for too long. */
+static bool follow(struct meeting *m, int64_t deadline, struct verdict *v)
+{
+    tell_parent(m, &m->own, sizeof m->own);
+    if (wait_until(&m->told, deadline)) {
+        *v = m->verdict;
+        return true;
+    }
+    m->answer = LEAVES;
+    tell_parent(m, &m->answer, sizeof m->answer);
+    if (m->rank == 1)
+        recorder_say("rank 0 has not answered for 10 s: clocks stay unsynchronised; if it runs "
+                     "without mpiprof, give --partial");
+    v->together = 0;
+    return false;
+}
+
+/* All have said hello, but some may have given up since. Who stays hears whether all do. */
+static bool all_stay(struct meeting *m)
+{
+    int64_t stay = STAYS;
+
+    for (struct child *c = m->children, *end = c + m->count; c < end; c++) {
+        wait_until(&c->answer, INT64_MAX);
+        stay = c->stays == STAYS ? stay : LEAVES;
+    }
+    m->answer = stay;
+    m->together = stay == STAYS;
+    if (m->rank > 0) {
+        tell_parent(m, &m->answer, sizeof m->answer);
+        wait_until(&m->decided, INT64_MAX);
+    }
+    tell_children(m, &m->together, sizeof m->together);
+    return m->together != 0;
+}
+
+static void keep(struct meeting *m)
+{
+    recorder_lock(); /* its memory stays: a late message must not find another's */
+    m->next = unanswered;
+    unanswered = m;
+    recorder_unlock();
+}
+
+/* All members come here, those that head others with what they would say; false: this one has no
+ * memory. */
+bool meeting_hold(MPI_Comm comm, bool several, bool heads, bool begun, struct verdict *v)
+{
+    struct meeting *const m = meeting_make(comm, several, heads, begun);
+
+    if (m == NULL)
+        return false;
+    const int64_t start = now_ns();
+    int levels = 0;
+
+    while (levels < TREE_CHILDREN && m->size >> levels > 1)
+        levels++;
+    hear(m, start + WAIT_NS + m->levels * STEP_NS);
+    if (heads)
+        decide(m, v);
+    else if (!follow(m, start + WAIT_NS + WAIT_NS / 4 + (levels + 1) * STEP_NS, v)) {
+        keep(m);
+        return true;
+    }
+    const size_t used = offsetof(struct verdict, folder) + strlen(v->folder) + 1;
+
+    tell_children(m, v, used);
+    if (v->together)
+        v->together = all_stay(m);
+    if (v->together == 0) {
+        keep(m);
+        return true;
+    }
+    memory_free(m->children);
+    memory_free(m);
+    return true;
+}
+
+static void cancel(MPI_Request *request)
+{
+    if (*request == MPI_REQUEST_NULL)
+        return;
+    pmpi.Cancel(request);
+    pmpi.Request_free(request);
+}
+
+/* In MPI_Finalize, or before the program may free the communicator. What a message may still come
+ * to is not freed. */
+void meeting_end(void)
+{
+    recorder_lock();
+    struct meeting *m = unanswered;
+
+    unanswered = NULL;
+    recorder_unlock();
+    for (; m != NULL; m = m->next) {
+        for (int i = 0; i < m->count; i++) {
+            cancel(&m->children[i].hello);
+            cancel(&m->children[i].answer);
+        }
+        cancel(&m->told);
+        cancel(&m->decided);
+    }
+}

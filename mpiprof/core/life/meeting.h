@@ -1,0 +1,21 @@
+/* How all members of a communicator hear of each other: meeting.c. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/common.h"
+#include "base/native.h"
+
+enum { RECORDING = 1, BEGUN = 2 };
+struct verdict {
+    int64_t together; /* all have answered: they may communicate */
+    int64_t state;    /* RECORDING: there is a folder; BEGUN: some have begun before */
+    int64_t agreed;   /* all were given the same rules for switching */
+    uint64_t job;
+    char folder[PATH_BYTES];
+};
+
+bool meeting_hold(MPI_Comm comm, bool several, bool heads, bool begun, struct verdict *v);
+bool meeting_lacks_memory(void);
+void meeting_say_lacking(int64_t lacking, int64_t ranks);
+void meeting_end(void);
