@@ -18,6 +18,8 @@ from support.jobs import run_mpi
 from support.mpis import Mpi
 from support.programs import compiled
 
+from mpiprof.bench.cost import messages
+
 MESSAGES_A_LEVEL = 14  # at the start, and at the end, of a level of the tree: c in c * ceil(log2 p)
 BYTES_A_LEVEL = 2048
 TABLE = '{"within": {"alpha_ns": 1000, "beta_ns_per_byte": 1}}'
@@ -89,7 +91,9 @@ LARGE = [pytest.param(p, marks=pytest.mark.everything) for p in (128, 256)]
 def test_start_and_end_on_one_node(ranks: int, openmpi: Mpi, tmp_path: Path) -> None:
     """On 2 to 64 ranks: of these a tree of log2(p) levels; the end sends nothing."""
     start, end = count(openmpi, ranks, tmp_path / "a")
-    print(f"start of {ranks}: {start.most()} messages, {start.most_bytes()} bytes")
+    expected = messages.start(ranks, folder_bytes=len(str(tmp_path / "a" / "trace")))
+    assert start.most() == start.messages[0].sum() == expected.messages
+    assert start.most_bytes() == expected.bytes
     assert start.most() <= MESSAGES_A_LEVEL * levels(ranks)
     assert start.most_bytes() <= BYTES_A_LEVEL * levels(ranks)
     assert end.most() == 0
@@ -106,7 +110,7 @@ def test_choosing_automatically(openmpi: Mpi, tmp_path: Path) -> None:
     """On 32 ranks: the start shares a clock, the end collects what was chosen and why."""
     words = ["--switch", "auto", "--explain", "--plan-out", str(tmp_path / "plan.json")]
     start, end = count(openmpi, 32, tmp_path / "a", words, calls=50)
-    print(f"auto: {start.most()} and {end.most()} messages, {end.most_bytes()} bytes")
+    assert start.most() == messages.start(32, auto=True).messages
     assert start.most() <= MESSAGES_A_LEVEL * 5
     assert 0 < end.most() <= MESSAGES_A_LEVEL * 5
     assert max(start.most_bytes(), end.most_bytes()) <= BYTES_A_LEVEL * 5
@@ -116,10 +120,12 @@ def test_choosing_automatically(openmpi: Mpi, tmp_path: Path) -> None:
 def test_several_nodes(options: list[str], openmpi: Mpi, tmp_path: Path) -> None:
     """On 16 ranks of 8 nodes: leaders ask each other for the time, 20 times in each of 3 rounds."""
     words = ["--together", *options]
-    for name, sent in zip(
-        ("start", "end"), count(openmpi, 16, tmp_path / "a", words, ranks_a_node=2), strict=True
-    ):
-        print(f"{name} on 8 nodes: {sent.most()} messages, {sent.most_bytes()} bytes")
+    start, end = count(openmpi, 16, tmp_path / "a", words, ranks_a_node=2)
+    length = len(str(tmp_path / "a" / "trace"))
+    expected = messages.start(16, 8, length, auto="auto" in options)
+    assert (start.most(), start.most_bytes()) == (expected.messages, expected.bytes)
+    assert end.most() >= messages.clocks(8).messages
+    for sent in (start, end):
         assert 20 * 3 <= sent.most() <= 20 * 3 + MESSAGES_A_LEVEL * 4
         assert sent.most_bytes() <= 20 * 3 * 24 + BYTES_A_LEVEL * 4
 
