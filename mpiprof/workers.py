@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +22,7 @@ from mpiprof.progress import bar
 
 LOCAL = "local:"
 MOST = 1024  # processes of this machine
+AHEAD = 8  # items a thread that are under way or done: what is not fetched yet fills its memory
 PATIENCE_S = 10  # for a scheduler to answer, and for its first worker
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -45,13 +48,19 @@ class Workers:
         from distributed import CancelledError, KilledWorker
         from distributed.comm import CommClosedError
 
-        futures = self.client.map(function, items, pure=False)
-        count = len(self.client.nthreads())
+        threads = self.client.nthreads()
+        count, ahead = len(threads), AHEAD * max(sum(threads.values()), AHEAD)
+        left = iter(items)
+        futures: deque[Any] = deque()
         with bar(f"reading on {count} worker{'s' * (count != 1)}", len(items)) as step:
             try:
-                while futures:
+                while True:
+                    for item in islice(left, ahead - len(futures)):
+                        futures.append(self.client.submit(function, item, pure=False))
+                    if not futures:
+                        return
                     found = futures[0].result()
-                    del futures[0]  # which lets the worker forget it
+                    futures.popleft()  # which lets the worker forget it
                     step(1)
                     yield found
             except KilledWorker as error:
@@ -63,7 +72,7 @@ class Workers:
                 raise MpiprofError(f"--dask: the scheduler has gone ({error})") from None
             finally:
                 if self.client.status == "running":
-                    self.client.cancel(futures)
+                    self.client.cancel(list(futures))
 
 
 @contextlib.contextmanager

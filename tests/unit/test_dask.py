@@ -158,6 +158,28 @@ def test_processes_of_this_machine(
     assert capsys.readouterr().err == ""
 
 
+def test_few_items_are_under_way_and_all_come_in_order(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What workers have done and nobody has fetched fills their memory."""
+    monkeypatch.setattr(workers, "AHEAD", 2)
+    taken: list[int] = []
+
+    class Items(list[int]):
+        def __iter__(self) -> Iterator[int]:
+            for item in range(len(self)):
+                taken.append(item)
+                yield item
+
+    with client(cluster) as connected:
+        found = []
+        for result in workers.Workers(connected).map(abs, Items([0] * 20)):
+            found.append(result)
+            assert len(taken) <= len(found) + 2 * 2
+    assert found == list(range(20))
+    assert taken == found
+
+
 def test_wrong_use_is_one_line(
     folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
