@@ -6,8 +6,7 @@ stands here, and nothing else.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -160,7 +159,7 @@ def _of_pattern(
     """Return a pattern as a finding, with where the lateness began."""
     number = grid.number[one.instances]
     walks = sample_of(trace, causes.callsite).walks
-    ranks, began = _origins(trace, [] if one.cause == "early" else walks, one.ranks)
+    ranks, began = _origins(trace, [] if one.cause == "early" else walks, one)
     cause, callsites = one.cause, (causes.callsite,)
     if began.get("origin_how") == "inside" and began["origin_share"] >= MOSTLY:
         cause = "inside"
@@ -225,36 +224,50 @@ def _host(trace: Trace, node: str | None) -> str | None:
 
 
 def _origins(
-    trace: Trace, walks: Sequence[Walk], ranks: tuple[int, ...]
+    trace: Trace, walks: Sequence[Walk], one: Pattern
 ) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Return whose lateness makes some ranks late, and where it began most often.
+    """Return whose lateness makes a pattern's ranks late, and where most of it began.
 
     A rank that was kept by another one is not to blame: where most walks back from it lead to
-    another rank, that one stands in its place.
+    another rank, that one stands in its place. A walk weighs as much as it was late, but no more
+    than the pattern is: else those of the many instances in which a rank that is late now and then
+    comes last by next to nothing would tell where its lateness begins.
     """
-    mine = [walk for walk in walks if walk.steps[-1].rank in ranks]
-    known = [walk for walk in mine if walk.origin.how != "unknown"]
+    mine = [walk for walk in walks if walk.steps[-1].rank in one.ranks]
+    weights = [min(walk.late, one.late_ns) for walk in mine]
     blamed = []
-    for rank in ranks:
-        led = Counter(walk.origin.rank for walk in known if walk.steps[-1].rank == rank)
-        if led and led.most_common(1)[0][1] >= MOSTLY * led.total():
-            rank = led.most_common(1)[0][0]
-        blamed.append(rank)
-    return tuple(dict.fromkeys(blamed)), _began(trace, mine)
+    for rank in one.ranks:
+        led, share = _heaviest(
+            (walk.origin.rank, weight)
+            for walk, weight in zip(mine, weights, strict=True)
+            if walk.steps[-1].rank == rank and walk.origin.how != "unknown"
+        )
+        blamed.append(rank if led is None or share < MOSTLY else led)
+    return tuple(dict.fromkeys(blamed)), _began(trace, mine, weights)
 
 
-def _began(trace: Trace, walks: Sequence[Walk]) -> dict[str, Any]:
-    """Return where lateness began most often, and in which share of the walks; {} without any."""
-    if not walks:
+def _heaviest(weighed: Iterable[tuple[Any, float]]) -> tuple[Any, float]:
+    """Return what weighs most, and its share of all; None where there is nothing."""
+    sums: dict[Any, float] = {}
+    for what, weight in weighed:
+        sums[what] = sums.get(what, 0.0) + weight
+    heaviest = max(sums, key=lambda what: sums[what], default=None)
+    return heaviest, sums[heaviest] / sum(sums.values()) if heaviest is not None else 0.0
+
+
+def _began(trace: Trace, walks: Sequence[Walk], weights: Sequence[float]) -> dict[str, Any]:
+    """Return where most lateness began, and in which share of the walks; {} without any."""
+    origins = (walk.origin for walk in walks)
+    origin, share = _heaviest(zip(origins, weights, strict=True))
+    if origin is None:
         return {}
-    origin, times = Counter(walk.origin for walk in walks).most_common(1)[0]
     return {
         "doing": place_of(trace, origin.rank, origin.after, origin.callsite),
         "origin_rank": origin.rank,
         "origin_callsite": origin.callsite,
         "origin_after": origin.after,
         "origin_how": origin.how,
-        "origin_share": times / len(walks),
+        "origin_share": share,
     }
 
 
@@ -276,7 +289,7 @@ def _rest(
 ) -> Finding:
     """Return what no pattern explains: noise, or what a collective made of nobody's lateness."""
     sample = sample_of(trace, causes.callsite)
-    began = _began(trace, sample.walks)
+    began = _began(trace, sample.walks, [1.0] * len(sample.walks))
     if began:
         began["origin_share"] *= len(sample.walks) / max(sample.walked, 1)
     told = {

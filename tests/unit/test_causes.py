@@ -179,6 +179,23 @@ def test_inherited_lateness_is_followed_to_where_it_began(tmp_path: Path) -> Non
     assert trace.causes(0).outside.value == pytest.approx(1, abs=0.01)
 
 
+def test_where_it_begins_is_told_by_what_is_late(tmp_path: Path) -> None:
+    """On 2 ranks: a barrier lets rank 1 go 1 us later each time; each 5th, it sleeps behind it."""
+    made, count = Synthetic(2), 300
+    made.ended_ns = count * STEP
+    for i in range(count):
+        begin = np.full((1, 2), i * STEP)
+        made.collective("barrier", begin, begin + np.array([MS, MS + 1000]), site="app.py:1:main")
+        arrival = begin + 5 * MS + np.array([0, 1000 + 10 * MS * (i % 5 == 2)])
+        leave = np.full((1, 2), arrival.max() + 50_000)
+        made.collective("allreduce", arrival, leave, site="app.py:2:main")
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    one = trace.findings()[0]
+    assert (one.cause, one.ranks, one.period) == ("periodic", (1,), 5)
+    assert one.evidence["origin_how"] == "outside"
+    assert "rank 1 comes 10.0 ms later than the others" in sentences.finding(trace, one)
+
+
 def test_time_in_messages_is_told_apart(tmp_path: Path) -> None:
     found = steps(tmp_path, outside_ns=3 * MS).causes(0)
     assert found.point_to_point.value == pytest.approx(1, abs=0.05)
