@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         print("Recorded as a ring: the last calls are held; who has arrived is known of all.\n")
     stuck = any(one.missing for one in pending) and status.is_running(trace, found)
     verb = "status" if stuck else "report"
-    hint = "   (again: are the same ranks still missing?)" if stuck else ""
+    hint = "   (again: has any rank moved since?)" if stuck else ""
     named = (args.trace,) if args.trace else ()
     print(f"next: {command(verb, *named)}{hint}")
     return 0

@@ -154,9 +154,8 @@ def message_times(trace: Trace) -> str:
 
 
 def notes(trace: Trace) -> list[str]:
-    """Return what the recorder had to say, without repetitions."""
-    said = [note if isinstance(note, str) else str(note[-1]) for note in trace.notes]
-    return list(dict.fromkeys(said))[:5]
+    """Return the first of what the recorder had to say."""
+    return trace.notes[:5]
 
 
 def summed_table(trace: Trace) -> str:

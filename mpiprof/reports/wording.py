@@ -133,7 +133,9 @@ def completeness(trace: Any) -> list[str]:
         lines.append(f"{count(trace.dropped)} records were dropped: the figures lack these calls")
     if not trace.sound:
         lines.append("INCOMPLETE: not every process ended in MPI_Finalize, or files are cut")
-    lines += [str(problem) for problem in trace.problems[:5]]
-    if len(trace.problems) > 5:
-        lines.append(f"and {len(trace.problems) - 5} more problems of this kind")
+    notes = set(trace.notes)  # which stand by themselves
+    problems = [str(problem) for problem in trace.problems if problem not in notes]
+    lines += problems[:5]
+    if len(problems) > 5:
+        lines.append(f"and {len(problems) - 5} more problems of this kind")
     return lines

@@ -16,6 +16,7 @@ from mpiprof.trace.files import File, files_in
 from mpiprof.trace.log import Chunk, open_logs
 from mpiprof.trace.tables import read_tables
 from mpiprof.trace.types import Problems
+from mpiprof.units import named
 
 RANK_LIMIT = 1 << 22
 
@@ -117,10 +118,10 @@ class Folder:
             )
         absent = [r for r in range(self.ranks) if r not in known] if len(known) < self.ranks else []
         if absent:
-            self._found.note(f"nothing was written by {_ranks(absent)}")
+            self._found.note(f"nothing was written by {named(absent)}")
         silent = sorted(self.tables.shape_ids.keys() - {rank for rank, _ in self.logs.threads})
         if silent:
-            self._found.note(f"{_ranks(silent)}: the tables name calls, but the log holds none")
+            self._found.note(f"{named(silent)}: the tables name calls, but the log holds none")
             self.logs.cut = True
         found: Counter[int] = Counter()
         for (rank, _), chunks in self.logs.threads.items():
@@ -133,26 +134,26 @@ class Folder:
         unfinished = [r for r in sorted(known) if r not in self.tables.ends]
         if unfinished:
             self._found.note(
-                f"{_ranks(unfinished)} did not reach the end of the run: "
+                f"{named(unfinished)} did not reach the end of the run: "
                 "the job is running, or it was killed"
             )
         aborted = [r for r, end in self.tables.ends.items() if end["reason"] != "finalize"]
         if aborted:
-            self._found.note(f"{_ranks(sorted(aborted))} aborted")
+            self._found.note(f"{named(sorted(aborted))} aborted")
         if self.dropped:
             self._found.note(f"{self.dropped} records were dropped while recording")
         if self.tables.limits:
             self._found.note(
-                f"the log of {_ranks(sorted(self.tables.limits))} reached its limit (--limit): "
+                f"the log of {named(sorted(self.tables.limits))} reached its limit (--limit): "
                 "later calls are summed up, without single instances"
             )
         if self.turned:
             self._found.note(
-                f"of the calls of {_ranks(sorted(self.turned))} the last are held "
+                f"of the calls of {named(sorted(self.turned))} the last are held "
                 "(--record ring): the table of all has the earlier ones, summed up"
             )
-        for rank, note in self.tables.notes:
-            self._found.note(f"rank {rank}: {note}")
+        for note in self.notes:
+            self._found.note(note)
 
     # What kind of trace it is
 
@@ -163,8 +164,11 @@ class Folder:
 
     @property
     def notes(self) -> list[str]:
-        """What the recorder had to say."""
-        return [f"rank {rank}: {note}" for rank, note in self.tables.notes]
+        """What the recorder had to say, and on which ranks."""
+        said: dict[str, list[int]] = {}
+        for rank, note in self.tables.notes:
+            said.setdefault(note, []).append(rank)
+        return [f"{named(list(dict.fromkeys(ranks)))}: {note}" for note, ranks in said.items()]
 
     @property
     def program(self) -> str:
@@ -251,10 +255,3 @@ class Folder:
             if chunks[0].log.layout.ring_bytes and chunks[0].serial > 0:
                 found.setdefault(rank, []).append(chunks)
         return found
-
-
-def _ranks(ranks: list[int]) -> str:
-    shown = ", ".join(map(str, ranks[:8])) + (
-        f" and {len(ranks) - 8} more" if len(ranks) > 8 else ""
-    )
-    return ("rank " if len(ranks) == 1 else "ranks ") + shown

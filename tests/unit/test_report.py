@@ -322,3 +322,24 @@ def test_table_cuts_long_places_but_not_the_name_of_the_file(place: str, kept: s
     assert kept in text and text.count("…") == 1
     narrow = render(columns, 24)
     assert "123456" not in narrow and kept.split()[0][-7:] in narrow
+
+
+def test_what_several_ranks_note_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Synthetic(8)
+    for rank in (0, 1, 2, 5):
+        made.lines[rank].append({"rank": rank, "note": "no source lines"})
+    made.lines[3].append({"rank": 3, "note": "late"})
+    made.collective("barrier", [[MS] * 8], [[2 * MS] * 8])
+    path = made.write(tmp_path / "t", finished=[6, 7])
+    text = out(capsys, "report", path)
+    told = [line.split(maxsplit=1) for line in text.splitlines()]
+    assert [line[1] for line in told if line[:1] == ["note"]] == [
+        "ranks 0-2, 5: no source lines",
+        "rank 3: late",
+    ]
+    assert [line[1] for line in told if line[:1] == ["attention"]] == [
+        "INCOMPLETE: not every process ended in MPI_Finalize, or files are cut",
+        "ranks 0-5 did not reach the end of the run: the job is running, or it was killed",
+    ]
