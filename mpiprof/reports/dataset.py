@@ -143,6 +143,7 @@ class _Partitions:
             compression="zstd",
             use_dictionary=[*FEW],
             column_encoding=dict.fromkeys(DELTA, "DELTA_BINARY_PACKED"),
+            write_page_checksum=True,
         )
         self.count += 1
         return _Partition(name, writer)
@@ -280,4 +281,4 @@ def _table(path: Path, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, 
         name: arrow.array([row[name] for row in rows], arrow.type_for_alias(kind))
         for name, kind in columns.items()
     }
-    parquet.write_table(arrow.table(given), path, compression="zstd")
+    parquet.write_table(arrow.table(given), path, compression="zstd", write_page_checksum=True)

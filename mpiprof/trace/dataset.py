@@ -106,6 +106,8 @@ class Dataset:
         opened: OrderedDict[str, Any] = OrderedDict()
         try:
             for block in self.blocks if blocks is None else blocks:
+                if not 0 <= block.communicator < len(communicators):
+                    raise self._damaged(self.folder / DEFINITIONS / "blocks.parquet")
                 if since_ns is None or block.last_ns >= since_ns:
                     yield self._batch(opened, block, communicators[block.communicator], before)
         finally:
@@ -181,7 +183,7 @@ class Dataset:
         if not path.is_file():
             raise TraceError(f"{path}: missing; export the data set again")
         try:
-            return parquet.ParquetFile(path)
+            return parquet.ParquetFile(path, page_checksum_verification=True)
         except (OSError, ValueError):
             raise self._damaged(path) from None
 

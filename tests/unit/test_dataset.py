@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pyarrow import parquet
 from support.dataset_traces import MADE, bits, exported, said
 
 import mpiprof
@@ -179,6 +180,25 @@ def test_damage_is_told(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> 
         code, out, err = said("report", folder)
         assert (code, out, err.count("\n")) == (1, "", 1)
         shutil.rmtree(folder)
+
+
+def test_a_changed_byte_is_found(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
+    """Pages have sums: here the last bytes of columns, whose last pages they are in."""
+    whole = pairs["inter"][1]
+    name = next((whole / "calls").rglob("*.parquet")).relative_to(whole)
+    group = parquet.ParquetFile(whole / name).metadata.row_group(0)
+    folder = shutil.copytree(whole, tmp_path / "set")
+    content = (whole / name).read_bytes()
+    looked_at = 0
+    for column in map(group.column, range(group.num_columns)):
+        if column.path_in_schema in ("sequence", "arrival_ns", "finish_ns", "shape"):
+            begin = column.dictionary_page_offset or column.data_page_offset
+            at = begin + column.total_compressed_size - 2
+            (folder / name).write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+            with pytest.raises(TraceError, match="damaged"):
+                _ = mpiprof.open(folder).callsites
+            looked_at += 1
+    assert looked_at == 4
 
 
 def test_its_logs_can_be_packed(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
