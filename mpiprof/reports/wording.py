@@ -85,7 +85,7 @@ def causes(found: Causes) -> list[str]:
         nodes = f", {_between(found.by_node)} by node" if len(found.nodes) > 1 else ""
         parts.append(
             f"{_between(found.by_rank)} is systematic by rank{nodes}, {_between(found.random)} "
-            "moves at random from instance to instance."
+            "changes from instance to instance."
         )
     if found.instances < found.complete_instances:
         seen, there = count(found.instances), count(found.complete_instances)

@@ -194,6 +194,7 @@ def test_where_it_begins_is_told_by_what_is_late(tmp_path: Path) -> None:
     assert (one.cause, one.ranks, one.period) == ("periodic", (1,), 5)
     assert one.evidence["origin_how"] == "outside"
     assert "rank 1 comes 10.0 ms later than the others" in sentences.finding(trace, one)
+    assert "% changes from instance to instance." in wording.causes(trace.causes(1))[1]
 
 
 def test_time_in_messages_is_told_apart(tmp_path: Path) -> None:
