@@ -77,6 +77,14 @@ class Own:
         return self.library == OPENMPI and self.name in SEGMENTED.get(self.operation, "").split()
 
     @property
+    def like(self) -> str:
+        """The catalogue's name of the algorithm that takes about as long, empty where none does."""
+        words = LIKE.get((self.library, self.operation), "").split()
+        known = dict(word.split(":") for word in words)
+        same = self.ours.split()[-1].partition(":")[0] if self.ours else ""
+        return same or known.get(self.name, "")
+
+    @property
     def restrictions(self) -> str:
         """What it needs, in words."""
         return ", ".join(NEEDS[need] for need in self.needs)
@@ -132,6 +140,27 @@ WRONG = {
     (MPICH, "alltoall"): "k_brucks",
     (MPICH, "reduce_scatter"): "noncommutative pairwise",
     (MPICH, "reduce_scatter_block"): "noncommutative",
+}
+
+# Ours that one without a twin resembles, so that our schedule says about what it takes.
+LIKE = {
+    (OPENMPI, "allgather"): "two_proc:ring",
+    (OPENMPI, "allreduce"): "nonoverlapping:binary_tree ring:ring segmented_ring:ring",
+    (OPENMPI, "alltoall"): "linear_sync:simple two_proc:ring",
+    (OPENMPI, "barrier"): "recursive_doubling:dissemination two_proc:dissemination",
+    (OPENMPI, "bcast"): "chain:chain split_binary_tree:chain binary_tree:binomial knomial:binomial",
+    (OPENMPI, "gather"): "linear_sync:linear",
+    (OPENMPI, "reduce"): "binary:binary_tree in-order_binary:binary_tree",
+    (OPENMPI, "reduce_scatter"): "ring:pairwise butterfly:recursive_halving",
+    (OPENMPI, "reduce_scatter_block"): "butterfly:recursive_halving",
+    (OPENMPI, "scatter"): "linear_nb:linear",
+    (MPICH, "allreduce"): "recursive_multiplying:recursive_doubling recexch:recursive_doubling "
+    "reduce_scatter_allgather:halving_doubling k_reduce_scatter_allgather:halving_doubling "
+    "tree:binary_tree ring:ring",
+    (MPICH, "barrier"): "recexch:dissemination",
+    (MPICH, "bcast"): "scatter_recursive_doubling_allgather:scatter_allgather_doubling "
+    "scatter_ring_allgather:scatter_allgather_ring pipelined_tree:chain tree:binomial",
+    (MPICH, "reduce"): "reduce_scatter_gather:halving_doubling",
 }
 
 # operation: rows of a name, of ours the same, of what differs, of what it needs ("!": unchecked).

@@ -107,10 +107,8 @@ def own_algorithms(abi: str) -> list[str]:
         for one in own(library, operation):
             if one.told:
                 words = " | ".join(f"1U << NEED_{word}" for word in one.needs) or "0"
-                segmented = str(one.segmented).lower()
-                rows.append(
-                    f'    X({operation}, "{one.name}", {one.place}, {words}, {segmented}) \\'
-                )
+                facts = f'{words}, {str(one.segmented).lower()}, "{one.like}"'
+                rows.append(f'    X({operation}, "{one.name}", {one.place}, {facts}) \\')
     return ["#define OWN_NEEDS(X) \\", *needs, "", "#define OWN_ALGORITHMS(X) \\", *rows, ""]
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from mpiprof.errors import UsageError
 from mpiprof.output import check_output
+from mpiprof.tune.rules import own_name
 
 NEWEST = 4096  # lines that are read: the last ones
 MOST_ENTRIES = 512  # that the recorder keeps
@@ -62,7 +63,8 @@ def lesson_of(line: str) -> Lesson | None:
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
-    names = lesson.operation.isidentifier() and lesson.algorithm.isidentifier()
+    own = own_name(lesson.algorithm)
+    names = lesson.operation.isidentifier() and (own or lesson.algorithm.isidentifier())
     counts = min(lesson.bytes, lesson.members, lesson.runs) > 0
     return lesson if names and counts and 0 < lesson.ratio < math.inf else None
 

@@ -45,6 +45,16 @@ def test_it_says_less_of_what_is_further_away(learned: Path) -> None:
     assert factors(learned, "reduce ring 10 3 2.0 3;", "reduce ring 1048576 8") == [1]
 
 
+def test_the_librarys_own_start_from_ours_that_they_are_like(learned: Path) -> None:
+    """What was seen of ours holds for the library's own by that name, but not the other way."""
+    ours, own = "reduce ring 10 3 2.0 3;", "reduce native:ring 10 3 0.5 5;"
+    factor = ((1 + 3 * 2) / 4 + 3 * 2) / 4
+    questions = ("reduce ring 1024 8", "reduce native:ring 1024 8")
+    assert factors(learned, ours, *questions) == pytest.approx([factor, factor])
+    found = factors(learned, ours + own, *questions)
+    assert found == pytest.approx([factor, (factor + 5 * 0.5) / 6])
+
+
 def test_other_operations_are_other_models(learned: Path) -> None:
     assert factors(learned, "reduce tree 10 3 2.0 3;", "bcast tree 1024 8") == [1]
 

@@ -28,7 +28,7 @@ def fuzz(mpi: Mpi) -> Path:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("switch", ["random:{}", "auto"])
+@pytest.mark.parametrize("switch", ["random:{}", "random:{}:own", "auto"])
 @pytest.mark.parametrize(("name", "ranks"), [("openmpi", 3), ("mpich", 2)])
 def test_thousands(
     name: str, ranks: int, switch: str, threads: int, request: pytest.FixtureRequest, tmp_path: Path

@@ -7,6 +7,8 @@ abort    rank 1 aborts in instance COUNT
 cut      MPI_Finalize after COUNT turns
 moving   rank 0 is late, from the middle on rank 1
 long     many instances of one key
+sums     COUNT reductions of 256 KB
+later    the same, beside a communicator that is made at some later time
 """
 
 from __future__ import annotations
@@ -111,6 +113,23 @@ def long(turns: int) -> None:
     """Nothing but one call site."""
     for turn in range(turns):
         exchange(WORLD, turn)
+
+
+def sums(turns: int) -> None:
+    """Whole numbers, whose sums are the same in any order."""
+    total = np.zeros(1 << 15, np.int64)
+    for turn in range(turns):
+        WORLD.Allreduce(np.arange(total.size) + turn * WORLD.rank, total)
+        turns_of_all = turn * WORLD.size * (WORLD.size - 1) // 2
+        assert np.array_equal(total, np.arange(total.size) * WORLD.size + turns_of_all)
+
+
+def later(turns: int) -> None:
+    """Whatever is set while others are made could come to be theirs."""
+    made, request = WORLD.Idup()
+    sums(turns)
+    request.Wait()
+    made.Free()
 
 
 if __name__ == "__main__":

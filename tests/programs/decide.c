@@ -6,8 +6,11 @@
  * ones hold, and another rank is late; -CHANGE: in every second turn of so many instances. Those
  * predicted to take less than 0 are not listed at first; they are block sizes (in KB) that probing
  * may ask for. BLOCK -1: an algorithm that one rank joins last, with the times that it has where
- * that is the late rank, which comes later than the library's own takes; -2: not that late. Prints a line for each choice, and how many probes there were; and at the end the
- * sum of all times over that of the library's own.
+ * that is the late rank, which comes later than the library's own takes; -2: not that late;
+ * -(10 + I): one of the library's own by its name, like candidate I, in place of a prediction with
+ * what making its communicator takes. Prints a line for each choice, how many probes there were and
+ * how many of the library's own were tried; and at the end the sum of all times over that of the
+ * library's own choice.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +21,7 @@
 #include "auto/probe.h"
 #include "auto/robust.h"
 #include "base/operation.h"
+#include "run/setting.h"
 
 enum { MEMBERS = 8, CLOCK_ERROR = 0 };
 
@@ -68,6 +72,21 @@ static int64_t any_early(const struct context *c)
 }
 
 static const struct algorithm plain[MOST_LIST], blocked, joined = {.early = any_early};
+static const struct own_algorithm owns[MOST_LIST];
+
+/* One of the library's own, predicted to take what the one that it is like is. */
+static void make_own(struct selection *s, int i, int like, double price_us)
+{
+    struct candidate *const c = &s->list[i];
+
+    c->variant.algorithm = NULL;
+    c->variant.own = &owns[i];
+    c->like = s->list[like].variant.algorithm;
+    c->predicted_ns = s->list[like].predicted_ns;
+    c->has_needs = price_us <= 0;
+    if (price_us > 0)
+        s->arrivals->extras[EXTRA_PRIVATE] = -(int64_t)(1e3 * price_us);
+}
 
 int candidate_changed(struct candidate *list, int *count, int which, const struct variant *wanted)
 {
@@ -162,6 +181,8 @@ int main(int argc, char **argv)
                                                       : &plain[i];
         much_later |= kilobytes == -1;
         s.list[i].predicted_ns = (int64_t)(1e3 * (n < 3 ? times[0][i] : predicted));
+        if (kilobytes <= -10)
+            make_own(&s, i, (int)-kilobytes - 10, predicted);
         if (s.list[i].predicted_ns < 0)
             continue;
         s.list[i].variant.block_size = blocks[i];
@@ -213,8 +234,13 @@ int main(int argc, char **argv)
         length = w.next_length;
         position = -w.gap;
     }
+    int own_tried = 0;
+
+    for (int i = 1; i < s.count; i++)
+        own_tried += s.list[i].variant.own != NULL && s.list[i].tried > 0;
     printf("probes %d of them later %d\n", probes, s.probing.later_probes);
     printf("time %.4f\n", all / own);
+    printf("of the library's own %d\n", own_tried);
     free(w.results);
     return 0;
 }

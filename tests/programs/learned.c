@@ -11,8 +11,11 @@
 #include "auto/learned.h"
 #include "auto/origin.h"
 #include "auto/robust.h"
+#include "base/operation.h"
 #include "base/recorder.h"
 #include "base/tree.h"
+#include "run/setting.h"
+#include "run/variant.h"
 #include "schedule/algorithms/catalogue.h"
 #include "trace/file.h"
 
@@ -22,6 +25,19 @@ static const struct algorithm bcast_tree = {.operation = "bcast", .name = "tree"
 const struct algorithm *const catalogue[] = {&reduce_ring, &reduce_tree, &bcast_tree};
 const int catalogue_count = 3;
 struct recorder recorder;
+const char *const operation_names[OP_COUNT] = {OPERATION_NAMES};
+static const struct own_algorithm own_ring = {
+    .operation = OP_reduce, .name = "ring", .like = "ring", .label = "native:ring"};
+
+const struct own_algorithm *setting_own(const char *operation, const char *name)
+{
+    return strcmp(operation, "reduce") == 0 && strcmp(name, "ring") == 0 ? &own_ring : NULL;
+}
+
+const char *variant_own(const char *name)
+{
+    return strncmp(name, "native:", 7) == 0 ? name + 7 : NULL;
+}
 
 void recorder_lock(void)
 {
@@ -60,11 +76,19 @@ int main(int argc, char **argv)
 {
     recorder.options.learned = argv[1];
     learned_open();
-    for (int i = 2; i + 3 < argc; i += 4)
-        for (int j = 0; j < catalogue_count; j++)
+    for (int i = 2; i + 3 < argc; i += 4) {
+        const bool own = strcmp(argv[i + 1], own_ring.label) == 0;
+        const char *const name = own ? own_ring.like : argv[i + 1];
+
+        for (int j = 0; j < catalogue_count; j++) {
+            const struct variant v = {.algorithm = own ? NULL : catalogue[j],
+                                      .own = own ? &own_ring : NULL};
+
             if (strcmp(catalogue[j]->operation, argv[i]) == 0 &&
-                strcmp(catalogue[j]->name, argv[i + 1]) == 0)
+                strcmp(catalogue[j]->name, name) == 0)
                 printf("%.6f\n",
-                       learned_factor(catalogue[j], atoll(argv[i + 2]), atoi(argv[i + 3])));
+                       learned_factor(&v, catalogue[j], atoll(argv[i + 2]), atoi(argv[i + 3])));
+        }
+    }
     return 0;
 }

@@ -8,7 +8,7 @@
 #include "base/operation.h"
 
 struct signatures;
-enum { LONGEST_WINDOW = 256, MOST_LIST = 16 };
+enum { LONGEST_WINDOW = 256, MOST_LIST = 24 };
 
 /* What travels with the statistics, as the maximum over the members. */
 enum extra {

@@ -35,6 +35,7 @@
 #include "record/call.h"
 #include "record/comm.h"
 #include "run/execution.h"
+#include "run/forced.h"
 #include "run/private.h"
 #include "run/variant.h"
 #include "schedule/algorithms/catalogue.h"
@@ -170,7 +171,7 @@ static void list_and_predict(struct selection *s, struct execution *e)
         c->model_ns = candidate_predicted(c, &loaded, w->late);
         c->predicted_ns =
             (int64_t)((double)c->model_ns *
-                      learned_factor(c->variant.algorithm, s->problem.bytes, w->own.members));
+                      learned_factor(&c->variant, c->like, s->problem.bytes, w->own.members));
     }
 }
 
@@ -178,15 +179,26 @@ static void list_and_predict(struct selection *s, struct execution *e)
 static void begin_with(struct selection *s, struct execution *e, const struct variant *v,
                        const char *why)
 {
-    list_and_predict(s, e);
-    decide_from(s, v->algorithm != NULL ? find_candidate(s, v) : NATIVE, why);
+    struct call *const c = e->call;
+    const bool native = v->algorithm == NULL && v->own == NULL;
+
+    /* What may run is agreed with the private communicator. */
+    if (!native && private_ready(c->comm, c->handle))
+        list_and_predict(s, e);
+    decide_from(s, native ? NATIVE : find_candidate(s, v), why);
     explain_events(s);
 }
 
 static bool inherited_pays(const struct key *key)
 {
-    return key->inherited.algorithm != NULL &&
+    return (key->inherited.algorithm != NULL || key->inherited.own != NULL) &&
            (key->instances + 1) * key->inherited_gain_ns >= key->inherited_price_ns;
+}
+
+/* One of the library's own: whether all members can name it to the library. */
+static bool told_if_own(struct execution *e, const struct variant *v)
+{
+    return v->own == NULL || forced_ready(e, v->own, v->segment);
 }
 
 /* Which candidate this instance runs on; NULL: the library's own. Called by all members, alike. */
@@ -207,11 +219,13 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
             return NULL;
         struct variant v = planned ? first->variant : key->inherited;
 
-        if (planned)
+        if (planned) {
             v.algorithm = rule_algorithm(first, q);
+            v.own = rule_own(first, q);
+        }
         if (planned && first->by_paper && v.algorithm != NULL)
             v.label = v.algorithm->name;
-        const bool fits = v.algorithm != NULL && candidate_fits(v.algorithm, e);
+        const bool fits = candidate_may_run(&v, e);
 
         if (planned && (first->native || fits))
             begin_with(s, e, &v, "from the plan");
@@ -223,8 +237,9 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
     const int planned_now = probe_at(s, s->arrivals->position);
     int which = planned_now != NOBODY ? planned_now : s->hold.current;
 
-    if (which != NATIVE && (!private_ready(c->comm, c->handle) ||
-                            !candidate_fits(s->list[which].variant.algorithm, e)))
+    if (which != NATIVE &&
+        (!private_ready(c->comm, c->handle) || !candidate_may_run(&s->list[which].variant, e) ||
+         !told_if_own(e, &s->list[which].variant)))
         which = NATIVE;
     c->candidate = (uint8_t)which;
     c->planned = (uint8_t)planned_now;
@@ -270,6 +285,18 @@ static void begin_window(struct selection *s, struct call *c)
     probe_take(s, 0);
 }
 
+/* What the library's own need that are planned next: outside of the time that they are given. */
+static void prepare_own(struct selection *s, struct communicator *k)
+{
+    for (int i = 0; i < LONGEST_WINDOW; i++) {
+        const int next = s->probing.next[i];
+        const struct variant *const v = next != NOBODY ? &s->list[next].variant : NULL;
+
+        if (v != NULL && v->own != NULL && !forced_prepare(k, v->own, v->segment))
+            probe_refuse(s, next);
+    }
+}
+
 static void results(struct selection *s, const struct call *c)
 {
     const struct arrivals *const w = s->arrivals;
@@ -283,6 +310,7 @@ static void results(struct selection *s, const struct call *c)
         clock_share();
     }
     decide(s);
+    prepare_own(s, c->comm);
     if (hold_has(&s->hold, NEWS_TRIALS))
         learned_note(s);
     explain_events(s);

@@ -1,12 +1,12 @@
-/* What may run for a key: the catalogue's algorithms that fit, block sizes around formula (2), and
- * what the schedules themselves predict.
+/* What may run for a key: the catalogue's algorithms that fit, block sizes around formula (2), the
+ * library's own that have a like among ours, and what the schedules themselves predict.
  *
  * A prediction walks the rounds of this rank's schedule: a round takes alpha, a part of it for each
  * further message, and what its bytes take on the busier side of the port; a round in which this
  * rank only waits takes as long as its own first one. The mean over all ranks counts, as in a
  * score; but at least half of the longest: who is served by the busiest rank waits for that long,
- * on the average, as in a flat tree (arrival.c). The list is the same on all members: it depends on
- * what all of them know.
+ * on the average, as in a flat tree (arrival.c). Of the library's own the schedule of ours that they
+ * are like is walked. The list is the same on all members: it depends on what all of them know.
  */
 #include <string.h>
 
@@ -19,8 +19,10 @@
 #include "machine/machine.h"
 #include "record/comm.h"
 #include "run/execution.h"
+#include "run/forced.h"
 #include "run/private.h"
 #include "run/scratch.h"
+#include "run/setting.h"
 #include "run/stage.h"
 #include "run/variant.h"
 #include "schedule/algorithms/catalogue.h"
@@ -50,6 +52,14 @@ bool candidate_fits(const struct algorithm *a, const struct execution *e)
     if (!fits)
         scratch_left_out(e->call->comm, a, needed);
     return applies && fits;
+}
+
+/* The same of a variant, which may be one of the library's own. */
+bool candidate_may_run(const struct variant *v, const struct execution *e)
+{
+    if (v->own != NULL)
+        return forced_applies(v->own, v->segment, e);
+    return v->algorithm != NULL && candidate_fits(v->algorithm, e);
 }
 
 /* ---- predictions */
@@ -99,11 +109,13 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
     struct port port = {0};
     double total = 0, first = 0, idle = 0;
 
-    const struct algorithm *const a = c->variant.algorithm;
+    const struct algorithm *const a = c->like != NULL ? c->like : c->variant.algorithm;
 
     if (a == NULL || a->needs_counts)
         return 0;
     variant_apply(&c->variant, &problem);
+    if (c->like != NULL) /* in segments, or whole */
+        problem.block_size = c->variant.segment > 0 ? c->variant.segment : problem.bytes;
     problem.nodes = e->call->comm->nodes;
     if (!schedule_prepare(a, &context, &problem, e->call->comm->rank))
         return 0;
@@ -132,27 +144,46 @@ static int add(struct candidate *list, int count, const struct variant *v)
     if (count == MOST_LIST)
         return count;
     list[count] = (struct candidate){.variant = *v};
-    list[count].variant.label = variant_label(v->algorithm->name, v);
+    list[count].variant.label =
+        variant_label(v->own != NULL ? v->own->label : v->algorithm->name, v);
     return count + 1;
 }
 
-/* Half and twice what minimises (bytes / B + p)(alpha + B beta), to powers of two: the measured
- * alpha and beta are not all that a machine is. Of one message the middle takes the place of the
- * algorithm's own choice, so that the sizes are a ladder, on which probing climbs (probe.c). */
-static int add_block_sizes(struct candidate *list, int count, int plain, const struct problem *p)
+static double total_bytes(const struct problem *p)
 {
-    const struct algorithm *const a = list[plain].variant.algorithm;
-    double total = (double)p->bytes, square;
-    int64_t best = 1;
+    double total = (double)p->bytes;
 
     for (int i = 0; p->counts != NULL && i < p->size; i++)
         total += (double)p->counts[i];
-    if (a->early != NULL || a->parameters == NULL || strstr(a->parameters, "block_size") == NULL ||
-        p->size < 3 || p->beta <= 0)
-        return count;
-    square = total * p->alpha / (p->beta * (p->size - 2));
+    return total;
+}
+
+/* What minimises (bytes / B + p)(alpha + B beta), to a power of two; 0: blocks gain nothing. */
+static int64_t best_block(const struct problem *p)
+{
+    int64_t best = 1;
+
+    if (p->size < 3 || p->beta <= 0)
+        return 0;
+    const double square = total_bytes(p) * p->alpha / (p->beta * (p->size - 2));
+
     while ((double)best * (double)best * 2 < square)
         best *= 2;
+    return best;
+}
+
+/* Half and twice the best block: the measured alpha and beta are not all that a machine is. Of one
+ * message the middle takes the place of the algorithm's own choice, so that the sizes are a ladder,
+ * on which probing climbs (probe.c). */
+static int add_block_sizes(struct candidate *list, int count, int plain, const struct problem *p)
+{
+    const struct algorithm *const a = list[plain].variant.algorithm;
+    const double total = total_bytes(p);
+    const int64_t best = best_block(p);
+
+    if (a->early != NULL || a->parameters == NULL || strstr(a->parameters, "block_size") == NULL ||
+        best == 0)
+        return count;
     if (p->counts == NULL && best >= LEAST_BLOCK && (double)best < total)
         add(list, plain, &(struct variant){.algorithm = a, .block_size = best});
     for (int64_t b = best / 2; b <= best * 2; b *= 4)
@@ -185,7 +216,33 @@ static bool several_a_node(const struct communicator *k)
     return last > 0 && last < k->size - 1;
 }
 
-/* Place 0 is the library's own. Returns how many there are. */
+/* The library's own that all members may name to it. One that sends in segments does so in the best
+ * ones, where a message has several. */
+static int add_own(struct candidate *list, int count, struct execution *e)
+{
+    const int64_t best = best_block(&e->problem);
+
+    for (int i = 0; i < setting_own_count(); i++) {
+        const struct own_algorithm *const own = setting_own_at(i);
+        const struct algorithm *const like =
+            own->operation == e->call->operation
+                ? catalogue_find(operation_names[own->operation], own->like, false)
+                : NULL;
+        struct variant v = {.own = own};
+
+        if (own->segmented && best >= LEAST_BLOCK && best < e->problem.bytes)
+            v.segment = best;
+        if (like == NULL || count == MOST_LIST || !candidate_fits(like, e) ||
+            !candidate_may_run(&v, e) || !forced_known(e->call->comm, own, v.segment))
+            continue;
+        count = add(list, count, &v);
+        list[count - 1].like = like;
+        list[count - 1].has_needs = !forced_duplicates();
+    }
+    return count;
+}
+
+/* Place 0 is the library's own choice. Returns how many there are. */
 int candidates_list(struct candidate *list, struct execution *e)
 {
     int count = 1;
@@ -204,5 +261,5 @@ int candidates_list(struct candidate *list, struct execution *e)
         if (a->parameters != NULL && strstr(a->parameters, "order=") != NULL)
             count = add(list, count, &(struct variant){.algorithm = a, .order = ORDER_BOTH});
     }
-    return count;
+    return e->call->comm->inter ? count : add_own(list, count, e);
 }

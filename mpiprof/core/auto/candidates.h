@@ -9,7 +9,10 @@
 
 enum { MOST_SAMPLES = 32, NATIVE = 0, NOBODY = 255 };
 struct candidate {
-    struct variant variant;        /* with no algorithm: the library's own */
+    struct variant variant;        /* with no algorithm: one of the library's own, or its choice */
+    const struct algorithm *like;  /* of one of the library's own: ours that takes about as long */
+    bool has_needs;                /* it has what it needs to run: forced_prepare */
+    bool refused;                  /* and can't have it */
     int64_t model_ns;              /* of this rank alone; 0: not known */
     int64_t predicted_ns;          /* what has been learned is in it; 0: not known */
     int64_t samples[MOST_SAMPLES]; /* scores of this phase, the newest ones */
@@ -25,3 +28,4 @@ int candidate_changed(struct candidate *list, int *count, int which, const struc
 int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool late);
 bool candidate_applies(const struct algorithm *a, const struct execution *e);
 bool candidate_fits(const struct algorithm *a, const struct execution *e);
+bool candidate_may_run(const struct variant *v, const struct execution *e);

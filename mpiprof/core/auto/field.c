@@ -1,13 +1,15 @@
 /* The field of a phase: what its candidates are thought to take, and which may still be the best.
  *
  *      estimate   measured: the median of its scores
+ *                 like one that was measured (one of the library's own, by its name): what that takes
  *                 else:     what the model predicts, times how far off the model was on those that
  *                           were measured
  *      doubt      measured n times: 2 median distances of a score from its median / sqrt(n)
  *                 else:     a factor of 2
  *      open       the estimate, less its doubt, is no more than what the best one takes at most
  *
- * Of an algorithm's block sizes one is in the field; its neighbours join once it is the best.
+ * Of an algorithm's block sizes one is in the field; its neighbours join if it takes no more than a
+ * quarter longer than the best. One of the library's own waits for ours that it is like.
  */
 #include "auto/field.h"
 
@@ -17,15 +19,36 @@
 #include "schedule/schedule.h"
 
 enum {
-    GUESS = 2, /* a prediction may be off by so much */
+    GUESS = 2, /* what was not measured may be off by so much */
     SLOPE = 4  /* and another block size may be better by a part of that */
 };
 
 /* ---- estimates */
 
+/* For one of the library's own: ours that it is like, in the form that this phase has found to take
+ * least; 0: none was measured. */
+static int like_of(const struct selection *s, int i)
+{
+    int found = 0;
+
+    for (int j = 1; s->list[i].like != NULL && j < s->count; j++) {
+        const struct candidate *const c = &s->list[j];
+
+        if (c->variant.algorithm == s->list[i].like && c->seen > 0 && c->predicted_ns > 0 &&
+            (found == 0 || robust_median(c) < robust_median(&s->list[found])))
+            found = j;
+    }
+    return found;
+}
+
 static double model_of(const struct selection *s, int i)
 {
-    return s->model.factor * (double)s->list[i].predicted_ns;
+    const double predicted = (double)s->list[i].predicted_ns;
+    const struct candidate *const like = &s->list[like_of(s, i)];
+
+    if (like == s->list)
+        return s->model.factor * predicted;
+    return (double)robust_median(like) * predicted / (double)like->predicted_ns;
 }
 
 /* What is disturbed takes longer: of a single run that took more than twice what was expected
@@ -96,7 +119,8 @@ void field_correct(struct selection *s)
     for (int i = 1; i < s->count; i++) {
         const struct candidate *const c = &s->list[i];
 
-        if (c->got == 0 || c->predicted_ns == 0 || i == s->phases.before || is_doubtful(s, i))
+        if (c->got == 0 || c->predicted_ns == 0 || c->like != NULL || i == s->phases.before ||
+            is_doubtful(s, i))
             continue;
         ratios += (double)robust_median(c) / (double)c->predicted_ns;
         s->model.measured++;
@@ -111,6 +135,20 @@ bool field_is_open(const struct selection *s, int i)
     return is_doubtful(s, i) || (double)field_estimate(s, i) / doubt_of(s, i) <= s->model.least;
 }
 
+/* One of the library's own waits for ours that it is like, unless it is known to be better. */
+bool field_waits(const struct selection *s, int i)
+{
+    const struct candidate *const c = &s->list[i];
+
+    if (c->like == NULL || c->seen > 0 || like_of(s, i) > 0)
+        return false;
+    for (int j = 1; j < s->count; j++)
+        if (s->list[j].variant.algorithm == c->like && !s->list[j].out &&
+            s->list[j].predicted_ns <= c->predicted_ns)
+            return true;
+    return false;
+}
+
 /* ---- who is in it */
 
 /* Algorithms in which one rank joins last: with who comes last in this phase. */
@@ -122,7 +160,7 @@ static void list_late(struct selection *s)
         struct variant wanted = s->list[i].variant;
 
         wanted.late = s->probing.late;
-        if (wanted.algorithm->early != NULL)
+        if (wanted.algorithm != NULL && wanted.algorithm->early != NULL)
             candidate_changed(s->list, &s->count, i, &wanted);
     }
 }
@@ -131,7 +169,7 @@ static bool is_for_this_phase(const struct selection *s, int i)
 {
     const struct variant *const v = &s->list[i].variant;
 
-    return v->algorithm->early == NULL || v->late == s->probing.late;
+    return v->algorithm == NULL || v->algorithm->early == NULL || v->late == s->probing.late;
 }
 
 /* Whether another variant, which differs in block size alone, stands for this one. */
@@ -142,8 +180,9 @@ static bool is_stood_for(const struct selection *s, int i)
 
     for (int j = 1; j < s->count; j++) {
         const struct variant *const w = &s->list[j].variant;
-        const bool alike = w->algorithm == v->algorithm && w->order == v->order &&
-                           w->equal_blocks == v->equal_blocks && w->late == v->late;
+        const bool alike = w->algorithm == v->algorithm && w->own == v->own &&
+                           w->order == v->order && w->equal_blocks == v->equal_blocks &&
+                           w->late == v->late;
         const int64_t other = field_estimate(s, j);
 
         if (j != i && alike && (other < own || (other == own && j < i)))
@@ -166,7 +205,8 @@ int field_begin(struct selection *s)
     for (int i = 1; i < s->count; i++) {
         struct candidate *const c = &s->list[i];
 
-        c->out = i != s->hold.current && (!is_for_this_phase(s, i) || is_stood_for(s, i));
+        c->out =
+            i != s->hold.current && (c->refused || !is_for_this_phase(s, i) || is_stood_for(s, i));
         open += i != s->hold.current && !c->out && field_is_open(s, i);
     }
     return open;

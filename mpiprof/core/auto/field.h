@@ -6,6 +6,7 @@
 #include "auto/selection.h"
 
 int64_t field_estimate(const struct selection *s, int i);
+bool field_waits(const struct selection *s, int i);
 bool field_is_open(const struct selection *s, int i);
 int field_begin(struct selection *s);
 void field_correct(struct selection *s);

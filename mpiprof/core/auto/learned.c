@@ -1,12 +1,13 @@
 /* What probing has found out about the model: for later keys, and with --learn for later jobs.
  *
- * An entry says that an algorithm took `ratio` times what the model had said, in the mean over so
+ * An entry says that an algorithm, ours or one of the library's own (native:ring), took `ratio` times what the model had said, in the mean over so
  * many runs, for so many bytes and members (by powers of 2). A prediction is multiplied by
  *
  *      (shared + sum of w ratio) / (1 + sum of w)      w = runs / 2^(how far bytes and members are)
  *
  * over the algorithm's entries, where `shared` is the same over all algorithms, with 1 for itself:
- * what is unknown stays near 1, and what all have in common helps those that were never tried.
+ * what is unknown stays near 1, and what all have in common helps those that were never tried. Of one
+ * of the library's own `shared` is the factor of ours that it is like.
  *
  * Each rank corrects its own predictions by what it has seen itself: members agree on them with
  * their windows, as on predictions that nothing corrects. Threads: under recorder.lock.
@@ -23,10 +24,13 @@
 #include "auto/robust.h"
 #include "auto/selection.h"
 #include "auto/told.h"
+#include "base/operation.h"
 #include "base/recorder.h"
 #include "base/text.h"
 #include "base/tree.h"
 #include "record/comm.h"
+#include "run/setting.h"
+#include "run/variant.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
 #include "trace/file.h"
@@ -40,7 +44,8 @@ enum {
 
 struct entry {
     const struct algorithm *algorithm;
-    int bytes, members; /* powers of 2 */
+    const struct own_algorithm *own; /* in place of it, one of the library's own */
+    int bytes, members;              /* powers of 2 */
     double ratio;
     int runs;
 };
@@ -60,7 +65,8 @@ static void add(const struct entry *new)
     for (int i = 0; i < entry_count; i++) {
         struct entry *const e = &entries[i];
 
-        if (e->algorithm != new->algorithm || e->bytes != new->bytes || e->members != new->members)
+        if (e->algorithm != new->algorithm || e->own != new->own || e->bytes != new->bytes ||
+            e->members != new->members)
             continue;
         e->ratio = (e->ratio * e->runs + new->ratio * new->runs) / (e->runs + new->runs);
         e->runs += new->runs;
@@ -71,37 +77,74 @@ static void add(const struct entry *new)
         entries[entry_count++] = *new;
 }
 
-/* What the model's prediction for an algorithm is to be multiplied by. */
-double learned_factor(const struct algorithm *a, int64_t bytes, int members)
+static double weight_of(const struct entry *e, int bytes, int members)
 {
-    const int b = log2_floor(bytes), m = log2_floor(members);
-    double all = 1, all_weight = 1, own = 0, own_weight = 1;
+    const int far = distance(e->bytes, bytes) + distance(e->members, members);
 
-    recorder_lock();
+    return far > NEAR ? 0 : (double)e->runs / (1 << far);
+}
+
+/* By entries of this one alone, and what is known without them. */
+static double own_factor(const struct entry *of, double shared)
+{
+    double sum = shared, weights = 1;
+
     for (int i = 0; i < entry_count; i++) {
         const struct entry *const e = &entries[i];
-        const int far = distance(e->bytes, b) + distance(e->members, m);
 
-        if (far > NEAR || strcmp(e->algorithm->operation, a->operation) != 0 ||
-            e->algorithm->inter != a->inter)
-            continue;
-        const double weight = (double)e->runs / (1 << far);
+        if (e->algorithm == of->algorithm && e->own == of->own) {
+            sum += weight_of(e, of->bytes, of->members) * e->ratio;
+            weights += weight_of(e, of->bytes, of->members);
+        }
+    }
+    return sum / weights;
+}
 
-        all += weight * e->ratio;
-        all_weight += weight;
-        own += e->algorithm == a ? weight * e->ratio : 0;
-        own_weight += e->algorithm == a ? weight : 0;
+/* By all entries of an operation of our algorithms. */
+static double shared_factor(const struct entry *of)
+{
+    double sum = 1, weights = 1;
+
+    for (int i = 0; i < entry_count; i++) {
+        const struct entry *const e = &entries[i];
+
+        if (e->own == NULL && strcmp(e->algorithm->operation, of->algorithm->operation) == 0 &&
+            e->algorithm->inter == of->algorithm->inter) {
+            sum += weight_of(e, of->bytes, of->members) * e->ratio;
+            weights += weight_of(e, of->bytes, of->members);
+        }
+    }
+    return sum / weights;
+}
+
+/* What the model's prediction for a variant is to be multiplied by; `like`: of one of the library's
+ * own, ours that the model took for it. */
+double learned_factor(const struct variant *v, const struct algorithm *like, int64_t bytes,
+                      int members)
+{
+    struct entry of = {.algorithm = v->own != NULL ? like : v->algorithm,
+                       .bytes = log2_floor(bytes),
+                       .members = log2_floor(members)};
+
+    recorder_lock();
+    double factor = own_factor(&of, shared_factor(&of));
+
+    if (v->own != NULL) {
+        of.algorithm = NULL;
+        of.own = v->own;
+        factor = own_factor(&of, factor);
     }
     recorder_unlock();
-    return (all / all_weight + own) / own_weight;
+    return factor;
 }
 
 /* ---- this job */
 
 static void write_down(const struct entry *e)
 {
-    text_add(&lines, "{\"operation\": \"%s\", \"algorithm\": \"%s\", ", e->algorithm->operation,
-             e->algorithm->name);
+    text_add(&lines, "{\"operation\": \"%s\", \"algorithm\": \"%s\", ",
+             e->own != NULL ? operation_names[e->own->operation] : e->algorithm->operation,
+             e->own != NULL ? e->own->label : e->algorithm->name);
     text_add(&lines, "\"bytes\": %lld, \"members\": %d, \"ratio\": %.4g, \"runs\": %d, ",
              1LL << e->bytes, 1 << e->members, e->ratio, e->runs);
     origin_add(&lines);
@@ -120,6 +163,7 @@ void learned_note(const struct selection *s)
         if (c->got == 0 || c->seen == 0 || c->model_ns <= 0)
             continue;
         const struct entry new = {.algorithm = c->variant.algorithm,
+                                  .own = c->variant.own,
                                   .bytes = log2_floor(s->problem.bytes > 0 ? s->problem.bytes : 1),
                                   .members = log2_floor(s->arrivals->own.members),
                                   .ratio = (double)robust_median(c) / (double)c->model_ns,
@@ -155,8 +199,11 @@ void learned_open(void)
 
         if (text_scan(s, "%31s %63s %d %d %lf %d", operation, name, &e.bytes, &e.members, &e.ratio,
                       &e.runs) == 6) {
-            e.algorithm = find_algorithm(operation, name);
-            if (e.algorithm != NULL && e.ratio > 0 && e.runs > 0)
+            if (variant_own(name) != NULL)
+                e.own = setting_own(operation, variant_own(name));
+            else
+                e.algorithm = find_algorithm(operation, name);
+            if ((e.algorithm != NULL || e.own != NULL) && e.ratio > 0 && e.runs > 0)
                 add(&e);
         }
         s += strcspn(s, ";");

@@ -7,6 +7,13 @@
 #include "auto/robust.h"
 #include "auto/selection.h"
 
+/* What probing has lost more. */
+void observe_loss(struct selection *s, int64_t ns)
+{
+    s->observed.lost_ns += ns;
+    budget_lose(ns);
+}
+
 /* Scores, what probing has lost, what switching has saved by its own estimate, and what all members
  * have agreed on with them. */
 void observe_window(struct selection *s)
@@ -23,10 +30,8 @@ void observe_window(struct selection *s)
         c->tried++;
         if (r->planned != NOBODY) {
             s->list[r->planned].got++;
-            if (r->candidate == r->planned && usual > 0 && r->score > usual) {
-                budget_lose(r->score - usual);
-                s->observed.lost_ns += r->score - usual;
-            }
+            if (r->candidate == r->planned && usual > 0 && r->score > usual)
+                observe_loss(s, r->score - usual);
         }
         if (r->candidate != NATIVE && s->observed.native_ns > 0)
             s->observed.saved_ns += s->observed.native_ns - r->score;

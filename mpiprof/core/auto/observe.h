@@ -1,5 +1,8 @@
 /* What windows have told of a key: observe.c. */
 #pragma once
+#include <stdint.h>
+
 #include "auto/selection.h"
 
+void observe_loss(struct selection *s, int64_t ns);
 void observe_window(struct selection *s);

@@ -10,12 +10,13 @@
 #include "schedule/schedule.h"
 
 enum {
-    COST_SHARE = 200,   /* a window is that many times as long as its reductions */
+    COST_SHARE = 200,   /* a window is that many times as long as its reductions; */
+    PROBE_SHARE = 100,  /* while probing, which few windows do */
     LONGEST_GAP = 20000 /* instances between windows */
 };
 
 /* Whether members are so far apart that one calls again before another has called at all. */
-static bool runs_ahead(const struct arrivals *w)
+bool pace_runs_ahead(const struct arrivals *w)
 {
     int ahead = 0;
 
@@ -39,8 +40,8 @@ static int64_t cost_of(const struct selection *s)
                                          : way / 8);
 }
 
-/* How long the next window is, so that its reductions take a two-hundredth of the time; where an
- * algorithm is chosen, waiting for late ranks is none of that. */
+/* How long the next window is, so that its reductions take a two-hundredth of the time, or a
+ * hundredth; where an algorithm is chosen, waiting for late ranks is none of that. */
 void pace_window(struct selection *s)
 {
     struct arrivals *const w = s->arrivals;
@@ -48,11 +49,12 @@ void pace_window(struct selection *s)
     const int64_t least =
         s->switches && score > 0 && score < s->observed.elapsed_ns ? score : s->observed.elapsed_ns;
     const int64_t each = least > 0 ? least : 1;
-    const int shortest = runs_ahead(w) ? 32 : 4;
+    const int shortest = pace_runs_ahead(w) ? 32 : 4;
 
     if (w->extras[EXTRA_COST] > 0) /* the first window has none yet */
         s->pace.costs_ns[s->pace.costs++ % 3] = w->extras[EXTRA_COST];
-    int64_t cycle = COST_SHARE * cost_of(s) / each;
+    const int share = s->hold.state == STATE_PROBE ? PROBE_SHARE : COST_SHARE;
+    int64_t cycle = share * cost_of(s) / each;
 
     if (w->semantics != SYNCHRONISES && w->extras[EXTRA_WAITED] > each * w->cycle / 20) {
         cycle = cycle < LONGEST_WINDOW ? LONGEST_WINDOW : cycle;

@@ -1,5 +1,8 @@
 /* How often a key is looked at: pace.c. */
 #pragma once
+#include <stdbool.h>
+
 #include "auto/selection.h"
 
+bool pace_runs_ahead(const struct arrivals *w);
 void pace_window(struct selection *s);

@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "base/tree.h"
 #include "record/names.h"
+#include "run/setting.h"
 #include "run/variant.h"
 #include "schedule/schedule.h"
 #include "trace/file.h"
@@ -73,6 +74,10 @@ static void put_parameters(const struct variant *v, struct text *t)
         text_add(t, "%s\"late\": %d", before, v->late);
         before = ", ";
     }
+    if (v->segment > 0) {
+        text_add(t, "%s\"segment\": %lld", before, (long long)v->segment);
+        before = ", ";
+    }
     if (*before == ',')
         text_add(t, "}, ");
 }
@@ -91,7 +96,8 @@ static void put_entry(const struct selection *s, struct text *t)
     if (s->told->known)
         text_add(t, "\"bytes\": {\"from\": %lld, \"to\": %lld}, ", (long long)from, (long long)to);
     put_places(s, t);
-    text_add(t, "\"algorithm\": \"%s\", ", c->variant.algorithm->name);
+    text_add(t, "\"algorithm\": \"%s\", ",
+             c->variant.own != NULL ? c->variant.own->label : c->variant.algorithm->name);
     put_parameters(&c->variant, t);
     text_add(t, "\"why\": \"%s", s->hold.why);
     if (s->observed.native_ns > 0)

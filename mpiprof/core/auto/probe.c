@@ -1,8 +1,10 @@
 /* Probing: who runs for a while, who is left, who takes the place.
  *
  *      the field (field.c) --> a run each, the one that promises most first
- *                          --> up to 3 runs of those that may still be the best
- *                          --> the neighbours in block size of the one that is
+ *                          --> up to 3 runs of those that may still be the best, and then of the
+ *                              library's own that are like them
+ *                          --> the neighbours in block size of the best that has one, unless it
+ *                              takes a quarter longer than the best of all
  *                          --> where that says nothing sure: up to 9 runs of that one and of the
  *                              library's own
  *
@@ -19,6 +21,8 @@
 #include "auto/candidates.h"
 #include "auto/field.h"
 #include "auto/hold.h"
+#include "auto/observe.h"
+#include "auto/pace.h"
 #include "auto/probe.h"
 #include "auto/robust.h"
 #include "auto/selection.h"
@@ -27,6 +31,7 @@ enum {
     RUNS = 3,            /* of each that may be the best, at most */
     FINAL_RUNS = 9,      /* of the best one and its rival */
     FIRST = 2,           /* candidates that the model alone sends */
+    MOST_OWN = 4,        /* of the library's own that a phase tries */
     PATIENT_WINDOWS = 12 /* in which the budget has allowed no probe */
 };
 /* In standard deviations: 95 %, one-sided, of the best of so many candidates. */
@@ -65,13 +70,55 @@ static int64_t risk_of(const struct selection *s, int i)
     return takes > usual ? takes - usual : 0;
 }
 
+/* How much may be lost from here on. The process's budget counts waiting for late ranks as time, of
+ * which a key may have much: its own one does not. */
+static int64_t budget_of(const struct selection *s)
+{
+    const int64_t each = robust_usual(s);
+    const int64_t own = 2 * each + each * s->instances / LOSS_SHARE - s->observed.lost_ns;
+    const int64_t all = -s->arrivals->extras[EXTRA_BUDGET];
+
+    return (own < all ? own : all) - s->probing.in_flight_ns[0] - s->probing.in_flight_ns[1];
+}
+
+/* What it takes to make what a run of it needs, beside the run. */
+static int64_t price_of(const struct selection *s, int i)
+{
+    const struct candidate *const c = &s->list[i];
+
+    return c->variant.own == NULL || c->has_needs ? 0 : s->observed.private_ns;
+}
+
+/* No phase waits long for what a run needs. */
+static bool is_cheap(const struct selection *s, int i)
+{
+    const int64_t price = price_of(s, i);
+
+    return price <= robust_usual(s) || price <= budget_of(s);
+}
+
+/* Of the library's own only a few are tried; none where making what it needs would hold back
+ * members that run ahead. */
+static bool may_enter(const struct selection *s, int i)
+{
+    int tried = 0;
+
+    if (s->list[i].variant.own == NULL || s->list[i].asked > 0)
+        return true;
+    for (int j = 1; j < s->count; j++)
+        tried += s->list[j].variant.own != NULL && s->list[j].asked > 0;
+    return tried < MOST_OWN && !field_waits(s, i) && is_cheap(s, i) &&
+           (s->list[i].has_needs || !pace_runs_ahead(s->arrivals));
+}
+
 /* One whose time is unknown has two runs under way at most. */
 static bool wants_run(const struct selection *s, int i)
 {
     const struct candidate *const c = &s->list[i];
     const int under_way = c->asked - c->got, measured = robust_samples(c);
 
-    if (i == s->hold.current || c->out || (measured == 0 && under_way > 1) || !field_is_open(s, i))
+    if (i == s->hold.current || c->out || (measured == 0 && under_way > 1) || !may_enter(s, i) ||
+        !field_is_open(s, i))
         return false;
     return measured + under_way < (s->probing.final ? FINAL_RUNS : RUNS);
 }
@@ -88,23 +135,19 @@ static void by_promise(const struct selection *s, int *order)
     }
 }
 
-/* How much may be lost from here on. The process's budget counts waiting for late ranks as time, of
- * which a key may have much: its own one does not. */
-static int64_t budget_of(const struct selection *s)
-{
-    const int64_t each = robust_usual(s);
-    const int64_t own = 2 * each + each * s->instances / LOSS_SHARE - s->observed.lost_ns;
-    const int64_t all = -s->arrivals->extras[EXTRA_BUDGET];
-
-    return (own < all ? own : all) - s->probing.in_flight_ns[0] - s->probing.in_flight_ns[1];
-}
-
 static void place(struct selection *s, int i, int position)
 {
     s->probing.next[position] = (uint8_t)i;
     s->probing.probes++;
     s->probing.later_probes += s->phases.number > 1;
     s->list[i].asked++;
+}
+
+/* For what a planned run needs, which is made before the next instance (auto.c). */
+static void pay(struct selection *s, int i, int64_t price)
+{
+    s->list[i].has_needs = true;
+    observe_loss(s, price);
 }
 
 /* How many candidates have a run under way whose time only the model knows. */
@@ -134,24 +177,37 @@ void probe_plan(struct selection *s, bool may)
         last = placed;
         for (int n = 0; n < s->count && placed < room; n++) {
             const int i = order[n];
-            const int64_t loss = risk_of(s, i);
+            const int64_t loss = risk_of(s, i), price = price_of(s, i);
 
             if (!wants_run(s, i) || s->probing.probes >= s->probing.limit ||
                 (s->model.measured == 0 && robust_known(&s->list[i]) == 0 &&
                  s->list[i].asked == 0 && guesses(s) == FIRST))
                 continue;
-            if (loss > 0 && loss > budget) {
+            if (loss + price > 0 && loss + price > budget) {
                 s->probing.short_of_budget = true;
                 continue;
             }
+            pay(s, i, price);
             place(s, i, placed++ * length / room);
             risk += loss;
-            budget -= loss;
+            budget -= loss + price;
         }
     }
     s->probing.in_flight_ns[1] = s->probing.in_flight_ns[0];
     s->probing.in_flight_ns[0] = risk;
     s->probing.stalled = placed > 0 ? 0 : s->probing.stalled + s->probing.short_of_budget;
+}
+
+/* A candidate that was planned can't have what it needs. */
+void probe_refuse(struct selection *s, int i)
+{
+    struct candidate *const c = &s->list[i];
+
+    for (int position = 0; position < LONGEST_WINDOW; position++)
+        if (s->probing.next[position] == i)
+            s->probing.next[position] = NOBODY;
+    c->asked = c->got;
+    c->refused = c->out = true;
 }
 
 /* ---- windows */
@@ -264,6 +320,11 @@ static int fallback(const struct selection *s)
                                                                               : NATIVE;
 }
 
+static bool is_surely_better(const struct selection *s, int which, int than)
+{
+    return robust_better(&s->list[which], &s->list[than], sure(s), 1);
+}
+
 /* The best one and its rival go on alone. */
 static void begin_final(struct selection *s, int best, int other)
 {
@@ -286,7 +347,7 @@ bool probe_step(struct selection *s)
     field_correct(s);
     drop(s);
     const int best = best_of(s), other = rival_of(s);
-    const bool better = robust_better(&s->list[best], &s->list[other], sure(s), 1);
+    const bool better = is_surely_better(s, best, other);
 
     run_on(s, best);
     if (!is_over(s) && !(s->probing.final && better))
@@ -300,6 +361,8 @@ bool probe_step(struct selection *s)
     } else if (!s->probing.final && s->probing.probes < s->probing.limit) {
         begin_final(s, best, other);
         return false;
+    } else if (is_surely_better(s, s->hold.current, other)) { /* what disturbed the best one */
+        hold_conclude(&s->hold, s->hold.current, "faster by more than the noise");
     } else {
         hold_conclude(&s->hold, fallback(s), "nothing was faster by more than the noise");
     }

@@ -30,7 +30,7 @@ static bool wanted(const struct call *c)
     if (operation_form(c->operation) == 2) /* an _init: what its starts are said of */
         return true;
     return !atomic_load_explicit(&recorder.paused, memory_order_relaxed) &&
-           (record_is_summed() || record_samples(c->comm->identity, c->sequence, 0));
+           (record_samples(c->comm->identity, c->sequence, 0) || record_is_summed());
 }
 
 /* Whose rows a call's record refers to. The starts of a persistent operation have a number of their

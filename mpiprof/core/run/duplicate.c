@@ -24,7 +24,7 @@
 #include "schedule/schedule.h"
 #include "trace/settings.h"
 
-enum { MOST_DUPLICATES = 16 };
+enum { MOST_DUPLICATES = 32 }; /* bcast has 21: 9 algorithms, 6 in 2 sizes of segments */
 struct duplicate {
     MPI_Comm comm; /* MPI_COMM_NULL: refused */
     int number;
@@ -71,7 +71,7 @@ static bool harms_others(void)
 /* Called by all members. */
 static void make(struct communicator *k, struct duplicate *d)
 {
-    if (!all_can(k, !harms_others() && !room_is_full()))
+    if (!all_can(k, !harms_others() && room_for_duplicate()))
         return;
     const bool alone = making_alone(); /* all members are here */
 

@@ -112,6 +112,34 @@ bool forced_applies(const struct own_algorithm *a, int64_t segment, const struct
     return has_segments(a, segment, e);
 }
 
+/* Whether all members may name it to the library, by what they have agreed on. */
+bool forced_known(const struct communicator *k, const struct own_algorithm *a, int64_t segment)
+{
+    return has_private(k) && k->obstacle == OBSTACLE_NONE && setting_has(a->operation, segment > 0);
+}
+
+/* Whether it needs a communicator of its own. */
+bool forced_duplicates(void)
+{
+#ifdef MPIPROF_ABI_openmpi
+    return true;
+#else
+    return false;
+#endif
+}
+
+/* Makes what it needs ahead of the calls that use it; by all members. False: it can't be had. */
+bool forced_prepare(struct communicator *k, const struct own_algorithm *a, int64_t segment)
+{
+    if (!forced_known(k, a, segment))
+        return false;
+#ifdef MPIPROF_ABI_openmpi
+    return duplicate_ready(k, a->number, segment) != MPI_COMM_NULL;
+#else
+    return true;
+#endif
+}
+
 /* Whether all members can have it now; k's private communicator is there. */
 bool forced_ready(struct execution *e, const struct own_algorithm *a, int64_t segment)
 {

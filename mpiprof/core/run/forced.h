@@ -8,6 +8,9 @@
 #include "run/setting.h"
 
 bool forced_applies(const struct own_algorithm *a, int64_t segment, const struct execution *e);
+bool forced_known(const struct communicator *k, const struct own_algorithm *a, int64_t segment);
+bool forced_duplicates(void);
+bool forced_prepare(struct communicator *k, const struct own_algorithm *a, int64_t segment);
 bool forced_ready(struct execution *e, const struct own_algorithm *a, int64_t segment);
 bool forced_begin(struct execution *e, const char *label);
 int forced_message(struct execution *e);

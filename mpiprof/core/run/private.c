@@ -105,6 +105,8 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
     facts[FACT_DEVICE] = device_present();
     facts[FACT_NO_MEMORY] = memory_short() || !memory_is_left(0);
     facts[FACT_OBSTACLE] = (int64_t)setting_obstacle();
+    facts[FACT_SETTINGS] = setting_facts();
+    facts[FACT_MINUS_SETTINGS] = -facts[FACT_SETTINGS];
     facts[FACT_THREADS] = making_has_threads();
     facts[FACT_IDENTITY] = (int64_t)(k->identity >> 1);
     facts[FACT_MINUS_IDENTITY] = -facts[FACT_IDENTITY];
@@ -115,6 +117,8 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
                             number_of(facts[FACT_PACE]), number_of(facts[FACT_BUFFER])};
     k->reduces = facts[FACT_CANNOT_REDUCE] == 0;
     k->obstacle = (uint8_t)facts[FACT_OBSTACLE];
+    if (k->obstacle == OBSTACLE_NONE && facts[FACT_SETTINGS] != -facts[FACT_MINUS_SETTINGS])
+        k->obstacle = OBSTACLE_INTERFACE; /* of some member's library */
     return true;
 }
 

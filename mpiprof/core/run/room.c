@@ -123,8 +123,18 @@ static int taken(void)
     return sum;
 }
 
-/* Whether there is no place for one more, a duplicate. */
-bool room_is_full(void)
+/* Whether there is a place for one more duplicate: half of the places are for others. */
+bool room_for_duplicate(void)
+{
+    recorder_lock();
+    const int all = taken();
+    const bool room = all < MOST && all - count < MOST / 2;
+
+    recorder_unlock();
+    return room;
+}
+
+static bool is_full(void)
 {
     recorder_lock();
     const bool full = taken() >= MOST;
@@ -180,7 +190,7 @@ struct vote room_vote(const struct communicator *k, MPI_Comm comm, const int64_t
     if (k->inter || facts[FACT_VICTIM] == 0)
         return (struct vote){0};
     struct communicator *const victim = victim_hold(facts[FACT_VICTIM]);
-    const bool full = room_is_full();
+    const bool full = is_full();
     int64_t mine[SUMS] = {victim != NULL, victim != NULL ? victim->size : 0,
                           full && victim == NULL};
     int64_t all[SUMS] = {0};

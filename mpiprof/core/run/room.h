@@ -19,6 +19,8 @@ enum fact {
     FACT_FULL,           /* one has as many private ones as it may have: room.c */
     FACT_VICTIM,         /* which of its own it would give up; 0: none */
     FACT_OBSTACLE,       /* to naming the library's own algorithms to it: setting.h */
+    FACT_SETTINGS,       /* which of its settings there are: all must have the same, */
+    FACT_MINUS_SETTINGS, /* as for the identity */
     FACT_THREADS,        /* one may make communicators in several threads at once */
     FACT_IDENTITY,       /* whether all mean the same communicator: the greatest identity, */
     FACT_MINUS_IDENTITY, /* and minus the least */
@@ -32,7 +34,7 @@ struct vote {                    /* on a communicator that is to make room */
 };
 void room_enter(struct communicator *k);
 void room_exit(struct communicator *k);
-bool room_is_full(void);
+bool room_for_duplicate(void);
 void room_facts(const struct communicator *k, int64_t *facts);
 struct vote room_vote(const struct communicator *k, MPI_Comm comm, const int64_t *facts);
 void room_settle(const struct vote *v);

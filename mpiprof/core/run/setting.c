@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/native.h"
 #include "base/operation.h"
 #include "base/pmpi.h"
@@ -29,8 +30,8 @@
 enum { NAME_BYTES = 100 };
 
 static const struct own_algorithm own[] = {
-#define OWN(operation, name, number, needs, segmented)                                             \
-    {OP_##operation, name, number, needs, segmented, "native:" name},
+#define OWN(operation, name, number, needs, segmented, like)                                       \
+    {OP_##operation, name, number, needs, segmented, like, "native:" name},
     OWN_ALGORITHMS(OWN)
 #undef OWN
 };
@@ -230,6 +231,16 @@ bool setting_has(int operation, bool segment)
 #else
     return variables[operation][ALGORITHM].there && !segment;
 #endif
+}
+
+/* What setting_has says, as one number: members must agree on it. */
+int64_t setting_facts(void)
+{
+    uint64_t facts = 0;
+
+    for (int i = 0; i < OP_COUNT; i++)
+        facts = hash_mix(facts, (uint64_t)(2 * setting_has(i, true) + setting_has(i, false)));
+    return (int64_t)(facts >> 1);
 }
 
 /* ---- writing */

@@ -17,6 +17,7 @@ struct own_algorithm { /* one of the library's own */
     int number; /* the value of its control variable */
     unsigned needs;
     bool segmented;    /* it sends in segments of a size that it can be told */
+    const char *like;  /* the catalogue's algorithm that takes about as long; "": none does */
     const char *label; /* native:ring */
 };
 enum obstacle { /* to naming algorithms to the library; the greatest of all members counts */
@@ -38,6 +39,7 @@ const struct own_algorithm *setting_own(const char *operation, const char *name)
 int setting_own_count(void);
 const struct own_algorithm *setting_own_at(int index);
 bool setting_has(int operation, bool segment);
+int64_t setting_facts(void);
 bool setting_put(int operation, int number);
 bool setting_put_all(int number, int64_t segment);
 void setting_back(void);

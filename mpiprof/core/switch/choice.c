@@ -93,6 +93,7 @@ static const char *pick_own(struct execution *e)
     return e->own->label;
 }
 
+/* Of the library's own `e->own` is set already. */
 static const struct algorithm *take_candidate(struct execution *e, const struct candidate *c,
                                               const char **label)
 {
@@ -156,16 +157,14 @@ const struct algorithm *choice_make(struct execution *e, const char **label)
     struct rule *const r = rule_at(index);
     const struct own_algorithm *const own = r != NULL ? rule_own(r, &q) : NULL;
 
-    if (own != NULL) { /* which `auto` does not know: what was asked for stays */
-        if (watched && keyed && !auto_chooses)
-            auto_watch(e, key);
-        take_own(e, r, own, label);
-        return NULL;
-    }
     if (auto_chooses && watched && keyed)
         return take_candidate(e, auto_choose(e, key, r, &q), label);
     if (watched && keyed)
         auto_watch(e, key);
+    if (own != NULL) {
+        take_own(e, r, own, label);
+        return NULL;
+    }
     if (r == NULL)
         return NULL;
     const struct algorithm *const a = rule_algorithm(r, &q);

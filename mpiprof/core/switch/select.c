@@ -122,7 +122,7 @@ void select_start(void)
     if (!random && rules_read(text) == 0 && !chooses && !recorder.options.totals)
         return;
     switching_start();
-    if (choice_is_random_own() || rules_first_own() != NULL)
+    if (choice_is_random_own() || chooses || rules_first_own() != NULL)
         own_start();
     recorder.names_sites = chooses;
     if ((chooses || recorder.options.totals) && !random)

@@ -1,0 +1,124 @@
+"""The library's own algorithms as candidates of `--switch auto`: tried, chosen, handed on.
+
+Which of them is faster than ours is chance here. So the library's own choice is made a slow one, by
+its own settings, and ours are said to be slow, by what was learned.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import PROGRAMS
+from support.jobs import run_mpi
+from support.mpis import Mpi
+
+import mpiprof
+from mpiprof.libraries import own
+from mpiprof.model.setting import algorithms
+
+SLOW = {
+    "openmpi": {
+        "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+        "OMPI_MCA_coll_tuned_allreduce_algorithm": "5",
+        "OMPI_MCA_coll_tuned_allreduce_algorithm_segmentsize": "64",
+    },
+    "mpich": {
+        "MPI4PY_RC_THREAD_LEVEL": "serialized",
+        "MPIR_CVAR_ALLREDUCE_DEVICE_COLLECTIVE": "0",
+        "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "tree",
+        "MPIR_CVAR_ALLREDUCE_TREE_PIPELINE_CHUNK_SIZE": "64",
+    },
+}
+
+
+def lessons(mpi: Mpi, ours: float, theirs: float) -> str:
+    """Return what was learned: our algorithms take `ours` times what the model says."""
+    told = [f"native:{one.name}" for one in own(mpi.name, "allreduce") if one.told]
+    ratios = dict.fromkeys((one.name for one in algorithms("allreduce")), ours)
+    ratios |= dict.fromkeys(told, theirs)
+    values = {"operation": "allreduce", "bytes": 1 << 18, "members": 2, "runs": 16}
+    lines = [
+        json.dumps(values | {"algorithm": name, "ratio": ratio, "measured": {"mpi": ""}})
+        for name, ratio in ratios.items()
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def command(mpi: Mpi, folder: Path, trace: str, switch: str, *words: str) -> list[str]:
+    """Return what runs programs/auto.py."""
+    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder / trace)]
+    return [*run, "--switch", switch, *words]
+
+
+def switched(mpi: Mpi, ranks: int, folder: Path, mode: str, *before: str) -> list[dict[str, Any]]:
+    """Run reductions under auto, ours said to be slow; gives the lines of selection.jsonl."""
+    machine, learned = folder / "machine.json", folder / "learned.jsonl"
+    machine.write_text('{"within": {"alpha_ns": 200.0, "beta_ns_per_byte": 0.1}}')
+    learned.write_text(lessons(mpi, 1500, 0.01))
+    options = ["--machine", str(machine), "--learn", str(learned)]
+    options += ["--plan-out", str(folder / "plan.json")]
+    words = command(mpi, folder, "trace", "auto", *options, str(PROGRAMS / "auto.py"), mode, "120")
+    run_mpi(mpi, ranks, [*before, *words], env=SLOW[mpi.name], cwd=folder, check=True)
+    return lines_of(folder)
+
+
+def lines_of(folder: Path) -> list[dict[str, Any]]:
+    """Return the lines of selection.jsonl."""
+    text = (folder / "trace" / "selection.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def tried(lines: Sequence[dict[str, Any]]) -> set[str]:
+    """Return what was tried beside the library's own choice."""
+    return {one["algorithm"] for one in lines if one["kind"] == "trial"} - {"native"}
+
+
+def test_one_is_chosen_and_handed_on(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 processes: no more than 4 are tried; a plan, a trace and what is learned name it."""
+    lines = switched(mpi, 2, tmp_path, "sums")
+    (end,) = [line for line in lines if line["kind"] == "end"]
+    chosen = end["algorithm"]
+    assert 0 < len(tried(lines)) <= 4 * max(line.get("phase", 0) for line in lines)
+    assert {name.split(":")[0] for name in tried(lines)} == {"native"}
+    assert chosen in tried(lines)
+    events = mpiprof.open(tmp_path / "trace").events
+    ran = events.loc[events["operation"] == "allreduce", "algorithm"].astype(str)
+    assert ran.iloc[-1] == chosen and tried(lines) <= set(ran)
+    learned = (tmp_path / "learned.jsonl").read_text().splitlines()
+    names = {":".join(name.split(":")[:2]) for name in tried(lines)}
+    before = len(lessons(mpi, 1, 1).splitlines())
+    assert {json.loads(line)["algorithm"] for line in learned[before:]} == names
+    (entry,) = json.loads((tmp_path / "plan.json").read_text())
+    parameters = [f":{k}={v}" for k, v in entry.get("parameters", {}).items()]
+    assert entry["algorithm"] + "".join(parameters) == chosen
+    for number, switch in enumerate(("plan.json", "plan.json,auto")):
+        again = command(mpi, tmp_path, f"again-{number}", switch, str(PROGRAMS / "auto.py"))
+        env = {"MPI4PY_RC_THREAD_LEVEL": "serialized"}
+        run_mpi(mpi, 2, [*again, "sums", "10"], cwd=tmp_path, env=env, check=True)
+        events = mpiprof.open(tmp_path / f"again-{number}").events
+        ran = events.loc[events["operation"] == "allreduce", "algorithm"].astype(str)
+        assert chosen in set(ran) and not set(ran) - {chosen, "native"}
+
+
+def test_none_is_tried_where_no_communicator_is_to_be_had(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 3 processes: after MPI_Comm_idup a duplicate is refused; nothing else changes."""
+    lines = switched(openmpi, 3, tmp_path, "later")
+    (end,) = [line for line in lines if line["kind"] == "end"]
+    assert end["instances"] >= 110
+    ran = mpiprof.open(tmp_path / "trace").events["algorithm"].astype(str)
+    assert not {name for name in set(ran) if name.startswith("native:")} - {
+        "native:segmented_ring"  # by the environment
+    }
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_none_is_tried_where_one_member_cannot(mpich: Mpi, which: int, tmp_path: Path) -> None:
+    """On 2 processes: to one of them MPICH would not be told anything."""
+    alone = f'[ "$PMI_RANK" = {which} ] && export MPIR_CVAR_COLLECTIVE_FALLBACK=error; exec "$@"'
+    lines = switched(mpich, 2, tmp_path, "sums", "sh", "-c", alone, "sh")
+    assert not [name for name in tried(lines) if name.startswith("native:")]
+    assert lines[-1]["kind"] == "end" and lines[-1]["instances"] >= 110
