@@ -1,22 +1,22 @@
-"""The MPI libraries' own algorithms for blocking collectives: the one table of them.
-
-Open MPI's are those of its component tuned, by the names and numbers of
-`coll_tuned_<operation>_algorithm` (5.0.11). MPICH's are those of
-`MPIR_CVAR_<OPERATION>_INTRA_ALGORITHM` (5.0.2), which names and does not number them. Intel MPI's
-are the numbers of `I_MPI_ADJUST_<OPERATION>` (reference of 2019 and 2020), under short names of
-ours.
-
-Which of ours is the same as Open MPI's or MPICH's was found by counting the messages and bytes
-from each process to each other one, on 2 to 8 and 2 to 6 processes, against those of our
-schedules; of Intel MPI's it is what the names say.
-"""
+"""The MPI libraries' own algorithms for blocking collectives, of the table in library_rows.py."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
 
-OPENMPI, MPICH, INTEL = "openmpi", "mpich", "intel"
+from mpiprof.library_rows import (
+    FOLDED,
+    INTEL,
+    LIKE,
+    MPICH,
+    NOT_TOLD,
+    OPENMPI,
+    ROWS,
+    SEGMENTED,
+    WRONG,
+)
+
 FAMILIES = {
     OPENMPI: "Open MPI",
     MPICH: "MPICH",
@@ -112,263 +112,6 @@ def _fits(need: str, size: int) -> bool:
     power = _is_power(size)
     known = {"pow2": power, "other": not power, "even": size % 2 == 0, "two": size == 2}
     return known.get(need, True)
-
-
-FOLDED = "other processes fold in where their number is no power of two"
-FAR_FIRST = "the first exchange is with the process farthest away, ours with the next one"
-ALL_BLOCKS = "blocks go also to processes that have them already"
-OTHER_CHILDREN = "a process's children are served in another numbering"
-PIECES = "blocks of more than 32 KB go in pieces"
-TO_ITSELF = "a process's message to itself goes through the library"
-
-# Those of Open MPI that send in segments of a size that can be set.
-SEGMENTED = {
-    "allreduce": "segmented_ring",
-    "bcast": "chain pipeline split_binary_tree binary_tree binomial knomial",
-    "reduce": "chain pipeline binary binomial in-order_binary",
-}
-
-# What no call of ours asks for: `ccl` needs another library, `smp` several nodes; and what computes
-# something wrong, or crashes, on what MPI allows (Open MPI 5.0.11 and MPICH 5.0.2). Open MPI's
-# reduce_scatter `non-overlapping` changes elements behind its result under MPI_IN_PLACE, which the
-# library's own choice leaves as they were: mpi4py's tests look.
-NOT_TOLD = ("ccl", "smp")
-WRONG = {
-    (OPENMPI, "allgather"): "sparbit",
-    (OPENMPI, "reduce_scatter"): "non-overlapping",
-    (MPICH, "allgather"): "recexch_doubling recexch_halving",
-    (MPICH, "alltoall"): "k_brucks",
-    (MPICH, "reduce_scatter"): "noncommutative pairwise",
-    (MPICH, "reduce_scatter_block"): "noncommutative",
-}
-
-# Ours that one without a twin resembles, so that our schedule says about what it takes.
-LIKE = {
-    (OPENMPI, "allgather"): "two_proc:ring",
-    (OPENMPI, "allreduce"): "nonoverlapping:binary_tree ring:ring segmented_ring:ring",
-    (OPENMPI, "alltoall"): "linear_sync:simple two_proc:ring",
-    (OPENMPI, "barrier"): "recursive_doubling:dissemination two_proc:dissemination",
-    (OPENMPI, "bcast"): "chain:chain split_binary_tree:chain binary_tree:binomial knomial:binomial",
-    (OPENMPI, "gather"): "linear_sync:linear",
-    (OPENMPI, "reduce"): "binary:binary_tree in-order_binary:binary_tree",
-    (OPENMPI, "reduce_scatter"): "ring:pairwise butterfly:recursive_halving",
-    (OPENMPI, "reduce_scatter_block"): "butterfly:recursive_halving",
-    (OPENMPI, "scatter"): "linear_nb:linear",
-    (MPICH, "allreduce"): "recursive_multiplying:recursive_doubling recexch:recursive_doubling "
-    "reduce_scatter_allgather:halving_doubling k_reduce_scatter_allgather:halving_doubling "
-    "tree:binary_tree ring:ring",
-    (MPICH, "barrier"): "recexch:dissemination",
-    (MPICH, "bcast"): "scatter_recursive_doubling_allgather:scatter_allgather_doubling "
-    "scatter_ring_allgather:scatter_allgather_ring pipelined_tree:chain tree:binomial",
-    (MPICH, "reduce"): "reduce_scatter_gather:halving_doubling",
-}
-
-# operation: rows of a name, of ours the same, of what differs, of what it needs ("!": unchecked).
-# A row's place is the library's number of it.
-ROWS = {
-    OPENMPI: {
-        "allgather": (
-            ("linear", "", "", ""),
-            ("bruck", "bruck", "", ""),
-            ("recursive_doubling", "recursive_doubling", "", "pow2"),
-            ("ring", "ring", "", ""),
-            ("neighbor", "neighbour_exchange", "", "even"),
-            ("two_proc", "", "", "!two"),
-            ("sparbit", "", "", ""),
-        ),
-        "allgatherv": (
-            ("default", "", "", ""),
-            ("bruck", "", "", ""),
-            ("ring", "linear_ring", "", ""),
-            ("neighbor", "", "", "even"),
-            ("two_proc", "", "", "!two"),
-            ("sparbit", "", "", ""),
-        ),
-        "allreduce": (
-            ("basic_linear", "", "", ""),
-            ("nonoverlapping", "", "", ""),
-            ("recursive_doubling", "recursive_doubling", FOLDED, ""),
-            ("ring", "", "", "!commutes elements"),
-            ("segmented_ring", "", "", "!commutes elements"),
-            ("rabenseifner", "halving_doubling", "", "commutes half_elements"),
-        ),
-        "alltoall": (
-            ("linear", "simple", "", ""),
-            ("pairwise", "ring", "", ""),
-            ("modified_bruck", "bruck", "", ""),
-            ("linear_sync", "", "", ""),
-            ("two_proc", "", "", "!two"),
-        ),
-        "alltoallv": (
-            ("basic_linear", "simple", "", ""),
-            ("pairwise", "ring", TO_ITSELF, ""),
-        ),
-        "barrier": (
-            ("linear", "linear", "", ""),
-            ("double_ring", "", "", ""),
-            ("recursive_doubling", "", "", ""),
-            ("bruck", "dissemination", "", ""),
-            ("two_proc", "", "", "!two"),
-            ("tree", "tournament", "", ""),
-        ),
-        "bcast": (
-            ("basic_linear", "flat_tree", "", ""),
-            ("chain", "", "", ""),
-            ("pipeline", "chain", "", ""),
-            ("split_binary_tree", "", "", ""),
-            ("binary_tree", "", "", ""),
-            ("binomial", "binomial", "", ""),
-            ("knomial", "", "", ""),
-            ("scatter_allgather", "scatter_allgather_doubling", ALL_BLOCKS, "elements"),
-            ("scatter_allgather_ring", "scatter_allgather_ring", ALL_BLOCKS, "elements"),
-        ),
-        "gather": (
-            ("basic_linear", "linear", "", ""),
-            ("binomial", "binomial", "", ""),
-            ("linear_sync", "", "", ""),
-        ),
-        "reduce": (
-            ("linear", "", "", ""),
-            ("chain", "", "", "!commutes"),
-            ("pipeline", "", "", "!commutes"),
-            ("binary", "", "", "!commutes"),
-            ("binomial", "binary_tree", "", "!commutes"),
-            ("in-order_binary", "", "", ""),
-            ("rabenseifner", "halving_doubling", "", "commutes half_elements"),
-        ),
-        "reduce_scatter": (
-            ("non-overlapping", "", "", ""),
-            ("recursive_halving", "recursive_halving", FAR_FIRST, "!commutes"),
-            ("ring", "", "", "!commutes"),
-            ("butterfly", "", "", ""),
-        ),
-        "reduce_scatter_block": (
-            ("basic_linear", "", "", ""),
-            ("recursive_doubling", "", "", ""),
-            ("recursive_halving", "recursive_halving", FAR_FIRST, "commutes"),
-            ("butterfly", "", "", ""),
-        ),
-        "scatter": (
-            ("basic_linear", "linear", "", ""),
-            ("binomial", "binomial", "", ""),
-            ("linear_nb", "", "", ""),
-        ),
-    },
-    MPICH: {
-        "allgather": (
-            ("brucks", "bruck", "", ""),
-            ("k_brucks", "", "", ""),
-            ("nb", "", "", ""),
-            ("recursive_doubling", "recursive_doubling", "", "!pow2"),
-            ("ring", "ring", "", ""),
-            ("recexch_doubling", "", "", ""),
-            ("recexch_halving", "", "", ""),
-        ),
-        "allgatherv": (
-            ("brucks", "", "", ""),
-            ("nb", "", "", ""),
-            ("recursive_doubling", "", "", "!pow2"),
-            ("ring", "linear_ring", PIECES, ""),
-        ),
-        "allreduce": (
-            ("nb", "", "", ""),
-            ("smp", "", "", "commutes parent"),
-            ("recursive_doubling", "recursive_doubling", FOLDED, ""),
-            ("recursive_multiplying", "", "", "commutes"),
-            ("reduce_scatter_allgather", "", "", "half_elements builtin"),
-            ("tree", "", "", ""),
-            ("recexch", "", "", ""),
-            ("ring", "", "", "commutes"),
-            ("k_reduce_scatter_allgather", "", "", "commutes"),
-            ("ccl", "", "", ""),
-        ),
-        "alltoall": (
-            ("brucks", "bruck", "", "not_in_place"),
-            ("k_brucks", "", "", "not_in_place"),
-            ("nb", "", "", ""),
-            ("pairwise", "pair:pow2 ring:other", "", "not_in_place"),
-            ("pairwise_sendrecv_replace", "", "", "in_place"),
-            ("scattered", "simple", "", "not_in_place"),
-        ),
-        "alltoallv": (
-            ("nb", "", "", ""),
-            ("pairwise_sendrecv_replace", "", "", "in_place"),
-            ("scattered", "simple", "", "not_in_place"),
-        ),
-        "barrier": (
-            ("nb", "", "", ""),
-            ("smp", "", "", "parent"),
-            ("k_dissemination", "dissemination", "", ""),
-            ("recexch", "", "", ""),
-        ),
-        "bcast": (
-            ("binomial", "binomial", OTHER_CHILDREN, ""),
-            ("nb", "", "", ""),
-            ("smp", "", "", "parent"),
-            ("scatter_recursive_doubling_allgather", "", "", ""),
-            ("scatter_ring_allgather", "", "", ""),
-            ("pipelined_tree", "", "", ""),
-            ("tree", "", "", ""),
-        ),
-        "gather": (("binomial", "binomial", "", ""), ("nb", "", "", "")),
-        "gatherv": (("linear", "", "", ""), ("nb", "", "", "")),
-        "reduce": (
-            ("binomial", "binary_tree", "", ""),
-            ("nb", "", "", ""),
-            ("smp", "", "", "commutes parent"),
-            ("reduce_scatter_gather", "", "", "half_elements builtin"),
-        ),
-        "reduce_scatter": (
-            ("nb", "", "", ""),
-            ("noncommutative", "", "", "!pow2 !regular"),
-            ("pairwise", "pairwise", "", "commutes"),
-            ("recursive_doubling", "", "", ""),
-            ("recursive_halving", "recursive_halving", FAR_FIRST, "commutes"),
-        ),
-        "reduce_scatter_block": (
-            ("noncommutative", "", "", "!pow2"),
-            ("recursive_doubling", "", "", ""),
-            ("pairwise", "pairwise", "", "commutes"),
-            ("recursive_halving", "recursive_halving", FAR_FIRST, "commutes"),
-            ("nb", "", "", ""),
-        ),
-        "scatter": (("binomial", "binomial", "", ""), ("nb", "", "", "")),
-        "scatterv": (("linear", "", "", ""), ("nb", "", "", "")),
-    },
-    INTEL: {
-        "allgather": (
-            ("recursive_doubling", "recursive_doubling", "", "pow2"),
-            ("bruck", "bruck", "", ""),
-            ("ring", "ring", "", ""),
-        ),
-        "allgatherv": (
-            ("recursive_doubling", "", "", ""),
-            ("bruck", "", "", ""),
-            ("ring", "linear_ring", "", ""),
-        ),
-        "allreduce": (
-            ("recursive_doubling", "recursive_doubling", FOLDED, ""),
-            ("rabenseifner", "halving_doubling", "", "commutes half_elements"),
-        ),
-        "alltoall": (
-            ("bruck", "bruck", "", ""),
-            ("isend_irecv", "simple", "", ""),
-        ),
-        "alltoallv": (("isend_irecv", "simple", "", ""),),
-        "barrier": (("dissemination", "dissemination", "", ""),),
-        "bcast": (("binomial", "binomial", "", ""),),
-        "gather": (("binomial", "binomial", "", ""),),
-        "reduce": (
-            ("shumilin", "", "", ""),
-            ("binomial", "binary_tree", "", ""),
-        ),
-        "reduce_scatter": (
-            ("recursive_halving", "recursive_halving", FAR_FIRST, "commutes"),
-            ("pairwise", "pairwise", "", "commutes"),
-        ),
-        "scatter": (("binomial", "binomial", "", ""),),
-    },
-}
 
 
 def can_be_told(family: str, version: str) -> bool:

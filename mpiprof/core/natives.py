@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from mpiprof.core.collectives import COLLECTIVES, LEVELS, Function, functions, gatherings
 from mpiprof.datatypes import DATATYPES, REDUCTIONS, Datatype, Reduction
-from mpiprof.libraries import MPICH, NEEDS, OPENMPI, own
+from mpiprof.libraries import NEEDS, own
+from mpiprof.library_rows import MPICH, OPENMPI
 from mpiprof.operations import OPERATIONS, Operation
 
 FORMS = ("blocking", "nonblocking", "persistent")

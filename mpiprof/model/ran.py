@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mpiprof.libraries import MPICH, OPENMPI, Own, own
+from mpiprof.libraries import Own, own
+from mpiprof.library_rows import MPICH, OPENMPI
 
 UNKNOWN = ""
 VERSIONS = {MPICH: r"MPICH Version:\s+5\.0\.", OPENMPI: r"Open MPI v5\.0\."}

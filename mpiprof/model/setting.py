@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mpiprof.errors import UsageError
-from mpiprof.libraries import MPICH, OPENMPI, own
+from mpiprof.libraries import own
+from mpiprof.library_rows import MPICH, OPENMPI
 from mpiprof.model.catalogue import BYTES, RANK, Algorithm, catalogue, parameters_of
 from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.machine import DEFAULT, Machine

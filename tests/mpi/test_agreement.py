@@ -53,7 +53,7 @@ def other_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("other")
     core, build = folder / "mpiprof" / "core", folder / "build"
     shutil.copytree(ROOT / "mpiprof" / "core", core, ignore=shutil.ignore_patterns("__pycache__"))
-    for table in ("operations.py", "datatypes.py", "libraries.py"):
+    for table in ("operations.py", "datatypes.py", "libraries.py", "library_rows.py"):
         shutil.copy(ROOT / "mpiprof" / table, core.parent)
     catalogue = core / "schedule" / "algorithms" / "catalogue.h"
     lines = catalogue.read_text().splitlines(keepends=True)
@@ -131,13 +131,14 @@ def test_a_build_is_numbered_by_all_that_is_compiled() -> None:
     core = ROOT / "mpiprof" / "core"
     lists = (core / "CMakeLists.txt").read_text()
     assert "*.c *.h *.py *.cmake CMakeLists.txt" in lists
-    assert "list(APPEND MADE_OF ../operations.py ../datatypes.py ../libraries.py)" in lists
+    tables = ("operations", "datatypes", "libraries", "library_rows")
+    assert f"set(TABLES {' '.join(f'../{table}.py' for table in tables)})" in lists
+    assert "list(APPEND MADE_OF ${TABLES})" in lists
     imported = {
         name
         for path in core.glob("*.py")
         for name in re.findall(r"from mpiprof\.(\S+) import", path.read_text())
     }
-    tables = ("operations", "datatypes", "libraries")
     assert imported == {*(f"core.{name}" for name in GENERATOR), *tables}
     included = {
         name

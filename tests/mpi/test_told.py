@@ -13,7 +13,8 @@ from support.own_ran import FUNCTIONS, Case, cases, recorded
 from support.programs import compiled
 
 import mpiprof
-from mpiprof.libraries import NOT_TOLD, WRONG, Own, own
+from mpiprof.libraries import Own, own
+from mpiprof.library_rows import NOT_TOLD, WRONG
 from mpiprof.operations import OPERATIONS
 from mpiprof.replay.run import SEGMENTS
 from mpiprof.tune import entries

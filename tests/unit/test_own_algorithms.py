@@ -10,7 +10,8 @@ import pytest
 from support.mpis import Mpi
 
 import mpiprof
-from mpiprof.libraries import INTEL, MPICH, OPENMPI, own
+from mpiprof.libraries import own
+from mpiprof.library_rows import INTEL, MPICH, OPENMPI
 from mpiprof.model.ran import INSTEAD, Call, Library, library_of, ran
 from mpiprof.testing.synthetic import Synthetic
 from mpiprof.tune.handover.mpich import MEASURES, Asking, decides, own_tree

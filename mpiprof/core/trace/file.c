@@ -1,11 +1,10 @@
 /* The trace folder: one log and one file of tables for a rank, or for a node above 1000 ranks.
  *
- * The log is a sequence of 64 KiB chunks. Chunk 0 describes the record in one line of JSON; behind
- * it stand, for the recorder alone, the file's end and the ranks that write here. A thread fills
- * its window, a mapped chunk whose space is reserved when it is made (so that a full disk can never
- * be a SIGBUS), and appends a copy of it by pwrite when it is full: what a killed process leaves
- * in the window is in the page cache, the same pages are touched again and again, and a full disk
- * is an error code. The tables are lines of JSON, each appended by one write.
+ * The log is a sequence of 64 KiB chunks, the first of them its head (head.c). A thread fills its
+ * window, a mapped chunk whose space is reserved when it is made (so that a full disk can never be a
+ * SIGBUS), and appends a copy of it by pwrite when it is full: what a killed process leaves in the
+ * window is in the page cache, the same pages are touched again and again, and a full disk is an
+ * error code. The tables are lines of JSON, each appended by one write.
  *
  * Where the log is a ring, a rank's full windows go to a fixed number of places, reserved together:
  * over the oldest once all are used. A place is emptied first and gets its head last, so that what
@@ -18,32 +17,24 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/common.h"
-#include "base/guard.h"
 #include "base/recorder.h"
 #include "base/text.h"
 #include "trace/check.h"
 #include "trace/event.h"
 #include "trace/file.h"
 #include "trace/folder.h"
+#include "trace/head.h"
 #include "trace/owned.h"
 
-enum { HEAD_TEXT = 4096, CLAIMS = 15000, MOST_SEALED = 256 };
-
-struct log_head {
-    char text[HEAD_TEXT];
-    _Atomic uint64_t end;            /* 0 until the head is ready */
-    _Atomic uint32_t claims[CLAIMS]; /* rank + 1 */
-};
-_Static_assert(sizeof(struct log_head) <= CHUNK_BYTES, "the head is one chunk");
+enum { MOST_SEALED = 256 };
 
 static struct owned log_file = {.descriptor = -1}, tables_file = {.descriptor = -1};
 static struct owned selection_file = {.descriptor = -1}; /* under recorder.lock */
-static struct log_head *head;
+static struct head *head;
 static bool line_cut;
 static struct {
     pthread_mutex_t lock;
@@ -69,116 +60,20 @@ bool file_write(int descriptor, const struct text *t)
     return t->bytes != NULL && owned_write(descriptor, &part, 1, -1) == (ssize_t)t->length;
 }
 
-/* ---- the log's head */
-
-static void head_text(struct text *t)
-{
-    const char *comma = "";
-
-    text_add(t, "{\"format\": \"mpiprof log\", \"version\": 2, \"chunk_bytes\": %d, ", CHUNK_BYTES);
-    text_add(t, "\"header_bytes\": %d, \"record_bytes\": %zu, \"record\": [", CHUNK_HEAD,
-             sizeof(struct record));
-#define FIELD(type, name, format)                                                                  \
-    text_add(t, "%s[\"%s\", \"%s\", %zu]", comma, #name, format, offsetof(struct record, name));   \
-    comma = ", ";
-    RECORD_FIELDS(FIELD)
-#undef FIELD
-    text_add(t, "], \"header\": [");
-    comma = "";
-#define FIELD(type, name, format)                                                                  \
-    text_add(t, "%s[\"%s\", \"%s\", %zu]", comma, #name, format,                                   \
-             offsetof(struct chunk_head, name));                                                   \
-    comma = ", ";
-    CHUNK_FIELDS(FIELD)
-#undef FIELD
-    text_add(t, "], \"kinds\": [");
-    comma = "";
-#define KIND(name)                                                                                 \
-    text_add(t, "%s\"%s\"", comma, #name);                                                         \
-    comma = ", ";
-    KINDS(KIND)
-#undef KIND
-    text_add(t, "]");
-    if (recorder.options.ring > 0)
-        text_add(t, ", \"ring_bytes\": %lld", (long long)recorder.options.ring);
-    text_add(t, "}\n");
-    check_close(t);
-}
-
-static bool head_make(int descriptor)
-{
-    struct text t = {0};
-    const int failed = owned_reserve(descriptor, 0);
-
-    if (failed != 0) {
-        errno = failed;
-        return false;
-    }
-    head = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    if (head == MAP_FAILED)
-        return false;
-    head_text(&t);
-    if (t.length < HEAD_TEXT)
-        memcpy(head->text, t.bytes, t.length);
-    text_free(&t);
-    atomic_store(&head->end, CHUNK_BYTES);
-    return true;
-}
-
-/* Another rank of this node made the file: wait until its head is there. */
-static bool head_share(int descriptor)
-{
-    const struct timespec pause = {.tv_nsec = 1000000};
-    struct stat s;
-
-    for (int tries = 0; tries < 5000; tries++, nanosleep(&pause, NULL)) {
-        if (head == NULL && guard_file_status(descriptor, &s) && s.st_size >= CHUNK_BYTES) {
-            void *const m =
-                mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-
-            if (m == MAP_FAILED)
-                return false;
-            head = m;
-        }
-        if (head != NULL && atomic_load(&head->end) != 0)
-            return true;
-    }
-    errno = ETIMEDOUT;
-    return false;
-}
-
-/* One process writes for a rank: a second one of the same rank finds it claimed. */
-static bool claim(int rank)
-{
-    const uint32_t mine = (uint32_t)rank + 1;
-
-    for (size_t i = 0; i < CLAIMS; i++) {
-        uint32_t there = 0;
-
-        if (atomic_compare_exchange_strong(&head->claims[i], &there, mine))
-            return true;
-        if (there == mine)
-            break;
-    }
-    errno = EEXIST;
-    return false;
-}
-
 static bool open_pair(const char *stem, bool shared, int rank)
 {
     char path[PATH_BYTES + 64];
-    bool ready;
 
     snprintf(path, sizeof path, "%s.log", stem);
     int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor >= 0)
-        ready = head_make(descriptor);
+        head = head_make(descriptor);
     else if (errno == EEXIST && shared && (descriptor = open(path, O_RDWR | O_CLOEXEC)) >= 0)
-        ready = head_share(descriptor);
+        head = head_share(descriptor);
     else
         return false;
     log_file = owned_take(descriptor);
-    if (!ready || !claim(rank))
+    if (head == NULL || !head_claim(head, rank))
         return false;
     snprintf(path, sizeof path, "%s.tables", stem);
     descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);

@@ -11,7 +11,7 @@ from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch import library
-from mpiprof.libraries import INTEL, MPICH, OPENMPI
+from mpiprof.library_rows import INTEL, MPICH, OPENMPI
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.trace import Trace
 from mpiprof.tune.entries import Entry

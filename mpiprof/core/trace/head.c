@@ -1,0 +1,115 @@
+/* The first chunk of a log: it describes the record in one line of JSON; behind it stand, for the
+ * recorder alone, the file's end and the ranks that write here.
+ */
+#include "trace/head.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/guard.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "trace/check.h"
+#include "trace/event.h"
+#include "trace/owned.h"
+
+static void describe(struct text *t)
+{
+    const char *comma = "";
+
+    text_add(t, "{\"format\": \"mpiprof log\", \"version\": 2, \"chunk_bytes\": %d, ", CHUNK_BYTES);
+    text_add(t, "\"header_bytes\": %d, \"record_bytes\": %zu, \"record\": [", CHUNK_HEAD,
+             sizeof(struct record));
+#define FIELD(type, name, format)                                                                  \
+    text_add(t, "%s[\"%s\", \"%s\", %zu]", comma, #name, format, offsetof(struct record, name));   \
+    comma = ", ";
+    RECORD_FIELDS(FIELD)
+#undef FIELD
+    text_add(t, "], \"header\": [");
+    comma = "";
+#define FIELD(type, name, format)                                                                  \
+    text_add(t, "%s[\"%s\", \"%s\", %zu]", comma, #name, format,                                   \
+             offsetof(struct chunk_head, name));                                                   \
+    comma = ", ";
+    CHUNK_FIELDS(FIELD)
+#undef FIELD
+    text_add(t, "], \"kinds\": [");
+    comma = "";
+#define KIND(name)                                                                                 \
+    text_add(t, "%s\"%s\"", comma, #name);                                                         \
+    comma = ", ";
+    KINDS(KIND)
+#undef KIND
+    text_add(t, "]");
+    if (recorder.options.ring > 0)
+        text_add(t, ", \"ring_bytes\": %lld", (long long)recorder.options.ring);
+    text_add(t, "}\n");
+    check_close(t);
+}
+
+static struct head *map_head(int descriptor)
+{
+    void *const m = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+
+    return m == MAP_FAILED ? NULL : m;
+}
+
+/* Of a new log; NULL: errno says why. */
+struct head *head_make(int descriptor)
+{
+    struct text t = {0};
+    const int failed = owned_reserve(descriptor, 0);
+
+    if (failed != 0) {
+        errno = failed;
+        return NULL;
+    }
+    struct head *const h = map_head(descriptor);
+
+    if (h == NULL)
+        return NULL;
+    describe(&t);
+    if (t.length < HEAD_TEXT)
+        memcpy(h->text, t.bytes, t.length);
+    text_free(&t);
+    atomic_store(&h->end, CHUNK_BYTES);
+    return h;
+}
+
+/* Another rank of this node made the log: wait until its head is there. */
+struct head *head_share(int descriptor)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    struct head *h = NULL;
+    struct stat s;
+
+    for (int tries = 0; tries < 5000; tries++, nanosleep(&pause, NULL)) {
+        if (h == NULL && guard_file_status(descriptor, &s) && s.st_size >= CHUNK_BYTES &&
+            (h = map_head(descriptor)) == NULL)
+            return NULL;
+        if (h != NULL && atomic_load(&h->end) != 0)
+            return h;
+    }
+    errno = ETIMEDOUT;
+    return NULL;
+}
+
+/* One process writes for a rank: a second one of the same rank finds it claimed. */
+bool head_claim(struct head *h, int rank)
+{
+    const uint32_t mine = (uint32_t)rank + 1;
+
+    for (size_t i = 0; i < HEAD_CLAIMS; i++) {
+        uint32_t there = 0;
+
+        if (atomic_compare_exchange_strong(&h->claims[i], &there, mine))
+            return true;
+        if (there == mine)
+            break;
+    }
+    errno = EEXIST;
+    return false;
+}

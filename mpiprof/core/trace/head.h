@@ -1,0 +1,20 @@
+/* The first chunk of a log: head.c. */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "trace/event.h"
+
+enum { HEAD_TEXT = 4096, HEAD_CLAIMS = 15000 };
+
+struct head {
+    char text[HEAD_TEXT];
+    _Atomic uint64_t end;                 /* of the log, in bytes; 0 until the head is ready */
+    _Atomic uint32_t claims[HEAD_CLAIMS]; /* rank + 1 */
+};
+_Static_assert(sizeof(struct head) <= CHUNK_BYTES, "the head is one chunk");
+
+struct head *head_make(int descriptor);
+struct head *head_share(int descriptor);
+bool head_claim(struct head *h, int rank);
