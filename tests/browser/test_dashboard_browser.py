@@ -299,7 +299,7 @@ def test_a_growing_trace_is_followed(started: Any, tmp_path: Path) -> None:
         browser.shot("live")
         browser.open("/callsites?callsite=0")
         count = "document.querySelector('.facts dd')?.innerText"
-        browser.until(f"{count} === '6'")
+        browser.until(f"{count} === '6, 5 known'")
         later = tmp_path / "later"
         growing(11, late=False).write(later, finished=True)
         for file in later.iterdir():

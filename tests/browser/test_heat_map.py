@@ -45,8 +45,7 @@ def test_a_click_on_the_first_row_opens_its_ranks(tmp_path: Path, ranks: int) ->
         page.mouse.move(*place)
         page.wait_for_timeout(300)
         page.mouse.click(*place)
-        browser.until(f"{rows}?.[0] === '{planted}'")
-        assert page.evaluate(f"{rows}.length") == high - low + 1
+        browser.until(f"{rows}?.[0] === '{planted}' && {rows}.length === {high - low + 1}")
         assert f"rank={first}" in page.url and "order=late" in page.url
         browser.settled()
         browser.shot(f"heat-map-{ranks}")
