@@ -96,7 +96,7 @@ def stem_of(output: Path | None, trace: Trace, to: str) -> Path:
     ending = ENDINGS[to]
     if output is None:  # two are .json
         return Path(trace.path.resolve().name + ("-caliper" if to == "caliper" else ""))
-    check_output("-o", output, f"{output / 'trace'}{ending}")
+    check_output("-o", output, f"{output / 'trace'}{ending}", replaced=True)
     return output.with_suffix("") if output.suffix == ending else output
 
 

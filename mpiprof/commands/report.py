@@ -147,7 +147,7 @@ def ending_of(args: argparse.Namespace) -> str:
         raise UsageError(f"--json and -o {args.output} differ: leave out --json")
     if ending != ".json" and (args.site or args.by != "callsite"):
         raise UsageError(f"-o {args.output} holds the whole report: leave out --site and --by")
-    check_output("-o", args.output, f"report{ending}")
+    check_output("-o", args.output, f"report{ending}", replaced=True)
     return ending
 
 

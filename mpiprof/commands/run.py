@@ -152,7 +152,7 @@ def check_summary(args: argparse.Namespace) -> None:
         raise UsageError("--summary-to needs a recording: leave out --record off")
     if args.sample > 1:
         raise UsageError("--summary-to is of all calls: leave out --sample")
-    check_output("--summary-to", path, "summary.json")
+    check_output("--summary-to", path, "summary.json", replaced=True)
 
 
 def is_looked_after(args: argparse.Namespace) -> bool:

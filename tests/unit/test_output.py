@@ -1,0 +1,34 @@
+"""Whether a file can be written, as what will write it needs it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mpiprof.errors import UsageError
+from mpiprof.output import check_output
+
+
+@pytest.mark.parametrize(
+    ("locked", "replaced", "refused"),
+    [
+        ("file", False, True),
+        ("file", True, False),
+        ("folder", False, False),
+        ("folder", True, True),
+    ],
+)
+def test_a_file_that_is_replaced_needs_its_folder(
+    locked: str, replaced: bool, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "plan.json"
+    path.touch()
+    closed = path if locked == "file" else tmp_path
+    monkeypatch.setattr(os, "access", lambda asked, _: asked != closed)  # root may write anywhere
+    if not refused:
+        check_output("-o", path, "plan.json", replaced=replaced)
+        return
+    with pytest.raises(UsageError, match="can't be written: name a file elsewhere"):
+        check_output("-o", path, "plan.json", replaced=replaced)
