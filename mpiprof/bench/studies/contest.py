@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,16 @@ class Contest:
         best, own = self.best(only_after=only_after), self.own(score, self.held)
         rival = self.rival(best, score, self.held, only_after=only_after)
         return ratio_interval(own, rival, row=ROW, paired=self._takes_turns(best))
+
+    @cached_property
+    def over_best(self) -> tuple[float, float, float]:
+        """`against_best` of all fixed instances, before and after; resampling takes a while."""
+        return self.against_best()
+
+    @cached_property
+    def whole_run(self) -> tuple[float, float, float]:
+        """The library's own scores over auto's, `against`."""
+        return self.against("native", score)
 
     def against(self, choice: str, measure: Measure) -> tuple[float, float, float]:
         """Return a fixed choice over auto, the whole run with its probing; above 1 auto is ahead.

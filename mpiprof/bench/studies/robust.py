@@ -32,7 +32,6 @@ from mpiprof.bench.studies.contest import (
     contests,
     elapsed,
     medians_text,
-    score,
 )
 from mpiprof.model.distributions import decreasing
 from mpiprof.model.schedule import Problem
@@ -143,8 +142,8 @@ def row_of(contest: Contest) -> Row:
     values = contest.own(elapsed, contest.held) / 1e6
     auto, auto_half = mean_interval(values)
     native, native_half = mean_interval(contest.rival("native", elapsed, contest.held) / 1e6)
-    ratio, low, high = contest.against_best()
-    whole, least, most = contest.against("native", score)
+    ratio, low, high = contest.over_best
+    whole, least, most = contest.whole_run
     probes = contest.selection.probes()
     return dict(contest.labels) | {
         "native ms": native,
@@ -203,11 +202,11 @@ def report(results: Sequence[Looped], selected: Sequence[Selection], setup: Setu
 
 def goals(found: Sequence[Contest]) -> list[str]:
     """Return what is asked of all settings together, each with what was measured."""
-    ratios = [contest.against_best() for contest in found]
+    ratios = [contest.over_best for contest in found]
     near = sum(ratio <= WITHIN for ratio, _, _ in ratios)
     surely = sum(low > WITHIN for _, low, _ in ratios)
     probes = [max(p) for contest in found if (p := contest.selection.probes())]
-    whole = [contest.against("native", score) for contest in found]
+    whole = [contest.whole_run for contest in found]
     slowest, low, high = min(whole)
     good = sum(w >= LEAST_WHOLE for w, _, _ in whole)
     lines = [
