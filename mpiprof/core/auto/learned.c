@@ -1,13 +1,14 @@
 /* What probing has found out about the model: for later keys, and with --learn for later jobs.
  *
- * An entry says that an algorithm, ours or one of the library's own (native:ring), took `ratio` times what the model had said, in the mean over so
- * many runs, for so many bytes and members (by powers of 2). A prediction is multiplied by
+ * An entry says that an algorithm, ours or one of the library's own (native:ring), took `ratio`
+ * times what the model had said, in the mean over so many runs, for so many bytes and members (by
+ * powers of 2). A prediction is multiplied by
  *
  *      (shared + sum of w ratio) / (1 + sum of w)      w = runs / 2^(how far bytes and members are)
  *
  * over the algorithm's entries, where `shared` is the same over all algorithms, with 1 for itself:
- * what is unknown stays near 1, and what all have in common helps those that were never tried. Of one
- * of the library's own `shared` is the factor of ours that it is like.
+ * what is unknown stays near 1, and what all have in common helps those that were never tried. Of
+ * one of the library's own `shared` is the factor of ours that it is like.
  *
  * Each rank corrects its own predictions by what it has seen itself: members agree on them with
  * their windows, as on predictions that nothing corrects. Threads: under recorder.lock.
