@@ -26,6 +26,7 @@ AHEAD = 8  # items a thread that are under way or done: what is not fetched yet 
 PATIENCE_S = 10  # for a scheduler to answer, and for its first worker
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Function = TypeVar("Function")
 
 
 def add_argument(parser: argparse.ArgumentParser) -> None:
@@ -50,13 +51,15 @@ class Workers:
 
         threads = self.client.nthreads()
         count, ahead = len(threads), AHEAD * max(sum(threads.values()), AHEAD)
+        # It may be large: as a task of its own it goes to each worker once, to a new one too.
+        given = self.client.submit(_given, function, pure=False)
         left = iter(items)
         futures: deque[Any] = deque()
         with bar(f"reading on {count} worker{'s' * (count != 1)}", len(items)) as step:
             try:
                 while True:
                     for item in islice(left, ahead - len(futures)):
-                        futures.append(self.client.submit(function, item, pure=False))
+                        futures.append(self.client.submit(_called, given, item, pure=False))
                     if not futures:
                         return
                     found = futures[0].result()
@@ -72,7 +75,15 @@ class Workers:
                 raise MpiprofError(f"--dask: the scheduler has gone ({error})") from None
             finally:
                 if self.client.status == "running":
-                    self.client.cancel(list(futures))
+                    self.client.cancel([*futures, given])
+
+
+def _given(function: Function) -> Function:
+    return function
+
+
+def _called(function: Callable[[Item], Result], item: Item) -> Result:
+    return function(item)
 
 
 @contextlib.contextmanager

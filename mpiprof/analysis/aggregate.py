@@ -54,7 +54,7 @@ class _Growing:
 
     def grow(self, size: int) -> None:
         if size > self.size:
-            room = max(size, 2 * self.size, 64)
+            room = max(size, 2 * self.size)
             for name, old in self.vectors.items():
                 new = np.full(room, self.fill[name])
                 new[: len(old)] = old

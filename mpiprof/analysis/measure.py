@@ -36,14 +36,14 @@ class Measure:
     `callsites` and `algorithms` (names, to their numbers) grow with every new one it meets.
     `blocked`, where it is set to zeros before a batch, takes the waits of each rank in each
     instance (ns, ranks x instances), of which rows hold the sums. What is wrong with an instance is
-    noted in `problems`, those of the trace unless others are given.
+    noted in `problems`, those of the trace.
     """
 
-    def __init__(self, trace: Trace, problems: Problems | None = None) -> None:
+    def __init__(self, trace: Trace) -> None:
         self.shapes: list[Shape] = trace.tables.shapes
         self.tables = trace.tables
         self.trace = trace
-        self.problems = trace.problems if problems is None else problems
+        self.problems: Problems = trace.problems
         self.machine = trace.machine
         self.callsites: dict[CallsiteKey, int] = {}
         self.algorithms: dict[str, int] = {}
@@ -53,6 +53,15 @@ class Measure:
         )
         self.mix = seeds | np.uint64(1)
         self.blocked: Int | None = None
+
+    def forget(self, kept: int) -> tuple[list[CallsiteKey], list[str]]:
+        """Return the call sites after the first so many and the algorithms, and take them out."""
+        met = list(self.callsites)[kept:], list(self.algorithms)
+        for key in met[0]:
+            del self.callsites[key]
+        self.algorithms.clear()
+        self.known.clear()  # which has the numbers of both
+        return met
 
     def batches(self) -> Iterator[tuple[Batch, Rows]]:
         """Every batch of the trace with its metrics."""

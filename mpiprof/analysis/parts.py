@@ -45,7 +45,10 @@ class Part:
 
 @dataclass(frozen=True)
 class _Sent:
-    """What comes back of a block: what was found, and all that its Measure has met until then."""
+    """What comes back of a block: what was found, and what its Measure has met in it.
+
+    callsites: those that had no number yet; theirs follow those that had.
+    """
 
     number: int
     found: Any
@@ -75,14 +78,12 @@ class Pass:
                 found = self.function(measure, batch, *self.arguments)
                 yield Part(found, np.arange(len(self.callsites)), np.arange(len(self.algorithms)))
             return
+        had = np.arange(len(self.callsites))
         for sent in _in_order(self._sent(self.trace.dataset.partitions())):
             for line in sent.problems:
                 self.trace.problems.note(line)
-            yield Part(
-                sent.found,
-                _numbers(sent.callsites, self.callsites),
-                _numbers(sent.algorithms, self.algorithms),
-            )
+            callsites = np.append(had, _numbers(sent.callsites, self.callsites))
+            yield Part(sent.found, callsites, _numbers(sent.algorithms, self.algorithms))
 
     def _sent(self, partitions: Iterable[list[Block]]) -> Iterator[list[_Sent]]:
         assert self.trace.workers is not None
@@ -131,15 +132,14 @@ def _work(
     """Do a worker's share: some blocks of a partition."""
     trace = _opened(path)
     assert trace.dataset is not None
-    problems = Problems()
-    measure = Measure(trace, problems)
+    measure = Measure(trace)
     measure.callsites.update({key: number for number, key in enumerate(known)})
     batches: Iterator[Batch] = trace.dataset.batches(trace.tables.communicators, blocks=blocks)
     found = []
     for block, batch in zip(blocks, batches, strict=True):
+        measure.problems = Problems()
         made = function(measure, batch, *arguments)
-        met = list(measure.callsites), list(measure.algorithms), list(problems)
-        found.append(_Sent(block.number, made, *met))
+        found.append(_Sent(block.number, made, *measure.forget(len(known)), measure.problems))
     return found
 
 
