@@ -8,7 +8,9 @@ that died is done again by another.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
+import json
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -62,7 +64,7 @@ class Workers:
                         futures.append(self.client.submit(_called, given, item, pure=False))
                     if not futures:
                         return
-                    found = futures[0].result()
+                    found = self._result(futures[0])
                     futures.popleft()  # which lets the worker forget it
                     step(1)
                     yield found
@@ -71,11 +73,26 @@ class Workers:
                     f"--dask: workers died again and again at the same partition ({error}); "
                     "do they have memory enough?"
                 ) from None
-            except (CancelledError, CommClosedError, TimeoutError) as error:
-                raise MpiprofError(f"--dask: the scheduler has gone ({error})") from None
+            except (CancelledError, CommClosedError, TimeoutError):
+                raise MpiprofError(
+                    "--dask: the scheduler has gone; start it and try again"
+                ) from None
             finally:
                 if self.client.status == "running":
                     self.client.cancel([*futures, given])
+
+    def _result(self, future: Any) -> Any:
+        """Wait for a result, as long as there is a worker that may give one, or soon another."""
+        without = 0
+        while True:
+            try:
+                return future.result(timeout=PATIENCE_S)
+            except TimeoutError:
+                if future.done():
+                    raise
+            without = 0 if self.client.nthreads() else without + 1
+            if without > 1:
+                raise MpiprofError("--dask: all workers have gone; start some and try again")
 
 
 def _given(function: Function) -> Function:
@@ -109,7 +126,7 @@ def connected(named: str | None) -> Iterator[Workers | None]:
 def _processes(distributed: Any, named: str) -> Any:
     """Return a cluster of so many processes of this machine."""
     number = named.removeprefix(LOCAL)
-    if not (number.isdecimal() and 1 <= int(number) <= MOST):
+    if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= MOST):
         raise UsageError(f"--dask {named}: give a number of processes, such as {LOCAL}2")
     try:  # a scheduler runs what it is sent: without keys, by every user of this machine
         security = distributed.Security.temporary()
@@ -130,18 +147,14 @@ def _missing(name: str) -> UsageError:
 
 def _client(distributed: Any, named: str) -> Any:
     """Return a client of a scheduler that runs; raises UsageError where none answers."""
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # we say it ourselves, in one line
-    path = Path(named)
-    where = {"scheduler_file": named} if path.is_file() else {"address": named}
-    if not path.is_file() and ":" not in named:
-        raise UsageError(
-            f"--dask {named}: no such scheduler file; give one, an address as tcp://host:8786, "
-            f"or {LOCAL}N"
-        )
-    try:
-        client = distributed.Client(**where, timeout=PATIENCE_S, set_as_default=False)
-    except Exception as error:  # of any kind, where the file is that of something else
-        why = " ".join(str(error).split())[:200]
+    for name in ("distributed", "distributed.client"):  # which has a level of its own
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # we say it ourselves, in one line
+    address = _address(named)
+    try:  # a Client would wait for ever where something else listens, and complain when it ends
+        asyncio.run(asyncio.wait_for(_identified(distributed, address), PATIENCE_S))
+        client = distributed.Client(address, timeout=PATIENCE_S, set_as_default=False)
+    except Exception as error:  # of any kind, as what listens there may be anything
+        why = " ".join(str(error).split())[:200] or f"nothing for {PATIENCE_S} s"
         raise UsageError(f"--dask {named}: no scheduler answers there ({why})") from None
     try:
         client.wait_for_workers(1, timeout=PATIENCE_S)
@@ -151,6 +164,38 @@ def _client(distributed: Any, named: str) -> Any:
             f"--dask {named}: its scheduler has no workers; start some, such as `dask worker`"
         ) from None
     return client
+
+
+def _address(named: str) -> str:
+    """Return the address of a scheduler, from its file where a file is named."""
+    path = Path(named)
+    if path.is_file():
+        try:
+            address = json.loads(path.read_bytes())["address"]
+        except OSError as error:
+            raise UsageError(f"--dask {named}: cannot be read: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError):
+            address = None
+        if not isinstance(address, str):
+            raise UsageError(
+                f"--dask {named}: no file of a scheduler; it writes one with --scheduler-file"
+            )
+        return address
+    if ":" not in named:
+        raise UsageError(
+            f"--dask {named}: no such scheduler file; give one, an address as tcp://host:8786, "
+            f"or {LOCAL}N"
+        )
+    return named
+
+
+async def _identified(distributed: Any, address: str) -> None:
+    """Raise any error where no scheduler of Dask says at an address that it is one."""
+    arguments = distributed.Security().get_connection_args("client")
+    async with distributed.rpc(address, connection_args=arguments) as there:
+        kind = (await there.identity())["type"]
+    if kind != "Scheduler":
+        raise ValueError(f"a {kind.lower()} does; give its scheduler's address")
 
 
 def _compare_versions(client: Any, named: str) -> None:

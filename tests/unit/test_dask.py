@@ -7,7 +7,6 @@ import json
 import logging
 import shutil
 import sys
-import time
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from mpiprof import progress, workers
 from mpiprof.analysis import aggregate, parts
 from mpiprof.analysis.derived import DERIVED
 from mpiprof.analysis.natives import shapes
-from mpiprof.errors import MpiprofError, TraceError
+from mpiprof.errors import TraceError
 from mpiprof.trace import Trace, dataset
 
 distributed = pytest.importorskip("distributed")
@@ -180,37 +179,6 @@ def test_few_items_are_under_way_and_all_come_in_order(
     assert taken == found
 
 
-def test_wrong_use_is_one_line(
-    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(workers, "PATIENCE_S", 0.5)
-    dead = tmp_path / "dead.json"
-    dead.write_text('{"address": "tcp://127.0.0.1:9"}')
-    (tmp_path / "empty.json").write_text("")
-    folder = folders["inter"]
-    for where, told in (
-        ("tcp://127.0.0.1:9", "no scheduler answers"),
-        (str(dead), "no scheduler answers"),
-        (str(tmp_path / "empty.json"), "no scheduler answers"),
-        (str(tmp_path / "none.json"), "no such scheduler file"),
-        ("nothing://here:1", "no scheduler answers"),
-        ("local:0", "give a number of processes"),
-        ("local:", "give a number of processes"),
-        ("local:-1", "give a number of processes"),
-    ):
-        code, out, err = said("report", folder, "--dask", where)
-        assert (code, out, err.count("\n")) == (2, "", 1), (where, err)
-        assert f"--dask {where}" in err
-        assert told in err
-    for words in (("compare", folder, folder), ("tune", folder), ("view", folder)):
-        assert said(*words, "--dask", "local:x")[0] == 2
-    with monkeypatch.context() as patched:
-        patched.setitem(sys.modules, "distributed", None)
-        code, out, err = said("report", folder, "--dask", "local:1")
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert "pip install 'mpiprof[dask]'" in err
-
-
 def test_workers_need_the_same_mpiprof(
     cluster: Any, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,23 +194,6 @@ def test_workers_need_the_same_mpiprof(
     code, out, err = said(*words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "can't import mpiprof" in err
-
-
-def test_a_scheduler_that_goes_is_told(folders: dict[str, Path]) -> None:
-    options = {"processes": False, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-    made = distributed.LocalCluster(1, silence_logs=logging.CRITICAL, **options)
-    with client(made) as connected:
-        trace = with_workers(folders["several"], connected)
-        passing = iter(parts.Pass(trace, _slow))
-        assert next(passing).found == 1
-        made.close()
-        with pytest.raises(MpiprofError, match="the scheduler has gone"):
-            list(passing)
-
-
-def _slow(*_: object) -> int:
-    time.sleep(0.2)
-    return 1
 
 
 def test_pages_are_made_with_workers(cluster: Any, folders: dict[str, Path]) -> None:

@@ -1,0 +1,133 @@
+"""What is wrong with --dask is told in one line, and nothing is waited for without end."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.dataset_traces import MADE, exported, said
+
+from mpiprof import workers
+from mpiprof.analysis import parts
+from mpiprof.analysis.derived import DERIVED
+from mpiprof.analysis.natives import shapes
+from mpiprof.errors import MpiprofError
+from mpiprof.trace import Trace
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of several blocks."""
+    return exported(MADE["several"], tmp_path_factory.mktemp("dask"))[1]
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PIECE", 1)  # a block each
+
+
+def started(protocol: str = "inproc") -> Any:
+    """One worker, a thread."""
+    options = {"processes": False, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    return distributed.LocalCluster(1, silence_logs=logging.CRITICAL, protocol=protocol, **options)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """One worker at an address."""
+    with started("tcp://") as made:
+        yield made
+
+
+def passing(folder: Path, client: Any) -> Iterator[Any]:
+    """Begin a slow pass."""
+    trace = Trace(folder, {**DERIVED, "shapes": shapes}, workers.Workers(client))
+    return iter(parts.Pass(trace, _slow))
+
+
+def _slow(*_: object) -> int:
+    time.sleep(0.2)
+    return 1
+
+
+def test_wrong_use_is_one_line(
+    cluster: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "PATIENCE_S", 0.5)
+    dead = tmp_path / "dead.json"
+    dead.write_text('{"address": "tcp://127.0.0.1:9"}')
+    others = {"empty": b"", "binary": b"\x93NUMPY\x01", "list": b"[]", "number": b'{"address": 5}'}
+    for name, content in others.items():
+        (tmp_path / f"{name}.json").write_bytes(content)
+    silent = socket.create_server(("127.0.0.1", 0))
+    address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+    worker = next(iter(cluster.scheduler_info["workers"]))
+    for where, told in (
+        ("tcp://127.0.0.1:9", "no scheduler answers"),
+        (str(dead), "no scheduler answers"),
+        *((str(tmp_path / f"{name}.json"), "no file of a scheduler") for name in others),
+        (address, "no scheduler answers"),
+        (worker, "a worker does"),
+        (str(tmp_path / "none.json"), "no such scheduler file"),
+        ("nothing://here:1", "no scheduler answers"),
+        ("local:0", "give a number of processes"),
+        ("local:", "give a number of processes"),
+        ("local:-1", "give a number of processes"),
+        ("local:٣", "give a number of processes"),
+    ):
+        code, out, err = said("report", folder, "--dask", where)
+        assert (code, out, err.count("\n")) == (2, "", 1), (where, err)
+        assert f"--dask {where}" in err
+        assert told in err
+    silent.close()
+    for words in (("compare", folder, folder), ("tune", folder), ("view", folder)):
+        assert said(*words, "--dask", "local:x")[0] == 2
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "distributed", None)
+        code, out, err = said("report", folder, "--dask", "local:1")
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "pip install 'mpiprof[dask]'" in err
+
+
+def test_nothing_is_said_when_it_ends(folder: Path) -> None:
+    """Where a client could not be made, it would complain as the process ends."""
+    words = [sys.executable, "-m", "mpiprof", "report", str(folder), "--dask", "http://127.0.0.1:1"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+
+
+def test_a_scheduler_that_goes_is_told(folder: Path) -> None:
+    made = started()
+    with distributed.Client(made, set_as_default=False) as client:
+        found = passing(folder, client)
+        assert next(found).found == 1
+        made.close()
+        with pytest.raises(MpiprofError, match="the scheduler has gone"):
+            list(found)
+
+
+def test_what_dask_logs_is_not_shown(cluster: Any) -> None:
+    """Of a scheduler that goes, for one, its client writes a traceback."""
+    logger = logging.getLogger("distributed.client")
+    logger.setLevel(logging.WARNING)
+    with workers.connected(cluster.scheduler_address):
+        assert not logger.isEnabledFor(logging.ERROR)
+
+
+def test_workers_that_all_go_are_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "PATIENCE_S", 0.3)
+    with started() as made, distributed.Client(made, set_as_default=False) as client:
+        found = passing(folder, client)
+        assert next(found).found == 1
+        made.scale(0)
+        with pytest.raises(MpiprofError, match="all workers have gone"):
+            list(found)
