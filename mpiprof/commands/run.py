@@ -34,6 +34,7 @@ import atexit
 import errno
 import json
 import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +47,7 @@ from mpiprof.launch.folder import base_name, check_folder, check_place, dated_na
 from mpiprof.launch.job import rank_in
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.options import (
+    ABORT,
     Recording,
     add_options,
     recorder_environment,
@@ -135,12 +137,29 @@ def check_watch(args: argparse.Namespace) -> None:
     if args.on_hang is not None and args.watch is None:
         raise UsageError("--on-hang needs a time without any call, such as --watch 60s")
     check_summary(args)
+    if args.on_hang is not None and not rank_in(os.environ):  # it is started on rank 0's node
+        check_command(args.on_hang)
     if args.watch is None:
         return
     if args.record in ("summary", "off"):
         raise UsageError(f"--watch needs single calls: --record ring rather than {args.record}")
     if args.sample > 1:
         raise UsageError("--watch needs all calls: leave out --sample")
+
+
+def check_command(text: str) -> None:
+    """Raise UsageError where the shell can't read --on-hang, or lacks what that begins with."""
+    if text == ABORT:
+        return
+    import subprocess
+
+    shell, first = "/bin/sh", text.split()[0]
+    if subprocess.run([shell, "-n", "-c", text], capture_output=True, check=False).returncode:
+        raise UsageError(f"--on-hang {text!r}: {shell} can't read it")
+    asked = [shell, "-c", 'command -v "$1"', shell, first]
+    plain = re.fullmatch(r"[\w./+-]+", first) is not None
+    if plain and subprocess.run(asked, capture_output=True, check=False).returncode:
+        raise UsageError(f"--on-hang {text!r}: this node has no {first}; name its path")
 
 
 def check_summary(args: argparse.Namespace) -> None:

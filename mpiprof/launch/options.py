@@ -22,6 +22,7 @@ from mpiprof.quantities import budget, positive, size
 
 MARK = "MPIPROF_"
 RING, LEAST_RING, MOST_RING = 1 << 20, 1 << 17, 1 << 36  # bytes a rank
+ABORT = "abort"  # what --on-hang takes beside a command
 PLACE = ("TRACE", "PARTS", "MARKS", "RANK", "ALONE", "JOB")  # variables of `place_in_job`
 
 

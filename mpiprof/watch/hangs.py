@@ -22,12 +22,12 @@ from mpiprof.analysis.hang import LONG_NS, Verdict
 from mpiprof.analysis.positions import Position
 from mpiprof.errors import MpiprofError
 from mpiprof.invocation import command
+from mpiprof.launch.options import ABORT
 from mpiprof.reports import hang
 from mpiprof.trace import Trace
 from mpiprof.units import duration
 from mpiprof.watch.node import Node
 
-ABORT = "abort"
 COMPUTES = 0.02  # of a processor since the last call: what sleeps between looks uses less
 AGAIN_S = 2.0  # between looks at a job in which somebody computes
 STALE_S, LATE_S = 30.0, 60.0  # what another node has said; how long it is waited for
