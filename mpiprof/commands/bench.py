@@ -232,7 +232,7 @@ def start_study(
     words = words_of(args)
     with tempfile.TemporaryDirectory(prefix=ranks.PREFIX) as folder:
         inside = ranks.inside(words, mpi, Path(folder, "trace"), record(args.study))
-        return start(words, inside | {PLACE: place})
+        return start(words, inside | ranks.one_thread() | {PLACE: place})
 
 
 def record(study: str) -> str:
@@ -247,7 +247,7 @@ def take_part(args: argparse.Namespace, options: Options) -> int:
     """Be a rank of the study; begun by a bare mpiexec, first get the library put before MPI."""
     mpi = ranks.this_mpi(os.environ)
     if not ranks.is_ready():
-        ranks.become_ready(words_of(args), mpi, record(args.study))
+        ranks.become_ready(words_of(args), mpi, record(args.study), ranks.one_thread())
     from mpiprof.bench.harness.running import run_ranks
 
     run_ranks(args.study, options, mpi.abi, in_loops=args.study in LOOPS)

@@ -28,6 +28,7 @@ from mpiprof.progress import WATCHED
 READY = "MPIPROF_STUDY_FOLDER"  # the recorder's folder, or ITSELF where a rank started itself
 ITSELF = "remove"
 PREFIX = "mpiprof-bench-"  # of folders for what the recorder writes meanwhile; nobody reads it
+LEVEL = "MPI4PY_RC_THREAD_LEVEL"
 
 
 def this_mpi(environment: Mapping[str, str]) -> Mpi:
@@ -49,6 +50,15 @@ def inside(words: Sequence[str], mpi: Mpi, folder: Path, record: str = "summary"
     changed = {name: value for name, value in full.items() if os.environ.get(name) != value}
     watched = {WATCHED: "1"} if sys.stderr.isatty() else {}
     return changed | watched | {READY: str(folder)}
+
+
+def one_thread() -> dict[str, str]:
+    """Return what gives the ranks the thread level of a program with one thread in MPI at a time.
+
+    mpi4py asks for more by itself, and then MPICH, and Open MPI on several nodes, can't be told
+    their own algorithms. A level in the environment stands.
+    """
+    return {} if LEVEL in os.environ else {LEVEL: "serialized"}
 
 
 def start(mpi: Mpi, ranks: int, words: Sequence[str], more: Mapping[str, str]) -> int:

@@ -129,14 +129,10 @@ def own_names(trace: Trace, work: Work) -> list[str]:
     ]
 
 
-def thread_level(trace: Trace) -> dict[str, str]:
-    """Return what gives the ranks the thread level of a program with one thread in MPI at a time.
-
-    MPICH can then be told its own algorithms; mpi4py asks for more by itself.
-    """
+def had_one_thread(trace: Trace) -> bool:
+    """Whether the recorded program had one thread in MPI at a time."""
     told = trace.meta.get("library")
-    one = isinstance(told, dict) and told.get("multiple") is False
-    return {"MPI4PY_RC_THREAD_LEVEL": "serialized"} if one else {}
+    return isinstance(told, dict) and told.get("multiple") is False
 
 
 def results_of(works: Sequence[Work], outcome: Outcome) -> list[Result]:
@@ -176,7 +172,8 @@ def start(asked: Asked) -> Replayed | int:
         file = folder / "works"
         file.write_bytes(pickle.dumps(tasks_of(trace, works, ranks)))
         inside = launched.inside(asked.words, mpi, folder / "trace") | {WORKS: str(file)}
-        inside |= thread_level(trace)
+        if had_one_thread(trace):
+            inside |= launched.one_thread()
         if shape is not None:
             with cluster.Cluster(shape) as made:
                 code = made.run(mpi, ranks, asked.words, inside)

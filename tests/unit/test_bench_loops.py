@@ -377,10 +377,11 @@ def test_arrivals_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
 def test_auto_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
     words = ["--quick", "--repetitions", "4", "--sizes", "1K", "--only", "bcast"]
     argv = [str(mpich.python), "-m", "mpiprof", "bench", "robust", "-n", "2", *words]
-    run([*argv, "-o", str(tmp_path / "r")], check=True)
+    done = run([*argv, "-o", str(tmp_path / "r")], check=True)
     with (tmp_path / "r.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(r["operation"], r["MAX_IF"]) for r in rows] == [("bcast", "1"), ("bcast", "10")]
+    assert "native:pipelined_tree" in done.stdout  # told where one thread at a time calls MPI
     assert {r["algorithm"] for r in rows} == {"native"}  # too few calls to probe
     assert all(float(r["auto ms"]) > 0 and float(r["best ms"]) > 0 for r in rows)
 
