@@ -1,6 +1,7 @@
 """The tables beside the logs: one JSON object a line, from every rank, joined into one set.
 
-A line that is cut, damaged or impossible is left out and noted; nothing in it is guessed.
+A line that is cut, damaged or impossible is left out and noted; nothing in it is guessed. Before a
+line is written it takes its place in the file: what never came of it is zeros.
 """
 
 from __future__ import annotations
@@ -59,12 +60,20 @@ class _Reader:
         if lines[-1]:
             self.tables.cut = True
             self.problems.note(f"{name}: its last line is cut off and unread")
-        damaged = 0
+        damaged = begun = 0
+        for number, line in enumerate(lines[:-1]):
+            behind = line.rpartition(b"\0")[2]
+            if len(behind) < len(line) and line_is_sound(behind):
+                begun += 1
+                lines[number] = behind
         sound = [(line, line_is_sound(line)) for line in lines[:-1] if line]
         self.checked |= any(known for _, known in sound)
         for line, known in sound:
             whole = known is True or (known is None and not self.checked)
             damaged += not (whole and self._read_line(line))
+        if begun:
+            self.tables.cut = True
+            self.problems.note(f"{name}: {begun} lines were begun and not written to their end")
         if damaged:
             self.tables.cut = True
             self.problems.note(f"{name}: {damaged} damaged lines are unread")
@@ -159,6 +168,7 @@ def _process(row: Any) -> dict[str, Any]:
         "host": text(row.get("host", "?")),
         "node": text(row.get("node", "?")),
         "pid": integer(row.get("pid", 0), 0),
+        "log": text(row.get("log", "")),
         "processors": _processors(row.get("processors")),
         "started_ns": integer(row["started_ns"]) if row.get("started_ns") is not None else None,
         "started": row.get("started"),

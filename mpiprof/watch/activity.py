@@ -78,12 +78,3 @@ class _Log:
             elif int(head["window"]):
                 self.windows.append(chunk)
         self.known = max(self.known, chunks)
-
-
-def logs_of(folder: Path, ranks: Iterable[int]) -> list[Path]:
-    """Return the logs of some ranks: one each, or those that ranks share."""
-    found = [folder / f"rank-{rank:06d}.log" for rank in ranks]
-    shared = []
-    with contextlib.suppress(OSError):
-        shared = list(folder.glob("node-*.log"))
-    return [path for path in found if path.exists()] or shared

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from mpiprof.watch.activity import Activity, logs_of
+from mpiprof.watch.activity import Activity
 from mpiprof.watch.hangs import Hangs, Wanted
 from mpiprof.watch.node import Node
 from mpiprof.watch.start import Started
@@ -55,7 +55,8 @@ class _Watch:
         """Look whether something was called since the last time, and speak where it is time to."""
         now = time.monotonic()
         asleep = now - self.last > ASLEEP_S or self.node.is_stopped()
-        if self.activity.has_changed(logs_of(self.folder, self.node.ranks)) or asleep:
+        logs = (self.folder / f"{name}.log" for name in self.node.logs)
+        if self.activity.has_changed(logs) or asleep:
             self.since, self.used = now, self.node.used()
             self.hangs.moved()
         elif lines := self.hangs.quiet(self.since, self.used):

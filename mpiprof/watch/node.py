@@ -25,7 +25,7 @@ class Node:
     """The ranks of this node, by their processes; it grows until all have told of themselves.
 
     leader: the process that has started us, a rank or a script around one. nodes: of all ranks that
-    are known; size: how many there are, 0 unknown.
+    are known; logs: what those of this node write to; size: how many there are, 0 unknown.
     """
 
     leader: job.Process
@@ -33,6 +33,7 @@ class Node:
     nodes: dict[int, str] = field(default_factory=dict)
     size: int = 0
     length: int = -1
+    logs: dict[str, None] = field(default_factory=dict)  # in order
 
     def refresh(self, folder: Path) -> None:
         """Look who has told of itself since the last time, while some have not."""
@@ -41,16 +42,17 @@ class Node:
         length = sum(path.stat().st_size for path in folder.glob("*.tables"))
         if length == self.length:
             return
-        self.length = length
         boot = BOOT_ID.read_text().strip().replace("-", "")
-        known = read_tables(folder, MOST_RANKS, Problems()).processes
-        for rank, process in known.items():
+        tables = read_tables(folder, MOST_RANKS, Problems())
+        self.length = -1 if tables.cut else length  # else a line may come without more length
+        for rank, process in tables.processes.items():
             self.size = max(self.size, process["size"])
             self.nodes[rank] = str(process["node"])
             here = boot in self.nodes[rank].replace("-", "")
             found = job.process(process["pid"]) if here and rank not in self.ranks else None
             if found is not None:
                 self.ranks[rank] = found
+                self.logs[process["log"] or f"rank-{rank:06d}"] = None
 
     @property
     def name(self) -> str:

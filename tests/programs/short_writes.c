@@ -1,12 +1,27 @@
-/* A file system under which writes are interrupted, or take half of what they are given. */
+/* A file system under which writes are interrupted, or take half of what they are given.
+ *
+ * Where short_writes_left is above 0, that many are still made; the last one kills its process.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+int short_writes_left;
 static int calls;
+
+/* Half of it is written: others go first. */
+static ssize_t shorten(ssize_t written)
+{
+    if (short_writes_left > 0 && --short_writes_left == 0)
+        kill(getpid(), SIGKILL);
+    sched_yield();
+    return written;
+}
 
 static ssize_t some(int descriptor, const struct iovec *parts, int count, off_t offset)
 {
@@ -26,9 +41,11 @@ static ssize_t some(int descriptor, const struct iovec *parts, int count, off_t 
     half.iov_len = (half.iov_len + 1) / 2;
     if (which == 1)
         parts = &half, count = 1;
-    if (offset < 0)
-        return syscall(SYS_writev, descriptor, parts, count);
-    return syscall(SYS_pwritev, descriptor, parts, count, offset, 0);
+
+    const ssize_t written = offset < 0 ? syscall(SYS_writev, descriptor, parts, count)
+                                       : syscall(SYS_pwritev, descriptor, parts, count, offset, 0);
+
+    return which == 1 ? shorten(written) : written;
 }
 
 ssize_t writev(int descriptor, const struct iovec *parts, int count)

@@ -14,7 +14,7 @@ struct options {
     unsigned sample;
     int stack;
     int64_t limit;        /* bytes of a rank's log */
-    int node_files_above; /* ranks: from there on those of a node share files */
+    int node_files_above; /* ranks: in jobs of more those of a node share files */
     int alike;            /* communicators that have rows of their own, of those that are alike */
     int runs;             /* of members that each of them writes */
     int64_t ring;         /* bytes of a rank's newest events that the log keeps; 0: all */

@@ -49,6 +49,17 @@ static bool writes_meta(int rank)
     return rank == 0 || recorder.options.partial;
 }
 
+/* Opens the files of this rank, or of its node. Those are named after the node's clock as well: nodes
+ * may have the same host name, and what is mapped is shared within a node only. */
+static bool open_files(const char *host)
+{
+    const bool shared = recorder.size > recorder.options.node_files_above;
+    char node[300];
+
+    snprintf(node, sizeof node, "%s-%08x", host, (unsigned)clock_node_hash());
+    return file_open(recorder.folder, recorder.rank, shared ? node : NULL);
+}
+
 /* All ranks plan with the same numbers: those of the slowest link. */
 static void share_machine(const struct text *machine)
 {
@@ -157,8 +168,7 @@ static bool start(MPI_Comm comm, bool sessions_only)
         meeting_end();
     if (!recording)
         return false;
-    if (recorder.options.unrecorded ||
-        !file_open(recorder.folder, recorder.rank, recorder.size, host)) {
+    if (recorder.options.unrecorded || !open_files(host)) {
         /* claimed: a child or a job inside the job stays passive, without a word; and the
          * launcher has said why there is no trace */
         const int reason = recorder.options.unrecorded ? EEXIST : errno;

@@ -1,10 +1,15 @@
-/* The trace folder: one log and one file of tables for a rank, or for a node above 1000 ranks.
+/* The trace folder: one log and one file of tables for a rank, or for all ranks of a node.
  *
  * The log is a sequence of 64 KiB chunks, the first of them its head (head.c). A thread fills its
  * window, a mapped chunk whose space is reserved when it is made (so that a full disk can never be a
  * SIGBUS), and appends a copy of it by pwrite when it is full: what a killed process leaves in the
  * window is in the page cache, the same pages are touched again and again, and a full disk is an
- * error code. The tables are lines of JSON, each appended by one write.
+ * error code.
+ *
+ * The tables are lines of JSON. Each first takes its place, from the end that the head holds, and is
+ * then written there: lines of ranks that share the tables never mix, though a write may be split by
+ * a signal, a full disk or a file server. Who is killed between leaves a hole of zeros, which holds
+ * nobody up, and which a reader passes over.
  *
  * Where the log is a ring, a rank's full windows go to a fixed number of places, reserved together:
  * over the oldest once all are used. A place is emptied first and gets its head last, so that what
@@ -35,7 +40,7 @@ enum { MOST_SEALED = 256 };
 static struct owned log_file = {.descriptor = -1}, tables_file = {.descriptor = -1};
 static struct owned selection_file = {.descriptor = -1}; /* under recorder.lock */
 static struct head *head;
-static bool line_cut;
+static char name[320]; /* of this rank's files */
 static struct {
     pthread_mutex_t lock;
     off_t first;     /* of its places; 0: not yet reserved */
@@ -60,42 +65,66 @@ bool file_write(int descriptor, const struct text *t)
     return t->bytes != NULL && owned_write(descriptor, &part, 1, -1) == (ssize_t)t->length;
 }
 
-static bool open_pair(const char *stem, bool shared, int rank)
+static bool open_log(const char *path, bool shared)
 {
-    char path[PATH_BYTES + 64];
-
-    snprintf(path, sizeof path, "%s.log", stem);
     int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor >= 0)
+    const bool made = descriptor >= 0;
+
+    if (made)
         head = head_make(descriptor);
     else if (errno == EEXIST && shared && (descriptor = open(path, O_RDWR | O_CLOEXEC)) >= 0)
         head = head_share(descriptor);
     else
         return false;
-    log_file = owned_take(descriptor);
-    if (head == NULL || !head_claim(head, rank))
+    if (head == NULL) {
+        const int reason = errno;
+
+        if (made && shared) /* others need not wait for it */
+            unlink(path);
+        close(descriptor);
+        errno = reason;
         return false;
-    snprintf(path, sizeof path, "%s.tables", stem);
-    descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    }
+    log_file = owned_take(descriptor);
+    return true;
+}
+
+static bool open_pair(const char *folder, bool shared, int rank)
+{
+    char path[PATH_BYTES + sizeof name + 16];
+
+    snprintf(path, sizeof path, "%s/%s.log", folder, name);
+    if (!open_log(path, shared) || !head_claim(head, rank))
+        return false;
+    snprintf(path, sizeof path, "%s/%s.tables", folder, name);
+    const int descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor < 0)
         return false;
     tables_file = owned_take(descriptor);
     return tables_file.descriptor >= 0;
 }
 
-/* Opens this rank's files in the folder; errno EEXIST: another process writes for this rank. */
-bool file_open(const char *folder, int rank, int size, const char *host)
+/* Opens this rank's files in the folder, which those of a node share; NULL: its own, as where those
+ * can't be had. errno EEXIST: another process writes for this rank. */
+bool file_open(const char *folder, int rank, const char *node)
 {
-    char stem[PATH_BYTES + 32];
-    const bool shared = size > recorder.options.node_files_above;
-
     if (!folder_make(folder))
         return false;
-    if (shared)
-        snprintf(stem, sizeof stem, "%s/node-%s", folder, host);
-    else
-        snprintf(stem, sizeof stem, "%s/rank-%06d", folder, rank);
-    return open_pair(stem, shared, rank);
+    if (node != NULL) {
+        snprintf(name, sizeof name, "node-%s", node);
+        if (open_pair(folder, true, rank))
+            return true;
+        if (errno == EEXIST)
+            return false;
+    }
+    snprintf(name, sizeof name, "rank-%06d", rank);
+    return open_pair(folder, false, rank);
+}
+
+/* Of this rank's log and tables, without the folder and the endings. */
+const char *file_name(void)
+{
+    return name;
 }
 
 /* ---- windows and lines */
@@ -253,6 +282,24 @@ static void seal(void)
     }
 }
 
+/* Writes a line to the place that it takes; false: errno says why. What could not be written gives
+ * its place back, but for one byte behind what was, while no later line has taken one. */
+static bool place_line(const struct iovec *parts)
+{
+    const uint64_t length = parts[0].iov_len + parts[1].iov_len;
+    const uint64_t at = atomic_fetch_add(&head->tables, length);
+    const ssize_t written = owned_write(tables_file.descriptor, parts, 2, (off_t)at);
+    uint64_t end = at + length;
+
+    if (written == (ssize_t)length)
+        return true;
+    if (written >= 0)
+        errno = ENOSPC;
+    atomic_compare_exchange_strong(&head->tables, &end,
+                                   written > 0 ? at + (uint64_t)written + 1 : at);
+    return false;
+}
+
 /* Appends a line to the tables, with its sum. */
 bool file_line(const struct text *line)
 {
@@ -262,23 +309,15 @@ bool file_line(const struct text *line)
         say_stopped("the tables were closed by the program", EBADF);
         return false;
     }
-    /* What a full disk has cut off is ended by the line break of the next line that fits. */
     char end[40];
     struct text tail = {.bytes = end, .room = sizeof end};
 
     text_add(&tail, ", \"check\": \"%08x\"}\n", check_bytes(line->bytes, line->length - 2));
-    const struct iovec parts[] = {
-        {"\n", 1}, {line->bytes, line->length - 2}, {tail.bytes, tail.length}};
-    const ssize_t length = (ssize_t)(parts[1].iov_len + parts[2].iov_len);
-    const int skip = line_cut ? 0 : 1;
-    const ssize_t more = 1 - skip;
-    const ssize_t written = owned_write(tables_file.descriptor, parts + skip, 3 - skip, -1);
+    const struct iovec parts[] = {{line->bytes, line->length - 2}, {tail.bytes, tail.length}};
 
-    if (written > 0)
-        line_cut = written > more && written < more + length;
-    if (written == more + length)
+    if (place_line(parts))
         return true;
-    say_stopped(recorder.folder, written < 0 ? errno : ENOSPC);
+    say_stopped(recorder.folder, errno);
     return false;
 }
 

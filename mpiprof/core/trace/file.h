@@ -6,7 +6,8 @@
 #include "base/text.h"
 #include "trace/event.h"
 
-bool file_open(const char *folder, int rank, int size, const char *host);
+bool file_open(const char *folder, int rank, const char *node);
+const char *file_name(void);
 struct chunk *file_window(uint32_t thread);
 bool file_append(const struct chunk *chunk);
 void file_seal(struct chunk *window);

@@ -1,5 +1,5 @@
 /* The first chunk of a log: it describes the record in one line of JSON; behind it stand, for the
- * recorder alone, the file's end and the ranks that write here.
+ * recorder alone, the ends of the file and of the tables beside it, and the ranks that write here.
  */
 #include "trace/head.h"
 
@@ -87,9 +87,12 @@ struct head *head_share(int descriptor)
     struct stat s;
 
     for (int tries = 0; tries < 5000; tries++, nanosleep(&pause, NULL)) {
-        if (h == NULL && guard_file_status(descriptor, &s) && s.st_size >= CHUNK_BYTES &&
-            (h = map_head(descriptor)) == NULL)
-            return NULL;
+        if (h == NULL && guard_file_status(descriptor, &s)) {
+            if (s.st_nlink == 0) /* who made it could not end it */
+                break;
+            if (s.st_size >= CHUNK_BYTES && (h = map_head(descriptor)) == NULL)
+                return NULL;
+        }
         if (h != NULL && atomic_load(&h->end) != 0)
             return h;
     }

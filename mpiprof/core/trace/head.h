@@ -11,6 +11,7 @@ enum { HEAD_TEXT = 4096, HEAD_CLAIMS = 15000 };
 struct head {
     char text[HEAD_TEXT];
     _Atomic uint64_t end;                 /* of the log, in bytes; 0 until the head is ready */
+    _Atomic uint64_t tables;              /* the end of the tables beside it */
     _Atomic uint32_t claims[HEAD_CLAIMS]; /* rank + 1 */
 };
 _Static_assert(sizeof(struct head) <= CHUNK_BYTES, "the head is one chunk");

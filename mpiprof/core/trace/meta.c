@@ -52,6 +52,8 @@ void meta_process(const char *host, const char *node)
     text_json(&t, host, -1);
     text_add(&t, ", \"pid\": %d, \"node\": ", (int)getpid());
     text_json(&t, node, -1);
+    text_add(&t, ", \"log\": ");
+    text_json(&t, file_name(), -1);
     text_add(&t, ", \"processors\": [");
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) == 0)
