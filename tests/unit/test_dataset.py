@@ -159,6 +159,27 @@ def test_others_can_read_it(pairs: dict[str, tuple[Path, Path]]) -> None:
         assert mine["rank"].tolist() == communicator.ranks.tolist()
 
 
+def test_the_example_of_the_documentation(
+    pairs: dict[str, tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It gives the imbalance of each instance."""
+    page = Path(__file__).parents[2] / "docs" / "reference" / "dataset.md"
+    example = page.read_text("utf-8").split("```python\n")[1].split("```")[0]
+    folder, to = pairs["several"]
+    (tmp_path / "DIR").symlink_to(to)
+    monkeypatch.chdir(tmp_path)
+    made: dict[str, Any] = {}
+    exec(example, made)
+    trace = mpiprof.open(folder)
+    number = {c.identity: c.index for c in trace.tables.communicators}
+    known = {
+        (number[row["communicator"]], row["sequence"]): row["worst_imbalance_ns"]
+        for row in trace.instances.to_dict("records")
+    }
+    assert len(known) > 10_000
+    assert made["spread"].to_dict() == known
+
+
 def test_damage_is_told(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
     whole = pairs["inter"][1]
     part = next((whole / "calls").rglob("*.parquet")).relative_to(whole)
