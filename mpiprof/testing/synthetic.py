@@ -279,7 +279,7 @@ class Synthetic:
     def write(self, folder: Path, finished: bool | Sequence[int] = True) -> Path:
         """Write the trace; finished: whether (or which ranks) reached MPI_Finalize.
 
-        As the recorder does, a log and tables for each rank, and of many ranks for each node.
+        A log and tables for each rank or, of many ranks, for each node: the recorder makes both.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self.write_meta(folder)

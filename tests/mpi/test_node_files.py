@@ -1,31 +1,230 @@
-"""Above a number of ranks, those of a node share one log: nothing is lost or mixed up."""
+"""The ranks of a node share one log and one file of tables: nothing is lost or mixed up.
+
+From 2 nodes on, for which ranks of one machine stand (MPIPROF_NODE), or above a number of ranks.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from support import ROOT
-from support.jobs import run_mpi
+import pytest
+from support import PROGRAMS, ROOT
+from support.jobs import descendants, end, run, run_mpi, start
 from support.mpis import Mpi
+from support.programs import compiled
 
 import mpiprof
+from mpiprof.__main__ import main
+from mpiprof.trace.processes import BOOT_ID
+
+RANK = {"openmpi": "OMPI_COMM_WORLD_RANK", "mpich": "PMI_RANK"}
+NBODY = ROOT / "samples" / "nbody.py"
 
 
-def test_one_log_for_the_three_ranks_of_a_node(mpi: Mpi, tmp_path: Path) -> None:
-    """3 ranks write into one file; the trace is that of three files."""
-    folder = tmp_path / "trace"
-    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder)]
-    words.append(str(ROOT / "samples" / "nbody.py"))
-    run_mpi(mpi, 3, words, env={"MPIPROF_NODE_FILES_ABOVE": "2"}, check=True)
-    logs = sorted(path.name for path in folder.glob("*.log"))
-    assert len(logs) == 1
-    assert logs[0].startswith("node-")
+def words(mpi: Mpi, folder: Path, *options: str, nodes: int = 0) -> list[str]:
+    """Return what records into a folder; on so many nodes, which take ranks in turn."""
+    here = BOOT_ID.read_text().strip()
+    node = f'MPIPROF_NODE={here}-$(({RANK[mpi.name]} % {nodes})) exec "$@"'
+    run_words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), *options, "--"]
+    return (["sh", "-c", node, "sh"] if nodes else []) + run_words
+
+
+def check_nbody(folder: Path, ranks: int) -> mpiprof.Trace:
+    """Check that a trace of the sample has all its calls."""
     trace = mpiprof.open(folder)
-    assert trace.complete
-    assert trace.ranks == 3
+    assert trace.complete and not trace.problems
+    assert trace.ranks == ranks
     counts: Any = trace.instances.groupby("operation")["complete"].agg(["count", "all"])
     assert counts.loc["allgather"].tolist() == [40, True]
     assert counts.loc["gather"].tolist() == [4, True]
     events: Any = trace.events
-    assert events.groupby("rank").size().tolist() == [45, 45, 45]  # with MPI_Finalize
+    assert events.groupby("rank").size().tolist() == [45] * ranks  # with MPI_Finalize
+    return trace
+
+
+def names(folder: Path, ending: str) -> list[str]:
+    return sorted(path.name for path in folder.glob(f"*{ending}"))
+
+
+def test_one_log_for_the_three_ranks_of_a_node(mpi: Mpi, tmp_path: Path) -> None:
+    """3 ranks of the only node write into one file; the trace is that of three files."""
+    folder = tmp_path / "trace"
+    command = [*words(mpi, folder), str(NBODY)]
+    run_mpi(mpi, 3, command, env={"MPIPROF_NODE_FILES_ABOVE": "2"}, check=True)
+    (log,) = names(folder, ".log")
+    assert log.startswith("node-")
+    check_nbody(folder, 3)
+
+
+def test_files_of_its_own_for_each_rank_of_one_node(mpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks."""
+    run_mpi(mpi, 2, [*words(mpi, tmp_path / "trace"), str(NBODY)], check=True)
+    assert names(tmp_path / "trace", ".log") == ["rank-000000.log", "rank-000001.log"]
+    check_nbody(tmp_path / "trace", 2)
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(2, 2), (5, 2), (8, 4)])
+def test_one_log_a_node(ranks: int, nodes: int, openmpi: Mpi, tmp_path: Path) -> None:
+    """2 to 8 ranks: each node has a log and its tables, and all of them meta.json."""
+    folder = tmp_path / "trace"
+    run_mpi(openmpi, ranks, [*words(openmpi, folder, nodes=nodes), str(NBODY)], check=True)
+    check_files(check_nbody(folder, ranks), nodes)
+
+
+def test_one_log_a_node_under_mpich(mpich: Mpi, tmp_path: Path) -> None:
+    """3 ranks on 2 nodes."""
+    folder = tmp_path / "trace"
+    run_mpi(mpich, 3, [*words(mpich, folder, nodes=2), str(NBODY)], check=True)
+    check_files(check_nbody(folder, 3), 2)
+
+
+def check_files(trace: mpiprof.Trace, nodes: int) -> None:
+    """Check how many files there are, and that each rank writes into its node's."""
+    logs, tables = names(trace.path, ".log"), names(trace.path, ".tables")
+    assert len(logs) == nodes
+    assert [name.replace(".tables", ".log") for name in tables] == logs
+    hidden = {path.name for path in trace.path.iterdir() if path.name.startswith(".")}
+    assert {path.name for path in trace.path.iterdir()} == {*logs, *tables, *hidden, "meta.json"}
+    assert hidden <= {".job"}
+    found: dict[str, set[str]] = defaultdict(set)
+    for (rank, _), chunks in trace.logs.threads.items():
+        process = trace.tables.processes[rank]
+        found[process["node"]].add(process["log"])
+        assert {chunk.log.name for chunk in chunks} == {process["log"] + ".log"}
+    assert all(len(own) == 1 for own in found.values())
+    assert sorted(f"{name}.log" for own in found.values() for name in own) == logs
+
+
+def test_short_writes_of_ranks_that_share_files(openmpi: Mpi, tmp_path: Path) -> None:
+    """4 ranks on 2 nodes, on a file system that takes a part of what it is given, or says EINTR."""
+    shim = tmp_path / "shim.so"
+    run(["cc", "-shared", "-fPIC", "-o", shim, PROGRAMS / "short_writes.c"], check=True)
+    program = tmp_path / "app.py"
+    program.write_text(
+        "from mpi4py import MPI\nworld = MPI.COMM_WORLD\n"
+        "for i in range(60): world.Split(i % 2, world.rank).Barrier()\n"
+        "for i in range(5000): MPI.COMM_SELF.Barrier()\nworld.Barrier()\n"
+    )
+    own = words(openmpi, tmp_path / "trace", nodes=2)
+    done = run_mpi(openmpi, 4, ["env", f"LD_PRELOAD={shim}", *own, str(program)], check=True)
+    assert "recording stops" not in done.stderr
+    trace = mpiprof.open(tmp_path / "trace")
+    assert trace.complete and not trace.problems
+    assert len(names(trace.path, ".log")) == 2
+    assert len(trace.events) == 4 * (60 + 60 + 5000 + 1 + 1)
+
+
+def test_a_later_program_of_the_job_stays_passive(openmpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks on 2 nodes, then one of them alone, then 2 again: the first trace stays as it is."""
+    program, script = tmp_path / "app.py", tmp_path / "three.sh"
+    program.write_text("from mpi4py import MPI\nfor i in range(9): MPI.COMM_WORLD.Barrier()\n")
+    launched = r"s/^\(\(OMPI\|PMIX\|PRTE\)_[A-Za-z0-9_]*\)=.*/-u \1/p"
+    script.write_text(
+        f'"$@"; [ $OMPI_COMM_WORLD_RANK = 1 ] && env $(env | sed -n "{launched}") "$@"; exec "$@"\n'
+    )
+    own = [*words(openmpi, tmp_path / "trace", nodes=2), "sh", str(script)]
+    done = run_mpi(openmpi, 2, [*own, str(openmpi.python), str(program)])
+    assert done.returncode == 0, done.stderr
+    trace = mpiprof.open(tmp_path / "trace")
+    assert trace.complete and not trace.problems
+    assert trace.ranks == 2 and len(trace.events) == 2 * 10
+    assert len(names(trace.path, ".log")) == 2
+
+
+def test_a_pack_of_shared_files(openmpi: Mpi, tmp_path: Path) -> None:
+    """4 ranks on 2 nodes: four files become one, and read the same."""
+    pytest.importorskip("backports.zstd")
+    folder = tmp_path / "trace"
+    run_mpi(openmpi, 4, [*words(openmpi, folder, nodes=2), str(NBODY)], check=True)
+    events: Any = mpiprof.open(folder).events
+    assert main(["pack", str(folder)]) == 0
+    assert not names(folder, ".log") and not names(folder, ".tables")
+    assert check_nbody(folder, 4).events.equals(events)
+
+
+def test_rings_of_two_nodes(openmpi: Mpi, tmp_path: Path) -> None:
+    """4 ranks on 2 nodes, each rank its own ring."""
+    options, program = ("--record", "ring:128K"), compiled(openmpi, "ring.c")
+    command = [*words(openmpi, tmp_path / "t", *options, nodes=2), str(program), "3000"]
+    run_mpi(openmpi, 4, command, check=True)
+    trace = mpiprof.open(tmp_path / "t")
+    assert trace.logs.files == 2 and set(trace.turned) == {0, 1} and trace.sound
+    totals: Any = trace.summed_up.set_index("operation")["calls"]
+    assert totals["allreduce"] == 2 * 9000
+    held: Any = trace.instances
+    assert held["complete"].all()
+    assert int(held.loc[held["operation"] == "allreduce", "sequence"].max()) == 8999
+
+
+def test_a_hang_on_two_nodes(
+    openmpi: Mpi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """4 ranks on 2 nodes, the last of which never comes: told by who watches and by status.
+
+    Nobody watches on the node that does not exist; what would be said there stands in its file.
+    """
+    folder, program = tmp_path / "t", compiled(openmpi, "watched.c")
+    command = [*words(openmpi, folder, "--watch", "2s", nodes=2), str(program), "0", "0", "hang"]
+    job = start([*openmpi.mpiexec(4), *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        assert job.stderr is not None
+        while not (folder / "meta.json").exists():
+            time.sleep(0.05)
+        there = {"at": time.time() + 60, "quiet_s": 2.0, "shares": {"1": 0.0, "3": 0.0}}
+        (folder / f".watch-{BOOT_ID.read_text().strip()}-1").write_text(json.dumps(there))
+        line = next(line for line in job.stderr if line.startswith("mpiprof: "))
+        main(["status", str(folder)])
+    finally:
+        end(job)
+    assert "Rank 3 " in line
+    states = re.findall(r"^  (\S+) +(inside|outside) ", capsys.readouterr().out, re.MULTILINE)
+    assert states == [("0-2", "inside"), ("3", "outside")]
+    assert len(names(folder, ".log")) == 2
+
+
+@pytest.mark.parametrize("points", [6, pytest.param(60, marks=pytest.mark.everything)])
+@pytest.mark.parametrize("ring", [False, True])
+def test_a_killed_job_of_two_nodes(
+    points: int, ring: bool, openmpi: Mpi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """4 ranks on 2 nodes, killed at random points, at first one rank and then all: it is read."""
+    chance, program = random.Random(points), compiled(openmpi, "ring.c")
+    options = ("--record", "ring:128K") if ring else ()
+    for number in range(points):
+        folder = tmp_path / str(number)
+        own = words(openmpi, folder, *options, nodes=2)
+        job = start([*openmpi.mpiexec(4), *own, str(program), "20", "hang"])
+        try:
+            deadline = time.monotonic() + 60
+            while not (pids := known_processes(folder)):
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+            time.sleep(0.4 * chance.random())
+            for pid in [chance.choice(pids), *known_processes(folder), *descendants(job.pid)]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        finally:
+            end(job)
+        assert main(["report", str(folder)]) == 0
+        capsys.readouterr()
+        trace = mpiprof.open(folder)
+        assert trace.ranks == 4 and not trace.logs.cut and not trace.logs.damaged
+        assert set(trace.tables.processes) <= set(range(4))
+        assert {rank for rank, _ in trace.logs.threads} <= set(trace.tables.processes)
+
+
+def known_processes(folder: Path) -> list[int]:
+    """Return the processes of a job that have told of themselves."""
+    with contextlib.suppress(mpiprof.errors.TraceError):
+        return [row["pid"] for row in mpiprof.open(folder).tables.processes.values()]
+    return []

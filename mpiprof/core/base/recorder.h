@@ -14,7 +14,7 @@ struct options {
     unsigned sample;
     int stack;
     int64_t limit;        /* bytes of a rank's log */
-    int node_files_above; /* ranks: in jobs of more those of a node share files */
+    int node_files_above; /* ranks: of more those of a node share files, be it the only one */
     int alike;            /* communicators that have rows of their own, of those that are alike */
     int runs;             /* of members that each of them writes */
     int64_t ring;         /* bytes of a rank's newest events that the log keeps; 0: all */
@@ -47,6 +47,7 @@ struct recorder {
     bool by_site;           /* some rules name call sites */
     bool names_sites;       /* sites have names, for messages */
     bool agreed;            /* all ranks were given the same rules, and run the same recorder */
+    bool shares_files;      /* with the other ranks of its node */
     bool sessions;          /* there are Sessions alone, without MPI_COMM_WORLD */
     bool begun_apart;       /* of these: this process began with others that had before */
     bool passive;           /* this process never had files to write to */

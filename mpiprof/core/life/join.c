@@ -39,6 +39,17 @@ static bool is_ours(const char *folder)
     return length == (ssize_t)strlen(job) && memcmp(other, job, (size_t)length) == 0;
 }
 
+/* Whether an earlier program of this job has its trace there, as one that a script starts before
+ * another. Under Sessions each communicator from a group begins for itself. */
+static bool is_taken(const char *folder)
+{
+    char path[PATH_BYTES + 16];
+
+    snprintf(path, sizeof path, "%s/meta.json", folder);
+    return recorder.rank == 0 && !recorder.sessions && !recorder.options.partial &&
+           access(path, F_OK) == 0;
+}
+
 static void make_folder(struct verdict *v)
 {
     const struct options *const o = &recorder.options;
@@ -58,6 +69,8 @@ static void make_folder(struct verdict *v)
                      "with -o",
                      v->folder);
     }
+    if (v->state != 0 && is_taken(v->folder))
+        v->state |= TAKEN;
 }
 
 /* A number that all processes of a partial job agree on without a message: from the folder. */
@@ -102,6 +115,8 @@ bool join_start(MPI_Comm comm, int rank, int size, bool with_world)
     o->partial = v.together == 0;
     recorder.agreed = v.agreed != 0;
     recorder.begun_apart = (v.state & BEGUN) != 0;
+    o->unrecorded |= (v.state & TAKEN) != 0;
+    recorder.shares_files = (v.state & NODES) != 0 || recorder.size > o->node_files_above;
     recorder.job = v.together != 0 ? v.job : job_of_folder(v.folder);
     memcpy(recorder.folder, v.folder, sizeof recorder.folder);
     return (v.state & RECORDING) != 0;

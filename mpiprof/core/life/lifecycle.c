@@ -53,11 +53,10 @@ static bool writes_meta(int rank)
  * may have the same host name, and what is mapped is shared within a node only. */
 static bool open_files(const char *host)
 {
-    const bool shared = recorder.size > recorder.options.node_files_above;
     char node[300];
 
     snprintf(node, sizeof node, "%s-%08x", host, (unsigned)clock_node_hash());
-    return file_open(recorder.folder, recorder.rank, shared ? node : NULL);
+    return file_open(recorder.folder, recorder.rank, recorder.shares_files ? node : NULL);
 }
 
 /* All ranks plan with the same numbers: those of the slowest link. */

@@ -33,6 +33,7 @@
 #include "base/tree.h"
 #include "life/fingerprint.h"
 #include "life/parts.h"
+#include "machine/clock.h"
 
 enum { BELOW_BOUND = 19936, NAMED = 8 };
 enum answer { LEAVES, STAYS };
@@ -43,6 +44,8 @@ struct hello {
     int64_t rules;   /* what decides which algorithms it takes: fingerprint.c */
     int64_t alike;   /* those below have the same */
     int64_t begun;   /* some have begun before */
+    int64_t node;    /* a number that stands for it */
+    int64_t apart;   /* those below are on others, too */
     int64_t heard;   /* how many it speaks for */
     int64_t lacking; /* of these, with too little memory */
     int64_t silent;  /* found not to answer, the first of them */
@@ -118,6 +121,7 @@ static struct hello hello_of(bool begun)
     return (struct hello){.rules = records ? fingerprint() : 0,
                           .alike = records,
                           .begun = begun,
+                          .node = (int64_t)clock_node_hash(),
                           .heard = 1,
                           .lacking = !begun && meeting_lacks_memory()};
 }
@@ -212,6 +216,7 @@ static void hear(struct meeting *m, int64_t deadline)
         }
         own->alike &= h->alike && h->rules == own->rules;
         own->begun |= h->begun;
+        own->apart |= h->apart || h->node != own->node;
         own->heard += h->heard;
         own->lacking += h->lacking;
         for (int64_t j = 0; j < h->silent && j < NAMED && own->silent + j < NAMED; j++)
@@ -244,7 +249,7 @@ static void decide(const struct meeting *m, struct verdict *v)
     const struct hello *const all = &m->own;
 
     v->agreed = all->alike;
-    v->state |= all->begun ? BEGUN : 0;
+    v->state |= (all->begun ? BEGUN : 0) | (all->apart ? NODES : 0);
     if (all->lacking > 0) {
         if (v->state & RECORDING)
             meeting_say_lacking(all->lacking, m->size);

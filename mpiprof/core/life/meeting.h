@@ -6,10 +6,15 @@
 #include "base/common.h"
 #include "base/native.h"
 
-enum { RECORDING = 1, BEGUN = 2 };
+enum {
+    RECORDING = 1, /* there is a folder */
+    BEGUN = 2,     /* some have begun before */
+    NODES = 4,     /* there are several */
+    TAKEN = 8      /* another program of this job has its trace in the folder */
+};
 struct verdict {
     int64_t together; /* all have answered: they may communicate */
-    int64_t state;    /* RECORDING: there is a folder; BEGUN: some have begun before */
+    int64_t state;    /* of those above */
     int64_t agreed;   /* all were given the same rules for switching */
     uint64_t job;
     char folder[PATH_BYTES];
