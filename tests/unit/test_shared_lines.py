@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
 from support import PROGRAMS
 from support.jobs import run
 from support.programs import of_the_core
@@ -17,13 +18,19 @@ TRACE = ("trace/check", "trace/file", "trace/folder", "trace/head", "trace/owned
 RANKS, LINES = 6, 400
 
 
-def test_split_writes_and_a_kill_in_the_midst_of_one(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ranks that write lines, on a file system that takes a part of what it is given."""
+    short = str(PROGRAMS / "short_writes.c")
+    place = tmp_path_factory.mktemp("lines") / "lines"
+    return of_the_core(place, (*PARTS, *TRACE), short, source="shared_lines.c")
+
+
+def test_split_writes_and_a_kill_in_the_midst_of_one(program: Path, tmp_path: Path) -> None:
     """Without MPI: 6 ranks write 400 lines at once in halves; one is killed between two.
 
     Another one comes when all have ended.
     """
-    short = str(PROGRAMS / "short_writes.c")
-    program = of_the_core(tmp_path / "lines", (*PARTS, *TRACE), short, source="shared_lines.c")
     folder = tmp_path / "trace"
     run([program, folder, str(RANKS), str(LINES)], check=True, timeout=60)
     assert len(list(folder.glob("*.tables"))) == 1
@@ -38,3 +45,18 @@ def test_split_writes_and_a_kill_in_the_midst_of_one(tmp_path: Path) -> None:
     assert found.cut
     said = [line.partition(": ")[2] for line in problems]
     assert said == ["1 lines were begun and not written to their end"]
+
+
+def test_a_log_that_its_maker_has_left_unmade_holds_nobody_up(
+    program: Path, tmp_path: Path
+) -> None:
+    """Without MPI: 3 ranks find what one that was killed has left; each takes files of its own."""
+    folder = tmp_path / "trace"
+    folder.mkdir()
+    (folder / "node-host.log").touch()
+    run([program, folder, "2", "10"], check=True, timeout=30)
+    stems = [f"rank-{rank:06d}" for rank in range(3)]
+    assert sorted(path.stem for path in folder.glob("*.tables")) == stems
+    notes = read_tables(folder, 3, Problems()).notes
+    counts = [sum(rank == of for of, _ in notes) for rank in range(3)]
+    assert counts == [10, 5, 1]
