@@ -22,7 +22,7 @@ MOST_ROWS, LOW_ROWS = 5000, 9  # rows that are sent; and up to which the grid is
 COLUMNS: tuple[tuple[str, str, str, int, str], ...] = (
     ("place", "call site", "", 190, "file, line and function; how many more there are"),
     ("operation", "operation", "", 105, ""),
-    ("total_instances", "count", "count", 75, "instances; of a sample an estimate"),
+    ("total_instances", "count", "counted", 75, "instances; of a sample an estimate: ~"),
     ("bytes", "bytes", "size", 85, "sent by a rank, mean"),
     ("total_wait_ns", "Σ wait", "duration", 90, "of all ranks, over all instances"),
     ("share", "of time", "share", 75, "waiting, of all ranks' time"),
@@ -112,6 +112,7 @@ def grid_rows(data: Data, state: State) -> list[dict[str, Any]]:
     for row in tables.records(tables.by_callsite(data, state).head(MOST_ROWS)):
         shown = {field: tables.plain(row.get(field)) for field, *_ in COLUMNS if field in row}
         shown["callsite"] = str(row["callsite"])
+        shown["instances"] = int(row["instances"])
         shown["spark"] = sparks.get(int(row["callsite"]), [])
         shown["latest"] = tables.latest(row)
         if not row["complete_instances"]:
@@ -139,6 +140,6 @@ def column(field: str, heading: str, shown: str, width: int, meaning: str) -> di
             "numberParser": {"function": "quantity(params)"},
             "numberFormatter": {"function": f"quantityText(params, '{shown}')"},
         },
-        "valueFormatter": {"function": f"{shown}(params.value)"},
+        "valueFormatter": {"function": f"{shown}(params{'' if shown == 'counted' else '.value'})"},
         "sortingOrder": ["desc", "asc", None],
     }

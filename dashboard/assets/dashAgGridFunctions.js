@@ -7,6 +7,7 @@ window.dashAgGridFunctions = window.dashAgGridFunctions || {};
     return size < 9.995 ? value.toFixed(2) : size < 99.95 ? value.toFixed(1) : value.toFixed(0);
   };
   const known = (show) => (value) => (value === null || value === undefined ? "–" : show(value));
+  const count = known((value) => value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, " "));
   Object.assign(window.dashAgGridFunctions, {
     duration: known((ns) => {
       const size = Math.abs(ns);
@@ -66,6 +67,8 @@ window.dashAgGridFunctions = window.dashAgGridFunctions || {};
       const percent = 100 * value;
       return percent > 0 && percent < 0.5 ? "<1 %" : `${percent.toFixed(0)} %`;
     }),
-    count: known((value) => value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, " ")),
+    count,
+    // ~ where it is an estimate, from fewer instances that are known; as units.counted.
+    counted: ({ value, data }) => (value === data.instances ? "" : "~") + count(value),
   });
 })();

@@ -83,9 +83,13 @@ def callsites(table: pd.DataFrame, column: str, title: str, names: tuple[str, st
 def distributions(factors: tuple[Float, Float], names: tuple[str, str]) -> go.Figure:
     """Draw the shares of instances in the paper's ranges of ω/T in both traces."""
     ranges = [name.replace("-", " to ").replace(">=", "≥ ") for name in RANGE_NAMES]
+    every = [in_ranges(values) for values in factors]
+    if not any(counts.sum() for counts in every):
+        return axes.blank("no factors: the time of a message is not known for these instances")
     figure = go.Figure()
-    for values, name, colour in zip(factors, names, (FIRST, OTHER), strict=True):
-        counts = in_ranges(values)
+    for counts, name, colour in zip(every, names, (FIRST, OTHER), strict=True):
+        if not counts.sum():
+            name += ": no factors"
         figure.add_bar(
             x=ranges,
             y=100 * counts / max(int(counts.sum()), 1),

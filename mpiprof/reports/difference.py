@@ -131,6 +131,8 @@ def _do(found: Difference, other: Sequence[Trace], runs: int, name: str) -> str:
         if abs(found.after_ns - found.before_ns) < NOTABLE * found.before_ns:
             return "There is nothing to do."
         return "More runs of each would tell whether that is a change."
+    if found.outcome == "unknown" and not found.compared:
+        return "Compare recordings of one program: call sites are told by operation and place."
     if found.outcome == "unknown":
         return MORE_RUNS if max(runs, len(other)) > 1 else "Record longer."
     assert one is not None

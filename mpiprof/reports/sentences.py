@@ -178,11 +178,15 @@ def _outlier(trace: Trace, found: Finding) -> str:
     late = duration(known["late_ns"])
     who = f"{named(found.ranks)} came {late} late" if found.ranks else f"ranks came {late} apart"
     if known["instances"] == 1:
-        return f"In the only instance of {here}, {who}"
+        return f"In {_only(trace)} of {here}, {who}"
     if known["late_instances"] == 1:
         return f"In one instance of {here}, number {found.first_instance}, {who}"
     few, all_ = count(known["late_instances"]), count(known["instances"])
     return f"In {few} of the {all_} instances of {here}, {who}"
+
+
+def _only(trace: Trace) -> str:
+    return "the only instance" if trace.sample == 1 else "the only recorded instance"
 
 
 def _inside(trace: Trace, found: Finding) -> str:
@@ -208,7 +212,7 @@ def _noise(trace: Trace, found: Finding) -> str:
     known, here = found.evidence, where(trace, found.callsites[0])
     spread = known["worst_imbalance_ns"]
     if known["instances"] == 1:
-        return f"The ranks come {duration(spread)} apart to the only instance of {here}"
+        return f"The ranks come {duration(spread)} apart to {_only(trace)} of {here}"
     if known["besides"]:
         whole: Any = trace.callsites.loc[found.callsites[0], "total_wait_ns"]
         part = "Most" if found.cost_ns > whole / 2 else "Some"

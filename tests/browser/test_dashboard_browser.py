@@ -332,10 +332,15 @@ def test_pages_write_numbers_as_the_terminal_does(browser: Browser) -> None:
     times += [3.7e12, 4.2e13, -1500.0, -7e11]
     sizes = [0, 1024, 4096, 9999, 10_000, 65_536, 1e6, 3e9, 5e12]
     shares = [0, 0.001, 0.004, 0.006, 0.094, 0.5, 1]
+    counts = [0, 7, 999, 1000, 123_456, 1e9]
     for name, values, wanted in (
         ("duration", times, units.duration),
         ("size", sizes, units.size),
         ("share", shares, units.share),
+        ("count", counts, units.count),
     ):
         script = f"values => values.map(window.dashAgGridFunctions.{name})"
         assert browser.page.evaluate(script, values) == [wanted(value) for value in values]
+    script = "values => values.map((v) => window.dashAgGridFunctions.counted(v))"
+    cells = [{"value": 3950, "data": {"instances": of}} for of in (39, 3950)]
+    assert browser.page.evaluate(script, cells) == [units.counted(3950, of) for of in (39, 3950)]

@@ -137,6 +137,17 @@ def test_the_verdict_where_nothing_changed_or_nothing_is_known(tmp_path: Path) -
     assert (moved.compared, moved.only) == (2, 0)
 
 
+def test_recordings_of_different_programs(tmp_path: Path) -> None:
+    a, other = recorded(tmp_path / "a"), Synthetic(4)
+    other.collective("bcast", [[0] * 4], [[MS] * 4], site="other.py:1:main")
+    b = mpiprof.open(other.write(tmp_path / "b"))
+    found = judged(a, b)
+    assert (found.outcome, found.compared) == ("unknown", 0)
+    said = in_words(found, [b])
+    assert said[0].endswith("have no call site in common.")
+    assert said[1].startswith("Compare recordings of one program")
+
+
 def test_as_many_instances_are_compared(tmp_path: Path) -> None:
     """Twice as many instances take twice the time, and nothing is slower."""
     a, b = recorded(tmp_path / "a"), recorded(tmp_path / "b", seed=3, count=200)

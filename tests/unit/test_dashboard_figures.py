@@ -170,6 +170,15 @@ def test_comparisons_share_a_scale() -> None:
     assert len(set(first.y)) == 2  # equal places of two rows stay apart
 
 
+def test_distributions_say_where_no_factor_is_known() -> None:
+    some, none = np.array([0.5, 2.0, np.nan]), np.full(3, np.nan)
+    figure = compare.distributions((some, none), ("A", "B"))
+    assert [bar.name for bar in figure.data] == ["A", "B: no factors"]
+    assert list(figure.data[0].y[:2]) == [50, 50]
+    nothing = compare.distributions((none, none), ("A", "B"))
+    assert not nothing.data and "no factors" in nothing.layout.annotations[0].text
+
+
 def test_empty_tables_give_a_figure_that_says_so() -> None:
     nothing = pd.DataFrame(columns=["rank", "where", "total_wait_ns", "caused_ns"])
     assert overview.ranks(nothing).layout.annotations[0].text

@@ -217,6 +217,17 @@ def test_a_single_instance_is_no_habit(tmp_path: Path) -> None:
     assert "does not tell a habit from an accident" in said
 
 
+def test_the_only_one_that_a_sample_holds(tmp_path: Path) -> None:
+    """One instance in five was recorded: there may have been others."""
+    made = Synthetic(4)
+    made.collective("barrier", [[0, 0, 0, 9 * MS]], [[10 * MS] * 4])
+    made.meta["sample"] = 5
+    made.ended_ns = made.started_ns + 20 * MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    (one,) = trace.findings()
+    assert "the only recorded instance of barrier" in sentences.finding(trace, one)
+
+
 def test_nothing_to_gain(tmp_path: Path) -> None:
     late = planted.noise(np.random.default_rng(1), 50, 4, 0.001)
     trace = mpiprof.open(Planted("quiet", late, "noise").write(tmp_path / "t"))
