@@ -60,7 +60,7 @@ def _slow(*_: object) -> int:
 
 
 def test_wrong_use_is_one_line(
-    cluster: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "PATIENCE_S", 0.5)
     dead = tmp_path / "dead.json"
@@ -70,13 +70,11 @@ def test_wrong_use_is_one_line(
         (tmp_path / f"{name}.json").write_bytes(content)
     silent = socket.create_server(("127.0.0.1", 0))
     address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-    worker = next(iter(cluster.scheduler_info["workers"]))
     for where, told in (
         ("tcp://127.0.0.1:9", "no scheduler answers"),
         (str(dead), "no scheduler answers"),
         *((str(tmp_path / f"{name}.json"), "no file of a scheduler") for name in others),
         (address, "no scheduler answers"),
-        (worker, "a worker does"),
         (str(tmp_path / "none.json"), "no such scheduler file"),
         ("nothing://here:1", "no scheduler answers"),
         ("local:0", "give a number of processes"),
@@ -96,6 +94,13 @@ def test_wrong_use_is_one_line(
         code, out, err = said("report", folder, "--dask", "local:1")
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert "pip install 'mpiprof[dask]'" in err
+
+
+def test_a_worker_is_no_scheduler(cluster: Any, folder: Path) -> None:
+    worker = next(iter(cluster.scheduler_info["workers"]))
+    code, out, err = said("report", folder, "--dask", worker)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "a worker does" in err
 
 
 def test_nothing_is_said_when_it_ends(folder: Path) -> None:
