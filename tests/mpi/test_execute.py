@@ -38,7 +38,7 @@ def programs() -> Callable[..., Path]:
 def used(trace: Path) -> Used:
     """Count the shapes of calls on each (operation, on an inter-communicator, algorithm)."""
     found: Used = defaultdict(int)
-    for path in trace.glob("rank-*.tables"):
+    for path in trace.glob("*.tables"):
         for line in map(json.loads, path.read_text().splitlines()):
             if "shape" in line:
                 name = line["algorithm"].partition(":")[0]

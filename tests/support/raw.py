@@ -85,10 +85,11 @@ def read(folder: Path) -> Raw:
     """Read every rank's log and tables; raises where a line or a head is damaged."""
     lines = [
         json.loads(line)
-        for path in sorted(folder.glob("rank-*.tables"))
+        for path in sorted(folder.glob("*.tables"))
         for line in path.read_text().splitlines()
     ]
-    records = [r for path in sorted(folder.glob("rank-*.log")) for r in _records(path, lines)]
+    records = [r for path in sorted(folder.glob("*.log")) for r in _records(path, lines)]
+    records.sort(key=lambda r: (r.rank, r.thread))
     gathered = [r.operation in GATHERED for r in records]
     kept = [r for r, other in zip(records, gathered, strict=True) if not other]
     return Raw(kept, lines, [r for r, other in zip(records, gathered, strict=True) if other])
