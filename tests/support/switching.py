@@ -1,0 +1,52 @@
+"""Programs that are run with --switch, and what their calls ran on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mpiprof
+from mpiprof.analysis.natives import is_native
+from support.jobs import run_mpi
+from support.mpis import Mpi
+from support.traces import table_rows
+
+
+def script(folder: Path, text: str) -> Path:
+    """Write a Python program."""
+    path = folder / "app.py"
+    path.write_text(text)
+    return path
+
+
+def switched(
+    mpi: Mpi, ranks: int, folder: Path, switch: str, *words: str | Path
+) -> tuple[mpiprof.Trace, list[str]]:
+    """Run a program with --switch; returns its trace and what the recorder said."""
+    recorder: list[str | Path] = [
+        mpi.python,
+        "-m",
+        "mpiprof",
+        "run",
+        "-o",
+        folder / "trace",
+        "--switch",
+        switch,
+    ]
+    done = run_mpi(mpi, ranks, [*recorder, *words], cwd=folder, check=True)
+    said = [line.removeprefix("mpiprof: ") for line in done.stderr.splitlines()]
+    said = [line for line in said if not line.startswith(("trace of", "next:"))]
+    return mpiprof.open(folder / "trace"), said
+
+
+def ran(trace: mpiprof.Trace, line: int = 0) -> list[str]:
+    """Return what the instances of a line ran on, in their order; without one: all."""
+    found = table_rows(trace.instances)
+    found = found.sort_values(["communicator", "sequence"], kind="stable")
+    place = f":{line} " if line else ""
+    at = found["sites"].astype(str).str.contains(place, regex=False)
+    return [unnamed(str(name)) for name in found.loc[at, "algorithm"]]
+
+
+def unnamed(algorithm: str) -> str:
+    """Return what ran without the library's own name of it, which depends on the library."""
+    return "native" if is_native(algorithm) else algorithm
