@@ -26,6 +26,7 @@ LOCAL = "local:"
 MOST = 1024  # processes of this machine
 AHEAD = 8  # items a thread that are under way or done: what is not fetched yet fills its memory
 PATIENCE_S = 10  # for a scheduler to answer, and for its first worker
+TIMEOUTS = (TimeoutError, asyncio.TimeoutError)  # the same from Python 3.11 on
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Function = TypeVar("Function")
@@ -73,7 +74,7 @@ class Workers:
                     f"--dask: workers died again and again at the same partition ({error}); "
                     "do they have memory enough?"
                 ) from None
-            except (CancelledError, CommClosedError, TimeoutError):
+            except (CancelledError, CommClosedError, *TIMEOUTS):
                 raise MpiprofError(
                     "--dask: the scheduler has gone; start it and try again"
                 ) from None
@@ -87,7 +88,7 @@ class Workers:
         while True:
             try:
                 return future.result(timeout=PATIENCE_S)
-            except TimeoutError:
+            except TIMEOUTS:
                 if future.done():
                     raise
             without = 0 if self.client.nthreads() else without + 1
@@ -158,7 +159,7 @@ def _client(distributed: Any, named: str) -> Any:
         raise UsageError(f"--dask {named}: no scheduler answers there ({why})") from None
     try:
         client.wait_for_workers(1, timeout=PATIENCE_S)
-    except TimeoutError:
+    except TIMEOUTS:
         client.close()
         raise UsageError(
             f"--dask {named}: its scheduler has no workers; start some, such as `dask worker`"
