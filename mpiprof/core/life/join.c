@@ -115,7 +115,8 @@ bool join_start(MPI_Comm comm, int rank, int size, bool with_world)
     o->partial = v.together == 0;
     recorder.agreed = v.agreed != 0;
     recorder.begun_apart = (v.state & BEGUN) != 0;
-    o->unrecorded |= (v.state & TAKEN) != 0;
+    /* Members that have given up waiting have written it. */
+    o->unrecorded |= !o->partial && (v.state & TAKEN) != 0;
     recorder.shares_files = (v.state & NODES) != 0 || recorder.size > o->node_files_above;
     recorder.job = v.together != 0 ? v.job : job_of_folder(v.folder);
     memcpy(recorder.folder, v.folder, sizeof recorder.folder);
