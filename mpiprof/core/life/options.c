@@ -37,7 +37,7 @@
     X(MACHINE, NULL, false)                                                                        \
     X(MARKS, NULL, false)                                                                          \
     X(NODE, NULL, false)                                                                           \
-    X(NODE_FILES_ABOVE, "1000", false)                                                             \
+    X(NODE_FILES_ABOVE, "32", false)                                                               \
     X(PARTIAL, NULL, true)                                                                         \
     X(PARTS, NULL, false)                                                                          \
     X(PLAN_OUT, NULL, true)                                                                        \
