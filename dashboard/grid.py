@@ -140,6 +140,6 @@ def column(field: str, heading: str, shown: str, width: int, meaning: str) -> di
             "numberParser": {"function": "quantity(params)"},
             "numberFormatter": {"function": f"quantityText(params, '{shown}')"},
         },
-        "valueFormatter": {"function": f"{shown}(params{'' if shown == 'counted' else '.value'})"},
+        "valueFormatter": {"function": f"{shown}(params.value, params)"},
         "sortingOrder": ["desc", "asc", None],
     }

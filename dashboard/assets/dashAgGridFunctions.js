@@ -69,6 +69,6 @@ window.dashAgGridFunctions = window.dashAgGridFunctions || {};
     }),
     count,
     // ~ where it is an estimate, from fewer instances that are known; as units.counted.
-    counted: ({ value, data }) => (value === data.instances ? "" : "~") + count(value),
+    counted: (value, { data }) => (value === data.instances ? "" : "~") + count(value),
   });
 })();

@@ -341,6 +341,6 @@ def test_pages_write_numbers_as_the_terminal_does(browser: Browser) -> None:
     ):
         script = f"values => values.map(window.dashAgGridFunctions.{name})"
         assert browser.page.evaluate(script, values) == [wanted(value) for value in values]
-    script = "values => values.map((v) => window.dashAgGridFunctions.counted(v))"
+    script = "values => values.map((v) => window.dashAgGridFunctions.counted(v.value, v))"
     cells = [{"value": 3950, "data": {"instances": of}} for of in (39, 3950)]
     assert browser.page.evaluate(script, cells) == [units.counted(3950, of) for of in (39, 3950)]
