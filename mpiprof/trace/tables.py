@@ -61,22 +61,22 @@ class _Reader:
             self.tables.cut = True
             self.problems.note(f"{name}: its last line is cut off and unread")
         damaged = begun = 0
-        for number, line in enumerate(lines[:-1]):
-            behind = line.rpartition(b"\0")[2]
-            if len(behind) < len(line) and line_is_sound(behind):
-                begun += 1
-                lines[number] = behind
-        sound = [(line, line_is_sound(line)) for line in lines[:-1] if line]
+        sound: list[tuple[bytes, bool | None]] = []
+        for line in filter(None, lines[:-1]):
+            _, hole, behind = line.rpartition(b"\0")
+            known = line_is_sound(behind)
+            begun += bool(hole and known)
+            sound.append((behind if known else line, known))
         self.checked |= any(known for _, known in sound)
         for line, known in sound:
             whole = known is True or (known is None and not self.checked)
             damaged += not (whole and self._read_line(line))
         if begun:
             self.tables.cut = True
-            self.problems.note(f"{name}: {begun} lines were begun and not written to their end")
+            self.problems.note(f"{name}: lines begun and not written to their end: {begun}")
         if damaged:
             self.tables.cut = True
-            self.problems.note(f"{name}: {damaged} damaged lines are unread")
+            self.problems.note(f"{name}: damaged lines, unread: {damaged}")
 
     def _read_line(self, line: bytes) -> bool:
         try:

@@ -18,7 +18,11 @@ from test_sanitizers import check, environment, sanitized
 __all__ = ["sanitized"]  # a fixture
 
 PIECE = 25_000
-CHOICES = {"random": "MPIPROF_SWITCH=random {}", "auto": "MPIPROF_AUTO=1"}
+CHOICES = {
+    "random": "MPIPROF_SWITCH=random {}",
+    "own": "MPIPROF_SWITCH=random {} own",  # the library's own by their names
+    "auto": "MPIPROF_AUTO=1",
+}
 
 
 def fuzz(mpi: Mpi) -> Path:
@@ -42,16 +46,28 @@ def test_thousands(
     assert f"seed {seed}: 3000 calls, 0 wrong" in ended.stdout
 
 
+def sanitized_calls(
+    mpi: Mpi, sanitized: Path, trace: Path, choice: str, seed: int, calls: int, timeout: float
+) -> None:
+    """Run calls with the sanitizers on 2 ranks of MPICH, 2 to 4 of Open MPI."""
+    ranks = 2 if mpi.name == "mpich" else 2 + seed % 3
+    threads = 3 if seed % 4 == 3 else 1
+    words = environment(mpi, sanitized, trace)
+    words += [CHOICES[choice].format(seed + 1), str(fuzz(mpi))]
+    ended = run_mpi(mpi, ranks, [*words, str(seed), str(calls), str(threads)], timeout=timeout)
+    check(ended.stderr)
+    assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
+    assert " calls, 0 wrong" in ended.stdout
+
+
+def test_the_librarys_own_with_the_sanitizers(mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
+    """On 2 ranks: their communicators and settings are made, used and freed without a fault."""
+    sanitized_calls(mpi, sanitized, tmp_path / "trace", "own", 0, 300, 60)
+
+
 @pytest.mark.everything
 @pytest.mark.parametrize("seed", range(1_000_000 // PIECE))
 @pytest.mark.parametrize("choice", CHOICES)
 def test_a_million(choice: str, seed: int, mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
     """On 2 ranks of MPICH, 2 to 4 of Open MPI; one thread or three."""
-    ranks = 2 if mpi.name == "mpich" else 2 + seed % 3
-    threads = 3 if seed % 4 == 3 else 1
-    words = environment(mpi, sanitized, tmp_path / "trace")
-    words += [CHOICES[choice].format(seed + 1), str(fuzz(mpi))]
-    ended = run_mpi(mpi, ranks, [*words, str(seed), str(PIECE), str(threads)], timeout=900)
-    check(ended.stderr)
-    assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
-    assert ", 0 wrong" in ended.stdout
+    sanitized_calls(mpi, sanitized, tmp_path / "trace", choice, seed, PIECE, 900)

@@ -15,6 +15,8 @@ from support.mpis import Mpi
 from support.programs import compiled
 from test_communicators import by_name, recorded
 
+import mpiprof
+
 
 def check_identities(lines: raw.Raw) -> None:
     """What has a name has one identity, whichever folder it was read from."""
@@ -82,6 +84,22 @@ def test_ranks_that_begin_apart(named: bool, mpi: Mpi, tmp_path: Path) -> None:
     assert trace.ends() == dict.fromkeys(range(3), "finalize")
     check_identities(trace)
     check_calls(trace, ["barrier"])
+
+
+def test_the_librarys_own_algorithm_is_chosen(mpi: Mpi, tmp_path: Path) -> None:
+    """By its name, under Sessions alone; the program checks its sum.
+
+    MPICH can be told for one thread at a time, and only MPI_Init knows about that.
+    """
+    program, trace = compiled(mpi, "sessions.c", "-O1"), tmp_path / "trace"
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-o", str(trace)]
+    words += ["--switch", "allreduce=native:recursive_doubling", "--", str(program)]
+    done = run_mpi(mpi, 3, words, check=True)
+    events = mpiprof.open(trace).events
+    ran = events.loc[events["operation"] == "allreduce", "algorithm"]
+    left = "without MPI_Init its thread level is not known" in done.stderr
+    assert left == (mpi.name == "mpich")
+    assert list(ran.astype(str)) == ["native" if left else "native:recursive_doubling"] * 3
 
 
 def test_a_second_session_runs_on(mpich: Mpi, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_split_writes_and_a_kill_in_the_midst_of_one(program: Path, tmp_path: Pa
     assert notes == dict.fromkeys(range(RANKS - 1), written) | last
     assert found.cut
     said = [line.partition(": ")[2] for line in problems]
-    assert said == ["1 lines were begun and not written to their end"]
+    assert said == ["lines begun and not written to their end: 1"]
 
 
 def test_a_log_that_its_maker_has_left_unmade_holds_nobody_up(

@@ -82,6 +82,20 @@ def test_entries_of_what_was_chosen(tmp_path: Path) -> None:
     assert len(plan.read(str(path)).rules) == 5  # as strictly as people's
 
 
+@pytest.mark.parametrize("won", ["native:tree", "native:segmented_ring:segment=65536"])
+def test_the_library_s_own_by_its_name(won: str, tmp_path: Path) -> None:
+    """It goes into a plan as it was found, and the plan is read as `run --switch` reads it."""
+    folder = write(
+        tmp_path / "t",
+        lines("01", won, ["app.py:20 f"], operation="allreduce", bytes=65536),
+        lines("02", "ring", ["app.py:30 f"], 5, operation="allreduce", bytes=1 << 20),
+    )
+    found = noted.to_entries(noted.read(folder), {"how": "auto", "mpi": "", "hosts": []})
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(found))
+    assert [str(rule.variant) for rule in plan.read(str(path)).rules] == [won, "ring"]
+
+
 def test_a_killed_job_s_last_choice_counts(tmp_path: Path) -> None:
     whole = lines("01", "ring", ["app.py:20 f"], operation="alltoall")
     folder = write(tmp_path / "t", whole[:-1], [], cut=whole[-1][:30])

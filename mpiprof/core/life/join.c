@@ -46,8 +46,7 @@ static bool is_taken(const char *folder)
     char path[PATH_BYTES + 16];
 
     snprintf(path, sizeof path, "%s/meta.json", folder);
-    return recorder.rank == 0 && !recorder.sessions && !recorder.options.partial &&
-           access(path, F_OK) == 0;
+    return recorder.rank == 0 && !recorder.sessions && access(path, F_OK) == 0;
 }
 
 static void make_folder(struct verdict *v)
