@@ -137,6 +137,18 @@ def test_the_trace_says_what_every_instance_was_for_on_2_ranks(
         assert ("native" if is_native(ran) else ran) == last[-1]
 
 
+def test_what_begins_late_is_tried_as_early_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
+    """What the program did before is none of the time that a choice must be worth."""
+    machine = tmp_path / "machine.json"
+    machine.write_text('{"within": {"alpha_ns": 200.0, "beta_ns_per_byte": 0.1}}')
+    options = ("--machine", str(machine))
+    trace, _ = switched(
+        openmpi, 2, tmp_path, "auto.py", "rested", "100", options=options, check=True
+    )
+    phases = [line for line in selection(trace) if line["kind"] == "phase"]
+    assert phases and phases[0]["instance"] <= 60
+
+
 def test_senders_still_run_ahead_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
     program = compiled(openmpi, "run_ahead.c", "-O2")
     for option in (["--switch", "auto"], ["--record", "summary"]):

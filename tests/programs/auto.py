@@ -9,6 +9,7 @@ moving   rank 0 is late, from the middle on rank 1
 long     many instances of one key
 sums     COUNT reductions of 256 KB
 later    the same, beside a communicator that is made at some later time
+rested   the same, 8 s after MPI_Init
 """
 
 from __future__ import annotations
@@ -130,6 +131,12 @@ def later(turns: int) -> None:
     sums(turns)
     request.Wait()
     made.Free()
+
+
+def rested(turns: int) -> None:
+    """As in a program that reads its data first."""
+    time.sleep(8)
+    sums(turns)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ enum extra {
     EXTRA_WAITED,  /* of that, waiting for other members */
     EXTRA_CLOCK,   /* the bound on the clocks' error */
     EXTRA_STALE,   /* it has grown since the clocks were compared */
-    EXTRA_WALL,    /* since MPI_Init */
+    EXTRA_WALL,    /* since the key's first instances */
     EXTRA_PRIVATE, /* minus what making the private communicator took: some waited in it */
     EXTRA_MESSAGE, /* minus what a message of a small reduction takes */
     EXTRAS

@@ -43,7 +43,6 @@
 enum { FIRST_WINDOW = 4, FIRST_WINDOW_AHEAD = 32 };
 
 bool auto_chooses, auto_watching;
-static int64_t began_ns;
 
 /* ---- start */
 
@@ -74,8 +73,6 @@ void auto_start(bool chooses)
     auto_chooses = chooses;
     auto_watching = true;
     learned_open();
-    if (began_ns == 0)
-        began_ns = now_ns();
     budget_open();
     if (recorder.private != MPI_COMM_NULL)
         clock_share();
@@ -125,6 +122,7 @@ static struct selection *selection_make(const struct execution *e, const struct 
     if (auto_chooses)
         s->arrivals->position = -budget_gap(k, &e->problem, budget_least_time(e));
     s->problem = e->problem; /* for alpha and the sizes of the groups */
+    s->began_ns = now_ns();
     s->told = explain_key(e, hash_mix(key->hash, k->identity));
     if (s->told == NULL) {
         arrivals_free(w);
@@ -276,7 +274,7 @@ static void begin_window(struct selection *s, struct call *c)
     x[EXTRA_BUDGET] = -budget_left();
     x[EXTRA_CLOCK] = clock_bound();
     x[EXTRA_STALE] = clock_is_stale();
-    x[EXTRA_WALL] = now_ns() - began_ns;
+    x[EXTRA_WALL] = now_ns() - s->began_ns;
     x[EXTRA_PRIVATE] = -c->comm->private_ns;
     x[EXTRA_MESSAGE] = -c->comm->message_ns;
     for (int i = 1; i < s->count; i++)

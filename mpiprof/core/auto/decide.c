@@ -135,7 +135,8 @@ static void observe(struct selection *s)
 
     if (!s->listed || s->list[NATIVE].seen < 4)
         return;
-    /* Half a percent of the run: below, nothing that is found could be seen. */
+    /* Half a percent of the time since it began, whatever the program did before: below, nothing
+     * that is found could be seen. */
     if (s->observed.elapsed_ns * s->instances * 200 < w->extras[EXTRA_WALL])
         return;
     budget_grant(s->observed.native_ns);

@@ -61,6 +61,7 @@ struct selection {
     struct arrivals *arrivals;
     bool switches;          /* the key may be switched; else only watched */
     int64_t instances;      /* that all members have counted */
+    int64_t began_ns;       /* when it was made; each member's own: told by EXTRA_WALL */
     struct problem problem; /* of the first instance: alpha, and how many members there are */
     struct candidate list[MOST_LIST];
     int count;
