@@ -26,6 +26,7 @@
 #include "base/native.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
+#include "machine/line.h"
 #include "machine/pingpong.h"
 #include "machine/rounds.h"
 
@@ -196,17 +197,6 @@ void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool f
 
 /* ---- what follows from it */
 
-struct line { /* one way and both ways, ns, by size */
-    int count;
-    const int *sizes;
-    double one_way[MOST_SIZES], both_ways[MOST_SIZES];
-};
-
-static double shorter(double a, double b)
-{
-    return a < b ? a : b;
-}
-
 static void times(struct pingpong *p, struct line *l)
 {
     l->count = p->count;
@@ -215,52 +205,7 @@ static void times(struct pingpong *p, struct line *l)
         l->one_way[i] = rounds_time(&p->one_way[i]);
         l->both_ways[i] = rounds_time(&p->both_ways[i]);
     }
-    /* A message takes no longer than a larger one: where it did, it was disturbed. */
-    for (int i = p->count - 2; i >= 0; i--) {
-        l->one_way[i] = shorter(l->one_way[i], l->one_way[i + 1]);
-        l->both_ways[i] = shorter(l->both_ways[i], l->both_ways[i + 1]);
-    }
-}
-
-/* Least squares of t = alpha + beta m, weighted by 1/t: small messages count as much as large. */
-static void fit(const struct line *t, double *alpha, double *beta)
-{
-    double w = 0, x = 0, y = 0, xx = 0, xy = 0;
-
-    for (int i = 0; i < t->count; i++) {
-        const double time = t->one_way[i] > 1 ? t->one_way[i] : 1, u = 1 / (time * time);
-
-        w += u;
-        x += u * t->sizes[i];
-        y += u * time;
-        xx += u * t->sizes[i] * (double)t->sizes[i];
-        xy += u * t->sizes[i] * time;
-    }
-    const double determinant = w * xx - x * x;
-
-    *beta = t->count > 1 && determinant > 0 ? (w * xy - x * y) / determinant : 0;
-    *beta = *beta < 0 ? 0 : *beta;
-    *alpha = w > 0 ? (y - *beta * x) / w : 0;
-}
-
-/* What a byte more takes where messages are large, and how many bytes a port's buffer takes at the
- * other pace before. */
-static void fit_buffer(const struct line *t, double alpha, double beta, double *pace,
-                       double *buffer)
-{
-    const int last = t->count - 1;
-    double steps;
-
-    *pace = beta;
-    *buffer = 0;
-    if (last < 1)
-        return;
-    steps = (t->one_way[last] - t->one_way[last - 1]) / (t->sizes[last] - t->sizes[last - 1]);
-    if (steps <= beta)
-        return;
-    *pace = steps;
-    *buffer = (alpha + steps * t->sizes[last] - t->one_way[last]) / (steps - beta);
-    *buffer = *buffer > 0 ? *buffer : 0;
+    line_order(l);
 }
 
 static void numbers_add(struct text *out, const char *name, const double *values, int count)
@@ -274,17 +219,17 @@ static void numbers_add(struct text *out, const char *name, const double *values
 void pingpong_add(struct text *out, struct pingpong *p)
 {
     struct line l = {0};
-    double alpha, beta, pace, buffer;
 
     if (p->count == 0) {
         text_add(out, "null");
         return;
     }
     times(p, &l);
-    fit(&l, &alpha, &beta);
-    fit_buffer(&l, alpha, beta, &pace, &buffer);
-    text_add(out, "{\"alpha_ns\": %.1f, \"beta_ns_per_byte\": %.6f, ", alpha, beta);
-    text_add(out, "\"pace_ns_per_byte\": %.6f, \"buffer_bytes\": %.0f, \"sizes\": [", pace, buffer);
+    const struct link k = line_link(&l);
+
+    text_add(out, "{\"alpha_ns\": %.1f, \"beta_ns_per_byte\": %.6f, ", k.alpha, k.beta);
+    text_add(out, "\"pace_ns_per_byte\": %.6f, \"buffer_bytes\": %.0f, \"sizes\": [", k.pace,
+             k.buffer);
     for (int i = 0; i < p->count; i++)
         text_add(out, "%s%d", i > 0 ? ", " : "", p->sizes[i]);
     text_add(out, "]");

@@ -3,9 +3,8 @@
 #include <stdbool.h>
 
 #include "base/text.h"
+#include "machine/line.h"
 #include "machine/rounds.h"
-
-enum { MOST_SIZES = 24 };
 
 struct pingpong {
     int count, sizes[MOST_SIZES];

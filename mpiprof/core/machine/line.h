@@ -1,0 +1,18 @@
+/* A link, from how long messages of several sizes take: line.c. */
+#pragma once
+
+enum { MOST_SIZES = 24 };
+
+struct link { /* ns, ns a byte, bytes: t(m) = alpha + beta min(m, buffer) + pace max(m - buffer, 0)
+               */
+    double alpha, beta, pace, buffer;
+};
+
+struct line { /* ns by size, sizes ascending */
+    int count;
+    const int *sizes;
+    double one_way[MOST_SIZES], both_ways[MOST_SIZES];
+};
+
+void line_order(struct line *l);
+struct link line_link(const struct line *l);

@@ -1,0 +1,67 @@
+"""The link that times of messages are of: programs/line.c feeds them to core/machine/line.c."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support import PROGRAMS, ROOT
+from support.jobs import run
+
+QUICK = (0, 1024, 16384, 131072)  # of the sketch at the start
+FULL = (0, *(1 << i for i in range(22)))
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorder's fit, compiled into a program of its own."""
+    made, core = tmp_path_factory.mktemp("line") / "line", ROOT / "mpiprof" / "core"
+    parts = [PROGRAMS / "line.c", core / "machine" / "line.c"]
+    run(["cc", "-std=c11", "-O1", f"-I{core}", "-o", made, *parts], check=True)
+    return made
+
+
+def link(
+    program: Path,
+    sizes: tuple[int, ...],
+    one_way: Callable[[float], float],
+    both_ways: Callable[[float], float],
+) -> tuple[float, float, float, float]:
+    """Return alpha, beta, pace and buffer of messages that take so long."""
+    words = [f"{m}:{one_way(m):.3f}:{both_ways(m):.3f}" for m in sizes]
+    alpha, beta, pace, buffer = map(float, run([program, *words], check=True).stdout.split())
+    return alpha, beta, pace, buffer
+
+
+@pytest.mark.parametrize("other", [1.0, 1.4, 2.0], ids=["full duplex", "busy memory", "half duplex"])
+def test_a_link_without_a_buffer_has_one_pace(other: float, program: Path) -> None:
+    """Both ways at once are up to twice as long: that is the other direction's."""
+    found = link(program, QUICK, lambda m: 800 + 0.1 * m, lambda m: 900 + 0.1 * other * m)
+    assert found[:3] == pytest.approx((800, 0.1, 0.1), rel=0.01)
+
+
+def test_a_buffer_that_large_messages_pass(program: Path) -> None:
+    def one_way(m: float) -> float:
+        return 30e3 + 1.0 * min(m, 32768) + 80.0 * max(m - 32768, 0)
+
+    _, _, pace, buffer = link(program, FULL, one_way, one_way)
+    assert pace == pytest.approx(80, rel=1e-3)
+    assert 16384 <= buffer <= 65536
+
+
+def test_a_buffer_that_is_larger_than_any_message(program: Path) -> None:
+    """What 16 emulated nodes at 100 Mbit/s took: 80 ns a byte, of which one way shows nothing."""
+    one_way = {0: 10450.5, 1024: 26068.5, 16384: 87540.5}
+    both_ways = {0: 25257.5, 1024: 71584.2, 16384: 1373525.0}
+    sizes = tuple(one_way)
+    _, beta, pace, buffer = link(
+        program, sizes, lambda m: one_way[int(m)], lambda m: both_ways[int(m)]
+    )
+    assert beta < 10
+    assert pace == pytest.approx(80, rel=0.1)
+    assert 16384 <= buffer <= 32768
+
+
+def test_one_size_is_no_slope(program: Path) -> None:
+    assert link(program, (0,), lambda _: 500, lambda _: 700) == (500, 0, 0, 0)

@@ -1,0 +1,25 @@
+/* The line through times of messages (core/machine/line.c), which are given, without MPI.
+ *
+ *     line BYTES:ONE_WAY_NS:BOTH_WAYS_NS ...
+ *
+ * Prints alpha, beta, pace and buffer.
+ */
+#include <stdio.h>
+
+#include "machine/line.h"
+
+int main(int argc, char **argv)
+{
+    struct line l = {0};
+    int sizes[MOST_SIZES];
+
+    l.sizes = sizes;
+    for (; l.count < argc - 1; l.count++)
+        sscanf(argv[l.count + 1], "%d:%lf:%lf", &sizes[l.count], &l.one_way[l.count],
+               &l.both_ways[l.count]);
+    line_order(&l);
+    const struct link k = line_link(&l);
+
+    printf("%.6f %.6f %.6f %.6f\n", k.alpha, k.beta, k.pace, k.buffer);
+    return 0;
+}
