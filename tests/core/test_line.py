@@ -34,7 +34,9 @@ def link(
     return alpha, beta, pace, buffer
 
 
-@pytest.mark.parametrize("other", [1.0, 1.4, 2.0], ids=["full duplex", "busy memory", "half duplex"])
+@pytest.mark.parametrize(
+    "other", [1.0, 1.4, 2.0], ids=["full duplex", "busy memory", "half duplex"]
+)
 def test_a_link_without_a_buffer_has_one_pace(other: float, program: Path) -> None:
     """Both ways at once are up to twice as long: that is the other direction's."""
     found = link(program, QUICK, lambda m: 800 + 0.1 * m, lambda m: 900 + 0.1 * other * m)
