@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from mpiprof import __version__
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.memory import keep_freed
 from mpiprof.progress import bar
 
 LOCAL = "local:"
@@ -101,6 +102,7 @@ def _given(function: Function) -> Function:
 
 
 def _called(function: Callable[[Item], Result], item: Item) -> Result:
+    keep_freed()
     return function(item)
 
 

@@ -12,6 +12,7 @@ from mpiprof.analysis.derived import DERIVED
 from mpiprof.analysis.natives import shapes
 from mpiprof.errors import UsageError
 from mpiprof.invocation import command
+from mpiprof.memory import keep_freed
 from mpiprof.otf2 import opened
 from mpiprof.store import cache, values
 from mpiprof.trace import Trace, dataset
@@ -42,10 +43,11 @@ LONGEST = 100  # characters of an entry's name
 
 
 def open_trace(path: Path, workers: Workers | None = None) -> Trace:
-    """Open a trace as `mpiprof.open` does; what it derives is kept in files (see cache).
+    """Open a trace for a verb; what it derives is kept in files (see cache).
 
     workers: those that pass over the partitions of a data set; UsageError where it is none.
     """
+    keep_freed()
     kept = {name: partial(_derived, name) for name in KEPT & DERIVED.keys()}
     folder = opened(path)
     if workers is not None:

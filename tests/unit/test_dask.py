@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import os
+import platform
 import shutil
 import sys
 import types
@@ -14,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from support import dying
+from support import dying, memory
 from support.dataset_traces import MADE, bits, exported, said
 
 import mpiprof
@@ -155,6 +157,16 @@ def test_processes_of_this_machine(
     assert "reading on 1 worker [" in found[2]
     assert found[2].endswith("\r\033[K")
     assert capsys.readouterr().err == ""
+
+
+def test_workers_use_freed_memory_again(cluster: Any) -> None:
+    """Though Dask has told their C library to give it back."""
+    with client(cluster) as connected:
+        if "glibc" not in platform.libc_ver():
+            pytest.skip("another C library")
+        assert "MALLOC_TRIM_THRESHOLD_" in connected.submit(os.environ.copy).result()
+        found = list(workers.Workers(connected).map(memory.faults, [2_000] * 8))
+    assert max(found) < 200
 
 
 def test_few_items_are_under_way_and_all_come_in_order(

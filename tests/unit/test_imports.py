@@ -31,6 +31,7 @@ EVERYBODY = {
     "svg",
     "symbols",
     "extras",
+    "memory",
     "workers",
 }
 ALLOWED = {
@@ -47,6 +48,7 @@ ALLOWED = {
     "svg": set(),
     "symbols": set(),
     "extras": set(),
+    "memory": set(),
     "workers": set(),
     "notebook": {"trace"},
     "launch": set(),

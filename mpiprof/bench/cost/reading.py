@@ -97,7 +97,9 @@ def read(folder: Path, events: int) -> None:
     """Read a trace on one core and print what it took."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     import mpiprof
+    from mpiprof.memory import keep_freed
 
+    keep_freed()  # as verbs do
     begin, begin_cpu = time.perf_counter(), time.process_time()
     trace = mpiprof.open(folder)
     table = trace.callsites
