@@ -15,7 +15,7 @@ import numpy as np
 from mpiprof.trace.types import Array
 
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-TIMES = ("enter_ns", "exit_ns")
+TIMES = {"enter_ns", "exit_ns"}
 
 
 def fit(record: np.dtype[Any], body: int) -> bool:
@@ -44,7 +44,7 @@ def planes(bodies: Array, record: np.dtype[Any]) -> list[bytes]:
     return found
 
 
-def bodies(content: bytes, record: np.dtype[Any], chunks: int) -> Array:
+def bodies(content: bytes | memoryview, record: np.dtype[Any], chunks: int) -> Array:
     """Return the bodies (uint8, chunks x bytes) that `planes` was given, from its bytes joined."""
     out: Array = np.empty((chunks, len(content) // chunks), np.uint8)
     columns, at = _columns(record, out), 0
@@ -54,20 +54,32 @@ def bodies(content: bytes, record: np.dtype[Any], chunks: int) -> Array:
         width = column.itemsize
         part = np.frombuffer(content, np.uint8, each * width, at).reshape(width, each)
         at += each * width
-        decoded[name] = np.ascontiguousarray(part.T).view(column.dtype).reshape(column.shape)
-    steps, spans = decoded["enter_ns"], decoded["exit_ns"]
-    steps[:, 1:] += _durations(spans)[:, :-1]
-    enter = np.cumsum(steps, axis=1, dtype=np.uint64)
-    for name, column in columns.items():
-        if name == "enter_ns":
-            column[:] = enter
-        elif name == "exit_ns":
-            column[:] = np.where(spans == 0, np.uint64(0), enter + spans - np.uint64(1))
-        elif name == "sequence":
-            column[:] = np.cumsum(decoded[name], axis=1, dtype=column.dtype)
-        else:
-            column[:] = decoded[name]
+        decoded[name] = _joined(part).view(column.dtype).reshape(column.shape)
+    enter, spans = decoded["enter_ns"], decoded["exit_ns"]
+    durations = _durations(spans)
+    enter[:, 1:] += durations[:, :-1]
+    columns["enter_ns"][:] = np.cumsum(enter, axis=1, out=enter)
+    durations += enter
+    durations[spans == 0] = 0
+    columns["exit_ns"][:] = durations
+    for name in columns.keys() - TIMES:
+        values = decoded[name]
+        if name == "sequence":
+            np.cumsum(values, axis=1, dtype=values.dtype, out=values)
+        columns[name][:] = values
     return out
+
+
+def _joined(parts: Array) -> Array:
+    """Return the bytes of numbers from their first bytes, their second bytes, and so on.
+
+    Most numbers are small, so that whole rows of bytes are 0.
+    """
+    found: Array = np.zeros(parts.shape[::-1], np.uint8)
+    for place, part in enumerate(parts):
+        if part.any():
+            found[:, place] = part
+    return found
 
 
 def _durations(spans: Array) -> Array:

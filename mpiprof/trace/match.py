@@ -314,6 +314,8 @@ class Matcher:
 
     def _put(self, rank: int, block: Block) -> set[int]:
         """Distribute a block to its communicators; gives their indices."""
+        if block.before_exit is None:
+            block.outside = None  # which batches have with the record before
         of = self.of_shape[block.shape]
         low, high = int(of.min()), int(of.max())
         if low == high:

@@ -83,7 +83,7 @@ class Pack:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._blocks: OrderedDict[tuple[str, int], bytes | None] = OrderedDict()
+        self._blocks: OrderedDict[tuple[str, int], memoryview | None] = OrderedDict()
         self._lock = threading.Lock()
         try:
             index = self._index()
@@ -128,7 +128,9 @@ class Pack:
             raise OSError(errno.EIO, "a part of the pack is damaged")
         return content
 
-    def kept(self, key: tuple[str, int], make: Callable[[], bytes | None]) -> bytes | None:
+    def kept(
+        self, key: tuple[str, int], make: Callable[[], memoryview | None]
+    ) -> memoryview | None:
         """Return a block, which is kept at hand for a while; None: it is damaged."""
         with self._lock:
             if key in self._blocks:
@@ -184,20 +186,21 @@ class Member:
     def _layout(self) -> Layout:
         return parse_layout(self._first[:LONGEST_HEAD], self.name)
 
-    def _block(self, number: int) -> bytes | None:
+    def _block(self, number: int) -> memoryview | None:
         """Return the bodies of a block's chunks, None where they are damaged."""
         entry = self.entry
         count = min(entry.together, entry.chunks - 1 - number * entry.together)
         size = count * (entry.chunk_bytes - entry.header_bytes)
 
-        def make() -> bytes | None:
+        def make() -> memoryview | None:
             try:
                 content = self._frame(3 + number, size + 1)
             except OSError:
                 return None
+            rest = memoryview(content)[1:]
             if content[:1] == PLAIN:
-                return content[1:]
-            return columns.bodies(content[1:], self._layout.record, count).tobytes()
+                return rest
+            return columns.bodies(rest, self._layout.record, count).reshape(-1).data
 
         return self.pack.kept((self.name, number), make)
 
@@ -239,4 +242,4 @@ class Member:
         block = self._block(number)
         if block is None:
             return bytes(most)
-        return memoryview(block)[within * body + at : within * body + at + most]
+        return block[within * body + at : within * body + at + most]
