@@ -11,7 +11,10 @@ from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.measured import CallsiteKey, Rows
 from mpiprof.analysis.operations import STATES
 from mpiprof.analysis.parts import Pass
+from mpiprof.analysis.placed import Placed
+from mpiprof.analysis.quantiles import Quantiles
 from mpiprof.analysis.sampled import Sampled
+from mpiprof.analysis.tally import tally
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
@@ -90,16 +93,23 @@ class Aggregate:
         self.late: dict[int, dict[int, int]] = {}
         self.algorithms: Counter[tuple[int, int]] = Counter()  # by call site and algorithm
         self.algorithm_names: dict[str, int] = {}
+        self.quantiles = Quantiles()
         self.sampled: Sampled | None = None  # of a part of the instances
+        self.placed: Placed | None = None  # of a data set
 
-    def add(self, rows: Rows, size: int) -> None:
-        """Add the instances of one batch, of a communicator of `size` ranks."""
-        if not len(rows.callsite):
-            return
-        ids, where = np.unique(rows.callsite, return_inverse=True)
+    def add(self, rows: Rows, size: int) -> tuple[Int, Int]:
+        """Add the instances of one batch, of a communicator of `size` ranks.
+
+        Returns the call sites that they are of, and how many are of each.
+        """
+        ids, counts = tally(rows.callsite, int(rows.callsite.max(initial=-1)) + 1)
+        if not len(ids):
+            return ids, counts
         self.sums.grow(int(ids[-1]) + 1)
         n = len(ids)
-        counts = np.bincount(where, None, n)
+        place = np.zeros(int(ids[-1]) + 1, np.int64)
+        place[ids] = np.arange(n)
+        where = place[rows.callsite]
 
         def total(name: str, values: Float | Bool | None, chosen: Bool | None = None) -> None:
             if chosen is not None:
@@ -126,8 +136,10 @@ class Aggregate:
             total("wait_" + state, values, None if all_done else done)
         self._extremes(rows, size, ids, where)
         self._balance(rows, total)
-        self._latest(rows, done)
-        self._algorithms(rows)
+        self._latest(rows, done, ids, where)
+        self._algorithms(rows, ids, where)
+        self.quantiles.add(rows, ids, where)
+        return ids, counts
 
     def join(self, part: Aggregate, callsites: Int, algorithms: Int) -> None:
         """Add the sums of further instances.
@@ -153,6 +165,7 @@ class Aggregate:
             ranks = self.late.setdefault(int(callsites[callsite]), {})
             for rank, count in late.items():
                 ranks[rank] = ranks.get(rank, 0) + count
+        self.quantiles.join(part.quantiles, callsites)
         if self.sampled is not None and part.sampled is not None:
             self.sampled.join(part.sampled, callsites)
 
@@ -187,36 +200,45 @@ class Aggregate:
                     if inside.any():
                         total(size + name, None, inside)
 
-    def _algorithms(self, rows: Rows) -> None:
-        pairs, counts = np.unique(rows.callsite << 32 | rows.algorithm, return_counts=True)
-        for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
-            self.algorithms[divmod(pair, 1 << 32)] += count
+    def _algorithms(self, rows: Rows, ids: Int, where: Int) -> None:
+        kinds = int(rows.algorithm.max()) + 1
+        keys, counts = tally(where * kinds + rows.algorithm, len(ids) * kinds)
+        for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
+            place, algorithm = divmod(key, kinds)
+            self.algorithms[int(ids[place]), algorithm] += count
 
-    def _latest(self, rows: Rows, done: Bool) -> None:
+    def _latest(self, rows: Rows, done: Bool, ids: Int, where: Int) -> None:
         # Where the clocks' error exceeds the difference, it is not known who was late.
         late = done & (rows.worst_imbalance > self.clock_error_ns)
         if not late.any():
             return
-        key = rows.callsite[late] * self.ranks + rows.last_rank[late]
-        keys, counts = np.unique(key, return_counts=True)
+        key = where[late] * self.ranks + rows.last_rank[late]
+        keys, counts = tally(key, len(ids) * self.ranks)
         for k, count in zip(keys.tolist(), counts.tolist(), strict=True):
-            callsite, rank = divmod(k, self.ranks)
-            ranks = self.late.setdefault(callsite, {})
+            place, rank = divmod(k, self.ranks)
+            ranks = self.late.setdefault(int(ids[place]), {})
             ranks[rank] = ranks.get(rank, 0) + count
 
 
 def aggregate(trace: Trace) -> tuple[Aggregate, dict[CallsiteKey, int]]:
     """One pass over the trace: the sums, and the call sites they belong to."""
     sums = _empty(trace.ranks, trace.clock_error_ns, trace.sample)
+    placed = sums.placed = Placed() if trace.dataset is not None else None
     if trace.workers is None:
         measure = Measure(trace)
         for batch in trace.batches():
-            _add(sums, measure, batch)
+            callsites, counts = _add(sums, measure, batch)
+            if placed is not None:
+                placed.add(callsites, counts)
         sums.algorithm_names = measure.algorithms
         return sums, measure.callsites
     over = Pass(trace, summed, trace.ranks, trace.clock_error_ns, trace.sample)
     for part in over:
         sums.join(part.found, part.callsites, part.algorithms)
+        if placed is not None:
+            instances = part.found.sums["instances"]
+            there = np.flatnonzero(instances)
+            placed.add(part.callsites[there], instances[there])
     sums.algorithm_names = over.algorithms
     return sums, over.callsites
 
@@ -228,11 +250,11 @@ def _empty(ranks: int, clock_error_ns: int, sample: int) -> Aggregate:
     return sums
 
 
-def _add(sums: Aggregate, measure: Measure, batch: Batch) -> None:
+def _add(sums: Aggregate, measure: Measure, batch: Batch) -> tuple[Int, Int]:
     rows = measure.rows(batch)
-    sums.add(rows, batch.communicator.size)
     if sums.sampled is not None and len(batch):
         sums.sampled.add(batch, rows, list(measure.callsites))
+    return sums.add(rows, batch.communicator.size)
 
 
 def summed(

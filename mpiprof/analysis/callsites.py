@@ -11,6 +11,7 @@ import pandas as pd
 
 from mpiprof.analysis.aggregate import MEANS, RANGE_NAMES, Aggregate
 from mpiprof.analysis.operations import STATES
+from mpiprof.analysis.quantiles import NAMES
 from mpiprof.analysis.sampled import SUMMED, intervals, scales
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
@@ -21,13 +22,13 @@ def callsites(trace: Trace) -> pd.DataFrame:
     """One row a call site, in order of appearance; `callsite` is its number.
 
     Means are over complete instances, NaN without any (times in ns, `wait_ns` summed over the
-    ranks of an instance); `total_...` are sums over ranks and `total_instances`,
-    estimated from those that are recorded where that is a part only (`--sample`), and lie with 95 %
-    confidence between `total_..._low_ns` and `..._high_ns`, else both the sum. `started`: the
-    instances are starts of a persistent operation. `latest_rank` is the rank that came last most
-    often (NA: nobody was late by more than the clocks' error), `latest_share` its share of them;
-    `algorithm` names what its instances ran on, joined by "+" if several, `algorithms` how many on
-    each, most first: "native 37, kang 3".
+    ranks of an instance), and so are quantiles (`elapsed_p50_ns` and the like; see quantiles);
+    `total_...` are sums over ranks and `total_instances`, estimated from those that are recorded
+    where that is a part only (`--sample`), and lie with 95 % confidence between `total_..._low_ns`
+    and `..._high_ns`, else both the sum. `started`: the instances are starts of a persistent
+    operation. `latest_rank` is the rank that came last most often (NA: nobody was late by more than
+    the clocks' error), `latest_share` its share of them; `algorithm` names what its instances ran
+    on, joined by "+" if several, `algorithms` how many on each, most first: "native 37, kang 3".
     """
     if trace.record == "summary" and len(trace.summary):
         from mpiprof.analysis import observed
@@ -42,6 +43,7 @@ def callsites(trace: Trace) -> pd.DataFrame:
     latest = [_latest(sums.late.get(i, {})) for i in range(n)]
     complete = s["complete"]
     ran = _algorithms(sums, n)
+    quantiles = sums.quantiles.table(n)
     table: dict[str, Any] = {
         "callsite": np.arange(n),
         "operation": [k.operation for k in keys],
@@ -56,6 +58,7 @@ def callsites(trace: Trace) -> pd.DataFrame:
         "bytes_max": np.where(s["bytes_max"] < 0, np.nan, s["bytes_max"]),
         "message_bytes": means["message_bytes"],
         "mean_elapsed_ns": means["mean_elapsed"],
+        **{name: quantiles[name] for name in NAMES if name.startswith("elapsed")},
         "average_imbalance_ns": means["average_imbalance"],
         "worst_imbalance_ns": means["worst_imbalance"],
         "message_time_ns": means["message_time"],
@@ -66,6 +69,7 @@ def callsites(trace: Trace) -> pd.DataFrame:
         "exit_factor": means["exit_factor"],
         "balanced_share": _divide(s["balanced"], s["judged"]),
         "wait_ns": means["wait"],
+        **{name: quantiles[name] for name in NAMES if name.startswith("wait")},
         "latest_rank": pd.array([rank for rank, _ in latest], dtype="Int64"),
         "latest_share": _divide(np.array([float(c) for _, c in latest]), complete),
         "algorithm": ["+".join(sorted(of)) for of in ran],

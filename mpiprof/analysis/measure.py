@@ -78,10 +78,12 @@ class Measure:
             self._arrivals(rows, batch.arrival, ranks, slice(None))
         rows.elapsed = batch.elapsed.sum(0).astype(np.float64)
         rows.last_exit = batch.finish.max(0)
+        first_exit = batch.finish.min(0)
         rows.left = (rows.last_exit > 0) | (batch.begin is not batch.arrival)
         for signature, index in self.signatures(batch):
             part: slice | Int = slice(None) if index is None else index
             self._fill(rows, batch, signature, part, all_here)
+            self._exits(rows, first_exit, batch, part)
         return rows
 
     def _arrivals(self, rows: Rows, arrival: Int, ranks: Int, index: slice | Int) -> None:
@@ -111,7 +113,7 @@ class Measure:
             self._arrivals(rows, batch.arrival[:, index], batch.communicator.ranks, index)
         closed: Bool | np.bool_ = np.True_
         if not batch.whole:
-            closed = (batch.finish[:, index] != 0).all(0)
+            closed = (_part(batch.finish, index) != 0).all(0)
             rows.last_exit[index] = np.where(closed, rows.last_exit[index], -1)
         rows.arrived[index] = everyone
         complete = rows.complete[index] = np.full(len(rows.callsite[index]), everyone) & closed
@@ -123,18 +125,17 @@ class Measure:
             rows.message_time[index],
             size if everyone else 0,
         )
-        self._exits(rows, batch, index, complete)
         rows.mean_elapsed[index] = np.where(complete, rows.elapsed[index] / size, np.nan)
         if everyone:
             self._waits(rows, batch, signature, index, complete)
 
-    def _exits(self, rows: Rows, batch: Batch, index: slice | Int, complete: Bool) -> None:
+    def _exits(self, rows: Rows, first_exit: Int, batch: Batch, index: slice | Int) -> None:
+        complete, size = rows.complete[index], len(batch.finish)
         if not complete.any():
             return
-        finish = batch.finish if isinstance(index, slice) else batch.finish[:, index]
-        apart = np.where(complete, rows.last_exit[index] - finish.min(0), np.nan)
+        apart = np.where(complete, rows.last_exit[index] - first_exit[index], np.nan)
         rows.exit_imbalance[index] = apart
-        rows.exit_factor[index] = factors(apart, apart, rows.message_time[index], len(finish))[1]
+        rows.exit_factor[index] = factors(apart, apart, rows.message_time[index], size)[1]
 
     def _waits(
         self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int, complete: Bool
@@ -149,11 +150,8 @@ class Measure:
         rows.wait[index] = rows.skew[index] = defined(np.zeros(len(complete)))
         if signature.state is None or len(signature.present) == 1:
             return
-        whole = isinstance(index, slice)
-        arrival = batch.arrival if whole else batch.arrival[:, index]
-        finish = batch.finish if whole else batch.finish[:, index]
-        same = batch.begin is batch.arrival
-        begin = arrival if same else batch.begin if whole else batch.begin[:, index]
+        arrival, finish = _part(batch.arrival, index), _part(batch.finish, index)
+        begin = arrival if batch.begin is batch.arrival else _part(batch.begin, index)
         waited = waits(signature.state, arrival, begin, finish, signature.group)
         if self.blocked is not None:
             self.blocked[:, index] = waited
@@ -208,16 +206,22 @@ class Measure:
         if (mixed == mixed[0]).all():
             yield self._signature(batch, int(mixed[0]), 0), None
             return
-        hashes, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
-        if len(hashes) < 1 << 15:
-            inverse = inverse.astype(np.int16)  # which NumPy sorts by radix
-        order = np.argsort(inverse, kind="stable")
-        edges = np.searchsorted(inverse[order], np.arange(len(hashes) + 1))
-        for i in np.argsort(first).tolist():  # in order of appearance, as the call sites' ids
-            yield (
-                self._signature(batch, int(hashes[i]), int(first[i])),
-                order[edges[i] : edges[i + 1]],
-            )
+        groups = self._grouped(batch.shape[0], mixed)
+        for index in sorted(groups, key=lambda of: int(of[0])):  # as the call sites are numbered
+            yield self._signature(batch, int(mixed[index[0]]), int(index[0])), index
+
+    def _grouped(self, shape: Array, mixed: Array) -> list[Int]:
+        """Return which instances are alike; mostly, those of the same shape on the first rank."""
+        known = np.zeros(len(self.mix), np.uint64)
+        known[shape] = mixed
+        of: Array = shape
+        if not (known[shape] == mixed).all():
+            of = np.unique(mixed, return_inverse=True)[1]
+        if len(self.mix) < 1 << 15 and of.max(initial=0) < 1 << 15:
+            of = of.astype(np.int16)  # which NumPy sorts by radix
+        order = np.argsort(of, kind="stable")
+        of = of[order]
+        return np.split(order, np.flatnonzero(of[1:] != of[:-1]) + 1)
 
     def _signature(self, batch: Batch, hash_: int, at: int) -> Signature:
         key = (batch.communicator.index, hash_)
@@ -330,6 +334,11 @@ class Measure:
     def _time(self, communicator: Communicator, message: Float) -> Float:
         nodes = {self.trace.node_of.get(rank) for rank in communicator.ranks.tolist()}
         return message_time(self.machine, len(nodes) > 1, message)
+
+
+def _part(values: Array, index: slice | Int) -> Array:
+    """Return some instances; an index of columns would give the ranks of each side by side."""
+    return values if isinstance(index, slice) else np.take(values, index, axis=1)
 
 
 def _algorithm(shapes: list[Shape]) -> str:

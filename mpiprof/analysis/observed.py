@@ -23,6 +23,7 @@ from mpiprof.analysis.operations import (
     peers_of,
     volume,
 )
+from mpiprof.analysis.quantiles import NAMES
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
@@ -165,6 +166,7 @@ def _row(trace: Trace, table: Any, parts: list[Part]) -> dict[str, Any]:
         "bytes_max": float(all_bytes.max()) if len(all_bytes) else NAN,
         "message_bytes": _mean([float(p.volume.message) for p in parts], weights),
         "mean_elapsed_ns": float(table["total_ns"].sum()) / calls,
+        **dict.fromkeys(NAMES, NAN),
         **_arrivals(trace, parts, observed),
         "algorithm": "+".join(sorted(ran)),
         "algorithms": counted(ran),

@@ -298,6 +298,7 @@ def one_site(trace: Trace, callsites: Any, top: int, named: Named) -> str:
         arrivals, exits = trace.matrix(callsite)
         ranks = trace.matrix_ranks(callsite).tolist()
         parts.append(why(trace, callsite, top))
+        parts.append(f"How long its instances take\n{site.quantile_table(row)}")
         over = site.instance_table(instances, top, first_number(trace, callsite))
         parts.append(f"Over its instances\n{over}")
         parts.append(f"Its ranks\n{site.rank_table(arrivals, exits, ranks, top)}")

@@ -8,6 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.operations import STATES
+from mpiprof.analysis.quantiles import NAMES as QUANTILES
 from mpiprof.analysis.verdict import verdict as conclude
 from mpiprof.reports import actions, conclusion, family, sentences
 
@@ -34,6 +35,7 @@ NUMBERS = (
     "bytes_max",
     "message_bytes",
     "mean_elapsed_ns",
+    *(name for name in QUANTILES if name.startswith("elapsed")),
     "average_imbalance_ns",
     "worst_imbalance_ns",
     "message_time_ns",
@@ -45,6 +47,7 @@ NUMBERS = (
     "balanced_share",
     "completion_skew_ns",
     "wait_ns",
+    *(name for name in QUANTILES if name.startswith("wait")),
     "latest_rank",
     "latest_share",
     "total_elapsed_ns",

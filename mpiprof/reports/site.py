@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.analysis.quantiles import LEVELS
 from mpiprof.reports.places import places
 from mpiprof.reports.table import Column, bar, render
 from mpiprof.units import count, duration, factor, share
@@ -41,6 +42,25 @@ def instance_table(instances: Any, most: int, first: int = 0) -> str:
             Column("Σ wait", [duration(float(p["wait_ns"].sum())) for p in parts]),
             Column("latest", [most_frequent(p) for p in parts]),
             Column("ω", [bar(value / largest) for value in spread], left=True),
+        ]
+    )
+
+
+def quantile_table(row: dict[str, Any]) -> str:
+    """Return what half, 90 % and 99 % of a call site's instances do not exceed."""
+    rows = [
+        ("time in the call, mean over ranks", row["mean_elapsed_ns"], "elapsed"),
+        ("waiting, all ranks together", row["wait_ns"], "wait"),
+    ]
+    levels = [
+        Column(f"{percent} %", [duration(float(row[f"{of}_{level}_ns"])) for _, _, of in rows])
+        for level, percent in LEVELS.items()
+    ]
+    return render(
+        [
+            Column("of an instance", [name for name, _, _ in rows], left=True),
+            Column("mean", [duration(float(mean)) for _, mean, _ in rows]),
+            *levels,
         ]
     )
 

@@ -28,10 +28,10 @@ SCHEMA = (
 CALLSITE = (
     "operation sites instances complete_instances total_instances size "
     "bytes bytes_min bytes_max message_bytes "
-    "mean_elapsed_ns "
+    "mean_elapsed_ns elapsed_p50_ns elapsed_p90_ns elapsed_p99_ns "
     "average_imbalance_ns worst_imbalance_ns message_time_ns average_factor worst_factor "
     "worst_factor_max exit_imbalance_ns exit_factor balanced_share "
-    "completion_skew_ns wait_ns latest_rank latest_share "
+    "completion_skew_ns wait_ns wait_p50_ns wait_p90_ns wait_p99_ns latest_rank latest_share "
     "total_elapsed_ns total_elapsed_low_ns total_elapsed_high_ns "
     "total_wait_ns total_wait_low_ns total_wait_high_ns total_wait_barrier_ns total_wait_nxn_ns "
     "total_wait_late_root_ns total_wait_early_root_ns total_wait_early_scan_ns "

@@ -1,0 +1,145 @@
+"""Quantiles by call site: as near to those of the sorted values as promised, however joined."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.dataset_traces import said
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.analysis import quantiles, tally
+from mpiprof.analysis.measured import Rows, empty_rows
+from mpiprof.analysis.quantiles import LEVELS, NAMES, Quantiles, buckets, middles
+from mpiprof.trace.types import Float, Int
+
+ERROR = 1 / 128
+MS = 1_000_000
+
+
+def rows_of(elapsed: Float, wait: Float) -> Rows:
+    rows = empty_rows(len(wait))
+    rows.complete[:] = ~np.isnan(wait)
+    rows.mean_elapsed, rows.wait = elapsed, wait
+    return rows
+
+
+def random_rows(seed: int, count: int) -> tuple[Rows, Int]:
+    """Times over nine powers of ten, with some that are 0 or unknown, at three call sites."""
+    random = np.random.default_rng(seed)
+    wait = np.floor(10 ** random.uniform(0, 9, count))
+    wait[random.random(count) < 0.1] = 0
+    wait[random.random(count) < 0.05] = np.nan
+    elapsed = wait / 7 + random.uniform(1, 1e6, count)
+    return rows_of(elapsed, wait), random.integers(0, 3, count)
+
+
+def exact(values: Float, percent: int) -> float:
+    """Return the value of a rank, by sorting."""
+    known = np.sort(values[~np.isnan(values)])
+    return float(known[-(-len(known) * percent // 100) - 1])
+
+
+@pytest.mark.parametrize("count", [3, 10, 100, 20_000])
+def test_quantiles_are_as_near_as_promised(count: int) -> None:
+    rows, where = random_rows(count, count)
+    where %= 1 + count // 10
+    found = Quantiles()
+    found.add(rows, np.array([2, 5, 11]), where)
+    table = found.table(12)
+    assert list(table) == list(NAMES)
+    for place, callsite in enumerate((2, 5, 11)):
+        mine = where == place
+        for name, values in (("elapsed", rows.mean_elapsed), ("wait", rows.wait)):
+            known = values[mine & rows.complete]
+            for level, percent in LEVELS.items():
+                value = table[f"{name}_{level}_ns"][callsite]
+                if len(known):
+                    assert value == pytest.approx(exact(known, percent), rel=ERROR)
+                else:
+                    assert np.isnan(value)
+    assert np.isnan(table["wait_p50_ns"][[0, 1, 3, 4]]).all()
+
+
+def test_a_bucket_s_middle_is_near_all_that_is_in_it() -> None:
+    values = np.concatenate([np.arange(1, 5_000), np.geomspace(1, 2.0**62, 100_000)]).astype(float)
+    assert (np.abs(middles(buckets(values)) / values - 1) <= ERROR).all()
+    assert (np.diff(buckets(np.sort(values))) >= 0).all()
+    assert middles(buckets(np.array([0.0, 0.999]))).tolist() == [0, 0]
+
+
+def test_the_order_of_joining_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts number their call sites on their own, and are joined now and then on the way."""
+    pieces = [random_rows(seed, 500) for seed in range(12)]
+    whole = Quantiles()
+    for rows, where in pieces:
+        whole.add(rows, np.arange(3), where)
+    monkeypatch.setattr(quantiles, "FULL", 100)
+    for order in (range(12), range(11, -1, -1), np.random.default_rng(1).permutation(12)):
+        joined = Quantiles()
+        for piece in order:
+            rows, where = pieces[piece]
+            part = Quantiles()
+            part.add(rows, np.array([0, 1, 4]), np.array([1, 2, 0])[where])
+            joined.join(part, np.array([2, 0, -1, -1, 1]))
+        for name, values in whole.table(3).items():
+            assert values.tobytes() == joined.table(3)[name].tobytes(), name
+
+
+def test_counting_and_sorting_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, where = random_rows(3, 4_000)
+    tables = []
+    for some in (1 << 30, -(1 << 30)):
+        monkeypatch.setattr(tally, "SOME", some)
+        found = Quantiles()
+        found.add(rows, np.array([0, 3, 4]), where)
+        tables.append(found.table(5))
+    for name in NAMES:
+        assert tables[0][name].tobytes() == tables[1][name].tobytes(), name
+
+
+def test_the_table_has_those_of_its_instances(tmp_path: Path) -> None:
+    """Rank 1 is late in every tenth allreduce, and in one very late; the last one is open.
+
+    The bcast nobody has left.
+    """
+    made = Synthetic(3)
+    late = np.where(np.arange(400) % 10 == 9, 40_000, 500)
+    late[200] = 3 * MS
+    arrivals = np.arange(1, 401)[:, None] * 5 * MS + late[:, None] * np.array([0, 1, 0])
+    exits = np.repeat(arrivals.max(1, keepdims=True) + 700, 3, 1)
+    exits[-1, 2] = 0
+    made.collective("allreduce", arrivals, exits, site="a.py:1:main")
+    made.collective("bcast", [[2003 * MS] * 3], [[0] * 3], root=0, site="a.py:9:main")
+    made.ended_ns = 2004 * MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    table, instances = trace.callsites, trace.instances
+    mine = instances[(instances["callsite"] == 0) & instances["complete"]]
+    assert len(mine) == 399
+    for name, column in (("elapsed", "mean_elapsed_ns"), ("wait", "wait_ns")):
+        for level, percent in LEVELS.items():
+            wanted = exact(mine[column].to_numpy(np.float64), percent)
+            assert table[f"{name}_{level}_ns"][0] == pytest.approx(wanted, rel=ERROR)
+    assert table["wait_p50_ns"][0] == pytest.approx(1_000, rel=ERROR)
+    assert table["wait_p99_ns"][0] == pytest.approx(80_000, rel=ERROR)
+    assert table.loc[1, list(NAMES)].isna().all()
+
+
+def test_the_report_tells_them(tmp_path: Path) -> None:
+    made = Synthetic(2)
+    late = np.where(np.arange(100) < 95, 0, 10 * MS)
+    arrivals = np.arange(1, 101)[:, None] * 20 * MS + late[:, None] * np.array([0, 1])
+    made.collective("barrier", arrivals, np.repeat(arrivals.max(1, keepdims=True) + 2_000, 2, 1))
+    made.ended_ns = 2_100 * MS
+    folder = made.write(tmp_path / "t")
+    row = json.loads(said("report", folder, "--json")[1])["callsites"][0]
+    assert (row["wait_p50_ns"], row["wait_p90_ns"]) == (0, 0)
+    assert row["wait_p99_ns"] == pytest.approx(10 * MS, rel=ERROR)
+    text = " ".join(said("report", folder, "--site", "barrier")[1].split())
+    assert "50 % 90 % 99 %" in text
+    assert "waiting, all ranks together 500 µs 0 ns 0 ns 10.0 ms" in text
+    assert said("report", folder, "--fail-on", "wait_p99 > 9ms")[0] == 3
+    assert said("report", folder, "--fail-on", "wait_p90 > 9ms")[0] == 0
