@@ -9,7 +9,7 @@ whole walk, is the origin. (Faraj et al., Section 5, followed through more than 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,6 +72,11 @@ class Kept:
     before: Before
     signature: Int32
 
+    @property
+    def size(self) -> int:
+        """How many calls it holds."""
+        return int(self.arrival.size)
+
     @staticmethod
     def of(batch: Batch) -> Kept:
         """Keep a batch that was read with what came before each call."""
@@ -87,6 +92,19 @@ class Kept:
         )
 
 
+@dataclass(eq=False)
+class Unread:
+    """A batch of so many calls that is read where a walk leads to it.
+
+    sequences: gives between which numbers its own lie; read: gives it.
+    """
+
+    communicator: Communicator
+    size: int
+    sequences: Callable[[], tuple[int, int]]
+    read: Callable[[], Kept]
+
+
 class Context:
     """The newest batches, by communicator: two generations, so that no walk meets a gap."""
 
@@ -94,13 +112,13 @@ class Context:
         self.signatures = signatures
         self.communicator = np.array([s.communicator for s in shapes] + [-1], np.int64)
         self.size = 0
-        self.batches: dict[int, list[Kept]] = {}
-        self.older: dict[int, list[Kept]] = {}
+        self.batches: dict[int, list[Kept | Unread]] = {}
+        self.older: dict[int, list[Kept | Unread]] = {}
 
-    def add(self, kept: Kept) -> None:
+    def add(self, kept: Kept | Unread) -> None:
         """Keep one more batch."""
         self.batches.setdefault(kept.communicator.index, []).append(kept)
-        self.size += kept.arrival.size
+        self.size += kept.size
 
     def forget(self) -> None:
         """Let the older generation go."""
@@ -110,7 +128,14 @@ class Context:
         """Return the instance that a record belongs to, and its column."""
         communicator = int(self.communicator[shape])
         for generation in (self.batches, self.older):
-            for kept in reversed(generation.get(communicator, [])):
+            held = generation.get(communicator, [])
+            for place in reversed(range(len(held))):
+                kept = held[place]
+                if isinstance(kept, Unread):
+                    first, last = kept.sequences()
+                    if not first <= sequence <= last:
+                        continue
+                    kept = held[place] = kept.read()
                 at = int(np.searchsorted(kept.sequence, sequence))
                 if at < len(kept.sequence) and kept.sequence[at] == sequence:
                     return kept, at

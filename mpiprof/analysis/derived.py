@@ -8,12 +8,13 @@ from typing import Any
 from mpiprof.analysis.aggregate import aggregate
 from mpiprof.analysis.callsites import callsites
 from mpiprof.analysis.causes import causes
+from mpiprof.analysis.collect import samples
 from mpiprof.analysis.findings import conclusions, findings
 from mpiprof.analysis.frames import events, instances, matrix, matrix_ranks, processes
 from mpiprof.analysis.held import held
 from mpiprof.analysis.phases import phases
 from mpiprof.analysis.ranks import point_to_point, rank_totals, spent
-from mpiprof.analysis.sample import hot, samples
+from mpiprof.analysis.sample import hot
 from mpiprof.analysis.sampled import totals
 from mpiprof.analysis.selection import selection
 from mpiprof.analysis.series import series

@@ -13,7 +13,7 @@ from mpiprof.analysis.measured import Rows
 from mpiprof.analysis.parts import Pass
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Array, Int
+from mpiprof.trace.types import Array, Bool, Int
 
 MOST = 1 << 17  # instances of a call site that are kept
 RUN = 256  # consecutive ones that stay together where more are thinned, so that a period shows
@@ -34,21 +34,43 @@ class SeriesMaker:
     """Collects the series of one call site that has `expected` instances, numbered from `first`."""
 
     def __init__(self, expected: int, first: int = 0) -> None:
-        self.first = first
+        self.first, self.expected = first, expected
         self.every = max(-(-expected // MOST), 1)
         self.seen = 0
         self.parts: list[dict[str, Array]] = []
 
-    def add(self, part: dict[str, Array]) -> None:
-        """Add instances: their COLUMNS."""
-        count = len(part["algorithm"])
+    @property
+    def most(self) -> int:
+        """How many instances are kept of the expected ones."""
+        runs = -(-self.expected // RUN)
+        kept = -(-runs // self.every) * RUN
+        return kept - (runs * RUN - self.expected) * ((runs - 1) % self.every == 0)
+
+    def wants(self, count: int) -> bool:
+        """Whether some of the next so many instances are kept."""
+        return meets(self.seen, count, RUN, self.every)
+
+    def next(self, count: int) -> tuple[Int, Bool]:
+        """Return the numbers of the next so many instances, and which of them are kept."""
         number = self.seen + np.arange(count)
         self.seen += count
-        part = {"number": number, **part}
+        return number, number // RUN % self.every == 0
+
+    def skip(self, count: int) -> None:
+        """Leave out so many instances, none of which is kept."""
+        self.seen += count
+
+    def put(self, number: Int, part: dict[str, Array]) -> None:
+        """Keep instances by their numbers: their COLUMNS."""
+        self.parts.append({"number": number, **part})
+
+    def add(self, part: dict[str, Array]) -> None:
+        """Add instances: their COLUMNS."""
+        number, kept = self.next(len(part["algorithm"]))
         if self.every > 1:
-            kept = number // RUN % self.every == 0
+            number = number[kept]
             part = {name: values[kept] for name, values in part.items()}
-        self.parts.append(part)
+        self.put(number, part)
 
     def done(self, algorithms: Iterable[str]) -> pd.DataFrame:
         """Return the series; what is not known of an instance is NaN, its last rank -1."""
@@ -68,6 +90,12 @@ class SeriesMaker:
             }
         )
         return frame
+
+
+def meets(first: int, count: int, length: int, every: int) -> bool:
+    """Whether some of `count` numbers from `first` on lie in one of each `every` runs."""
+    last = (first + count - 1) // length
+    return count > 0 and last // every * every >= first // length
 
 
 def columns_of(rows: Rows, index: Int) -> dict[str, Array]:

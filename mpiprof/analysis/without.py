@@ -19,6 +19,7 @@ import numpy as np
 
 from mpiprof.analysis.chain import Kept
 from mpiprof.analysis.measured import Signature
+from mpiprof.analysis.series import meets
 from mpiprof.analysis.waits import earliest
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import Bool, Int
@@ -30,7 +31,10 @@ INSTANCES = 4 * SPAN  # in a window
 
 @dataclass
 class Without:
-    """Sums over the windows of one barrier; callsite: its number, calls: how many it has."""
+    """Sums over the windows of one barrier; callsite: its number, calls: how many it has.
+
+    All on communicators of several ranks. What follows it is counted in the batches that are added.
+    """
 
     callsite: int
     calls: int
@@ -44,15 +48,26 @@ class Without:
         """What all ranks together would save over the run; never below 0."""
         return max(self.gained_ns, 0.0) * self.calls / max(self.replayed, 1)
 
+    @property
+    def every(self) -> int:
+        """Of how many windows one is replayed."""
+        return max(self.calls // (SPAN * WINDOWS), 1)
+
+    def wants(self, count: int) -> bool:
+        """Whether some of the next so many barriers are in a window that is replayed."""
+        return meets(self.seen, count, SPAN, self.every)
+
+    def skip(self, count: int) -> None:
+        """Leave out so many barriers."""
+        self.seen += count
+
     def add(self, batch: Batch, kept: Kept, signatures: Sequence[Signature], sites: Int) -> None:
         """Replay the windows that begin in a batch; sites: the call site of each instance."""
         barriers = np.flatnonzero(sites == self.callsite)
-        if not len(barriers) or len(batch.communicator.ranks) < 2:
-            return
         self._follow(kept, sites, barriers)
         window = (self.seen + np.arange(len(barriers))) // SPAN
         self.seen += len(barriers)
-        every = max(self.calls // (SPAN * WINDOWS), 1)
+        every = self.every
         until = 0
         for first in np.flatnonzero(window % every == 0).tolist():
             if barriers[first] < until:

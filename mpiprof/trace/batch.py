@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+import numpy as np
 
 from mpiprof.trace.described import Communicator
 from mpiprof.trace.types import Array, Int
@@ -21,6 +23,10 @@ class Before:
     shape: Int
     sequence: Int
     outside: Int
+
+    def take(self, index: Int) -> Before:
+        """Return those of some instances, rank by rank."""
+        return Before(**{f.name: _taken(getattr(self, f.name), index) for f in fields(Before)})
 
 
 BEFORE = {  # from fields of Before to columns of blocks
@@ -59,3 +65,28 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.sequence)
+
+    def take(self, index: Int) -> Batch:
+        """Return some instances, rank by rank as all of them lie."""
+        arrival = _taken(self.arrival, index)
+        return Batch(
+            self.communicator,
+            self.sequence[index],
+            self.start[index],
+            arrival,
+            arrival if self.begin is self.arrival else _taken(self.begin, index),
+            _taken(self.finish, index),
+            _taken(self.elapsed, index),
+            _taken(self.shape, index),
+            None if self.sent is None else _taken(self.sent, index),
+            None if self.received is None else _taken(self.received, index),
+            self.whole,
+            None if self.before is None else self.before.take(index),
+            None if self.choice is None else self.choice[index],
+        )
+
+
+def _taken(values: Array, index: Int) -> Array:
+    # An index would give the ranks of an instance side by side: slow where ranks are few, and sums
+    # of floats depend on it.
+    return np.take(values, index, axis=1)

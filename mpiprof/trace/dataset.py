@@ -103,30 +103,59 @@ class Dataset:
         blocks: Sequence[Block] | None = None,
     ) -> Iterator[Batch]:
         """Yield blocks in their order, all or some, as they were matched (see Records.batches)."""
-        opened: OrderedDict[str, Any] = OrderedDict()
-        try:
+        with Reader(self.folder, communicators, before) as reader:
             for block in self.blocks if blocks is None else blocks:
-                if not 0 <= block.communicator < len(communicators):
-                    raise self._damaged(self.folder / DEFINITIONS / "blocks.parquet")
                 if since_ns is None or block.last_ns >= since_ns:
-                    yield self._batch(opened, block, communicators[block.communicator], before)
-        finally:
-            for file in opened.values():
-                file.close()
+                    yield reader.batch(block)
 
-    def _batch(
-        self,
-        opened: OrderedDict[str, Any],
-        block: Block,
-        communicator: Communicator,
-        with_before: bool,
-    ) -> Batch:
+    def _table(self, path: Path, names: Sequence[str]) -> list[dict[str, Any]]:
+        file = _opened(path)
+        try:
+            rows: list[dict[str, Any]] = file.read(list(names)).to_pylist()
+        except (OSError, ValueError, KeyError):
+            raise _damaged(path) from None
+        finally:
+            file.close()
+        if rows and set(rows[0]) != set(names):
+            raise _damaged(path)
+        return rows
+
+
+class Reader:
+    """Reads blocks of a data set; the partitions that were read last are held open.
+
+    before: with what each rank recorded before each call.
+    """
+
+    def __init__(
+        self, folder: Path, communicators: Sequence[Communicator], before: bool = False
+    ) -> None:
+        self.folder, self.communicators, self.before = folder, communicators, before
+        self.open: OrderedDict[str, Any] = OrderedDict()
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self.open.values():
+            file.close()
+        self.open.clear()
+
+    def communicator(self, block: Block) -> Communicator:
+        """Return the communicator whose instances a block holds."""
+        if not 0 <= block.communicator < len(self.communicators):
+            raise _damaged(self.folder / DEFINITIONS / "blocks.parquet")
+        return self.communicators[block.communicator]
+
+    def batch(self, block: Block) -> Batch:
+        """Return a block as it was matched (see Records.batches)."""
+        communicator = self.communicator(block)
         names = ["sequence", "arrival_ns", "finish_ns", "shape", *block.holds]
-        names += list(BEFORE) if with_before else []
+        names += list(BEFORE) if self.before else []
         size = (len(communicator.ranks), block.instances)
-        found = self._columns(opened, block, names)
+        found = self._columns(block, names)
         if any(values.size != size[0] * size[1] for values in found.values()):
-            raise self._damaged(self.folder / block.file)
+            raise _damaged(self.folder / block.file)
         matrix = {name: values.reshape(size) for name, values in found.items()}
         arrival, finish = matrix["arrival_ns"], matrix["finish_ns"]
         elapsed = matrix.get("elapsed_ns")
@@ -134,7 +163,7 @@ class Dataset:
             elapsed = finish - arrival
             if not block.whole:
                 elapsed[finish == 0] = 0
-        before = {of: matrix[name] for name, of in BEFORE.items() if with_before}
+        before = {of: matrix[name] for name, of in BEFORE.items() if self.before}
         return Batch(
             communicator,
             matrix["sequence"][0],
@@ -147,49 +176,51 @@ class Dataset:
             matrix.get("sent"),
             matrix.get("received"),
             block.whole,
-            Before(**before) if with_before else None,
+            Before(**before) if self.before else None,
             matrix["choice"][0] if "choice" in matrix else None,
         )
 
-    def _columns(
-        self, opened: OrderedDict[str, Any], block: Block, names: list[str]
-    ) -> dict[str, Array]:
-        path = self.folder / block.file
-        if block.file not in opened:
-            while len(opened) >= OPEN:
-                opened.popitem(last=False)[1].close()
-            opened[block.file] = self._opened(path)
-        opened.move_to_end(block.file)
+    def sequences(self, block: Block) -> tuple[int, int]:
+        """Return between which sequence numbers a block's lie, without reading it."""
+        file = self._file(block)
         try:
-            table = opened[block.file].read_row_group(block.row_group, names, use_threads=False)
+            group = file.metadata.row_group(block.row_group)
+            known = group.column(file.schema_arrow.get_field_index("sequence")).statistics
+        except (OSError, ValueError, IndexError):
+            raise _damaged(self.folder / block.file) from None
+        if known is None or not known.has_min_max:
+            return 0, np.iinfo(np.int64).max
+        return known.min, known.max
+
+    def _columns(self, block: Block, names: list[str]) -> dict[str, Array]:
+        file = self._file(block)
+        try:
+            table = file.read_row_group(block.row_group, names, use_threads=False)
             return {name: table.column(name).to_numpy() for name in names}
         except (OSError, ValueError, KeyError, IndexError):  # Arrow's errors are of these, too
-            raise self._damaged(path) from None
+            raise _damaged(self.folder / block.file) from None
 
-    def _table(self, path: Path, names: Sequence[str]) -> list[dict[str, Any]]:
-        file = self._opened(path)
-        try:
-            rows: list[dict[str, Any]] = file.read(list(names)).to_pylist()
-        except (OSError, ValueError, KeyError):
-            raise self._damaged(path) from None
-        finally:
-            file.close()
-        if rows and set(rows[0]) != set(names):
-            raise self._damaged(path)
-        return rows
+    def _file(self, block: Block) -> Any:
+        if block.file not in self.open:
+            while len(self.open) >= OPEN:
+                self.open.popitem(last=False)[1].close()
+            self.open[block.file] = _opened(self.folder / block.file)
+        self.open.move_to_end(block.file)
+        return self.open[block.file]
 
-    def _opened(self, path: Path) -> Any:
-        parquet = needed()[1]
-        if not path.is_file():
-            raise TraceError(f"{path}: missing; export the data set again")
-        try:
-            return parquet.ParquetFile(path, page_checksum_verification=True)
-        except (OSError, ValueError):
-            raise self._damaged(path) from None
 
-    @staticmethod
-    def _damaged(path: Path) -> TraceError:
-        return TraceError(f"{path}: damaged; export the data set again")
+def _opened(path: Path) -> Any:
+    parquet = needed()[1]
+    if not path.is_file():
+        raise TraceError(f"{path}: missing; export the data set again")
+    try:
+        return parquet.ParquetFile(path, page_checksum_verification=True)
+    except (OSError, ValueError):
+        raise _damaged(path) from None
+
+
+def _damaged(path: Path) -> TraceError:
+    return TraceError(f"{path}: damaged; export the data set again")
 
 
 def dataset_in(folder: Path) -> Dataset | None:

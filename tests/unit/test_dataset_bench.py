@@ -28,12 +28,13 @@ def test_its_table_says_what_holds(capsys: pytest.CaptureFixture[str]) -> None:
     table = pd.DataFrame({"instances": [50], "size": [2]})
     found = {
         1: [dataset.Found(10.0, [9.0], 100.0, table), dataset.Found(12.0, [8.0], 120.0, table)],
-        2: [dataset.Found(6.0, [4.0, 5.0], 3000.0, table)],
+        2: [dataset.Found(6.0, [4.0, 5.0], 3000.0, table, 0.56)],
     }
     rows = {row.what: (row.measured, row.holds) for row in dataset.promises(found, 100)}
     assert rows["calls in the table"] == ("100", True)
     assert rows["speed-up from 1 to 2"] == ("1.67", False)
     assert rows["  by processor time"] == ("1.60", True)
+    assert rows["sample of a report"] == ("0.6 s of processor time", True)
     assert rows["1 worker: memory of one"] == ("120 MB", True)
     assert rows["2 workers: memory of one"] == ("3000 MB", False)
     assert not printed([Row("a", "1", "2", False)])

@@ -3,6 +3,7 @@
 Writes a synthetic data set in place, block by block and without logs, then has 1 and more processes
 of this machine sum it up by call site, each number of them a few times in turn. Printed is for each
 promise what was asked, what was measured, and whether it holds; exits with 3 where one does not.
+Printed is also what a report's sample of instances takes the verb's own process.
 Where others use the machine, the processor time of the busiest worker says what it would do alone.
 """
 
@@ -28,6 +29,7 @@ from mpiprof.analysis.derived import DERIVED
 from mpiprof.bench.cost.view import number
 from mpiprof.bench.harness.promises import Row, printed
 from mpiprof.errors import MpiprofError
+from mpiprof.memory import keep_freed
 from mpiprof.progress import bar
 from mpiprof.reports import dataset
 from mpiprof.testing.synthetic import Synthetic
@@ -131,16 +133,20 @@ def _batch(
 
 @dataclass(frozen=True)
 class Found:
-    """One reading: its seconds, processor time and peak memory of workers, and the table."""
+    """One reading: its seconds, processor time and peak memory of workers, and the table.
+
+    sample_s: processor time of this process for a report's sample, None where that was not taken.
+    """
 
     wall_s: float
     cpu_s: list[float]
     peak_mb: float
     table: pd.DataFrame
+    sample_s: float | None = None
 
 
-def read(folder: Path, workers: Workers) -> Found:
-    """Sum up the data set."""
+def read(folder: Path, workers: Workers, sample: bool) -> Found:
+    """Sum up the data set; sample: and take a report's sample."""
     client = workers.client
     before = client.run(time.process_time)
     began = time.perf_counter()
@@ -149,7 +155,12 @@ def read(folder: Path, workers: Workers) -> Found:
     wall = time.perf_counter() - began
     after = client.run(time.process_time)
     peaks = client.run(_peak_mb)
-    return Found(wall, [after[w] - before[w] for w in after], max(peaks.values()), table)
+    taken = None
+    if sample:
+        start = time.process_time()
+        trace.samples(trace.hot)
+        taken = time.process_time() - start
+    return Found(wall, [after[w] - before[w] for w in after], max(peaks.values()), table, taken)
 
 
 def _peak_mb() -> float:
@@ -164,12 +175,12 @@ def _warm() -> str:
 def measured(folder: Path, counts: Sequence[int], laps: int) -> dict[int, list[Found]]:
     """Return the readings by so many workers each, in turn."""
     found: dict[int, list[Found]] = {count: [] for count in counts}
-    for _ in range(laps):
+    for lap in range(laps):
         for count, readings in found.items():
             with connected(f"{LOCAL}{count}") as workers:
                 assert workers is not None
                 workers.client.run(_warm)
-                readings.append(read(folder, workers))
+                readings.append(read(folder, workers, lap == 0 and count == max(counts)))
     return found
 
 
@@ -191,6 +202,9 @@ def promises(found: dict[int, list[Found]], events: int) -> Iterator[Row]:
         yield Row(f"{name}: by processor time", "", told)
         peak = max(reading.peak_mb for reading in found[count])
         yield Row(f"{name}: memory of one", f"< {MOST_MB} MB", f"{peak:.0f} MB", peak < MOST_MB)
+    for one in (one for readings in found.values() for one in readings):
+        if one.sample_s is not None:
+            yield Row("sample of a report", "", f"{one.sample_s:.1f} s of processor time")
     if {1, 2} <= best.keys():
         gain = best[1].wall_s / best[2].wall_s
         yield Row("speed-up from 1 to 2", f"{SPEED_UP}", f"{gain:.2f}", gain >= SPEED_UP)
@@ -214,6 +228,7 @@ def command() -> int:
     args = parser.parse_args()
     if args.ranks < 2 or min(args.workers) < 1 or args.laps < 1:
         parser.error("at least two ranks, one worker and one lap")
+    keep_freed()  # as verbs do
     try:
         with tempfile.TemporaryDirectory(prefix="mpiprof-dataset-", dir=args.folder) as name:
             folder = Path(name) / "set"
