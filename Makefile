@@ -54,7 +54,7 @@ test-all: $(VENV)/mpich/.test $(VENV)/openmpi/.test
 	$(PYTEST) --everything $(TESTS)
 
 LINT := $(VENV)/mpich/bin
-C_SOURCES = $(shell find mpiprof/core samples tests -name '*.[ch]')
+C_SOURCES = $(shell find mpiprof/core mpiprof/bench samples tests -name '*.[ch]')
 lint: $(VENV)/mpich/.lint
 	$(LINT)/ruff check .
 	$(LINT)/ruff format --check .

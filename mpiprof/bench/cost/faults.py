@@ -1,0 +1,87 @@
+"""Programs that go wrong: the faults that `faults.c` beside this file makes, and what is right."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE = Path(__file__).with_suffix(".c")
+ROOTED = ("bcast", "reduce", "gather", "scatter")
+REDUCING = ("reduce", "allreduce", "scan", "reduce_scatter_block")
+SIZED = (*ROOTED, "allreduce", "allgather", "alltoall", "scan", "reduce_scatter_block")
+SYNCHRONISING = ("barrier", "allreduce", "allgather", "alltoall")
+# kind -> the class that is right, and the operations that show it.
+KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "operation": ("operation", (*SIZED, "barrier")),
+    "root": ("root", ROOTED),
+    "count": ("count", SIZED),
+    "type": ("type", SIZED),
+    "reduction": ("reduction", REDUCING),
+    "order": ("order", SYNCHRONISING),
+    "leave": ("missing", SYNCHRONISING),
+    "skip": ("missing", SYNCHRONISING),
+    "extra": ("missing", SYNCHRONISING),
+    "sleep": ("missing", SYNCHRONISING),
+    "compute": ("stalled", SYNCHRONISING),
+    "receive": ("point_to_point", SYNCHRONISING),
+    "wait": ("point_to_point", SYNCHRONISING),
+    "deadlock": ("point_to_point", ("barrier",)),
+    "segv": ("dead", SYNCHRONISING),
+    "kill": ("dead", SYNCHRONISING),
+    "abort": ("dead", SYNCHRONISING),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One job; odd is the rank that goes wrong, count the elements of a block."""
+
+    kind: str
+    operation: str
+    ranks: int
+    odd: int
+    count: int = 16
+    form: int = 0
+
+    @property
+    def words(self) -> list[str]:
+        """What the program is told."""
+        return [self.kind, self.operation, *map(str, (self.odd, self.count, self.form))]
+
+    @property
+    def right(self) -> tuple[str, list[int]]:
+        """The right class and the right ranks."""
+        if self.kind == "none":
+            return "none", []
+        kind = KINDS[self.kind][0]
+        disagree = kind in ("operation", "root", "count", "type", "reduction", "order")
+        if self.kind == "deadlock" or (disagree and self.ranks == 2):
+            return kind, list(range(self.ranks))
+        return kind, [self.odd]
+
+
+def cases(number: int, seed: int, most_ranks: int = 8) -> list[Case]:
+    """Return so many cases, all kinds in turn, a sound program after every fifth of them."""
+    chance = random.Random(seed)
+    made: list[Case] = []
+    kinds = list(KINDS)
+    while len(made) < number:
+        if len(made) % 6 == 5:
+            made.append(Case("none", "allreduce", chance.randint(2, most_ranks), 0))
+            continue
+        kind = kinds[(len(made) - len(made) // 6) % len(kinds)]
+        ranks = chance.randint(3 if kind == "extra" else 2, most_ranks)
+        # The root keeps its own ways: it is a rank like any other, but the size is as others give.
+        odd = chance.randrange(ranks)
+        made.append(
+            Case(
+                kind,
+                chance.choice(KINDS[kind][1]),
+                ranks,
+                odd,
+                chance.choice((1, 16, 4096, 1 << 15)),
+                chance.choice((0, 0, 1)) if KINDS[kind][0] not in ("order", "missing") else 0,
+            )
+        )
+    return made

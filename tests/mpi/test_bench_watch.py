@@ -1,0 +1,36 @@
+"""The table of what `--watch` tells, of a few faults and of one sound program."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from support.jobs import clean_environment
+from support.mpis import Mpi
+
+
+def test_the_table_of_three_faults_and_a_sound_program(openmpi: Mpi) -> None:
+    """2 to 8 ranks: all are told, and rightly; how soon is for a machine that is not busy."""
+    words = ["--faults", "3", "--minutes", "0.15", "--programs", "1", "--limit", "1"]
+    done = subprocess.run(
+        [str(openmpi.python), "-m", "mpiprof.bench.watch", *words],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode in (0, 3), done.stderr
+    head, told, right, _, alarms = done.stdout.splitlines()
+    assert head.split() == ["what", "asked", "measured", "holds"]
+    assert told.startswith("told after the limit") and " 3, " in told
+    assert "3 right, 0 undecided, 0 wrong" in right and right.endswith("yes")
+    assert " 0 in " in alarms and alarms.endswith("yes")
+
+
+@pytest.mark.parametrize("words", [["--limit", "60"], ["--jobs", "0"], ["--faults", "-1"]])
+def test_wrong_words_are_refused(words: list[str], openmpi: Mpi) -> None:
+    command = [str(openmpi.python), "-m", "mpiprof.bench.watch", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
