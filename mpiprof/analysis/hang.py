@@ -23,8 +23,21 @@ from mpiprof.trace.processes import Processes
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
-LONG_NS, LONG_TIMES = 10 * 10**9, 10  # pending so long, and so many times its usual time
 WAITS_FOR_MESSAGES = ("point_to_point", "completion")
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long something is pending where it is taken for more than late.
+
+    For so long, and so many times its usual time at that place.
+    """
+
+    ns: int = 10 * 10**9
+    times: int = 10
+
+
+USUAL = Patience()
 
 
 @dataclass(frozen=True)
@@ -58,16 +71,16 @@ def suspects(
     positions: Sequence[Position],
     pending: Sequence[Pending],
     now_ns: int | None,
-    long_ns: int = LONG_NS,
+    patience: Patience = USUAL,
 ) -> list[int]:
     """Return the ranks whose processes are worth a look: what has waited long waits for them."""
     if now_ns is None:
         return []
-    if any(_is_long(one, positions, now_ns, long_ns) for one in pending if _keeps(one, positions)):
+    if any(_is_long(one, positions, now_ns, patience) for one in pending if _keeps(one, positions)):
         return [p.rank for p in positions if not p.finished and not p.open]
     unfinished = [p for p in positions if not p.finished]
     last = max((_last_ns(p) for p in unfinished), default=now_ns)
-    if all(p.between in WAITS_FOR_MESSAGES for p in unfinished) and now_ns - last > long_ns:
+    if all(p.between in WAITS_FOR_MESSAGES for p in unfinished) and now_ns - last > patience.ns:
         return [p.rank for p in unfinished]
     return []
 
@@ -86,7 +99,7 @@ def _keeps(one: Pending, positions: Sequence[Position]) -> bool:
     )
 
 
-def _is_long(one: Pending, positions: Sequence[Position], now_ns: int, long_ns: int) -> bool:
+def _is_long(one: Pending, positions: Sequence[Position], now_ns: int, patience: Patience) -> bool:
     """Whether an instance is pending so long that something is wrong, or very slow."""
     took = [
         call.exit_ns - call.enter_ns
@@ -95,7 +108,7 @@ def _is_long(one: Pending, positions: Sequence[Position], now_ns: int, long_ns: 
         if call.exit_ns and call.operation in one.operations and call.site in one.sites
     ]
     usual = median(took) if took else 0
-    return now_ns - one.since_ns >= max(long_ns, LONG_TIMES * usual)
+    return now_ns - one.since_ns >= max(patience.ns, patience.times * usual)
 
 
 def conclude(
@@ -103,12 +116,9 @@ def conclude(
     positions: Sequence[Position],
     pending: Sequence[Pending],
     processes: Processes,
-    long_ns: int = LONG_NS,
+    patience: Patience = USUAL,
 ) -> Verdict:
-    """Return the verdict on a job; class `none` where it is well, or may be.
-
-    long_ns: what is pending for less is none.
-    """
+    """Return the verdict on a job; class `none` where it is well, or may be."""
     left = [p.rank for p in positions if not p.finished and p.rank not in processes.ended]
     noted = trace.logs.signals | processes.signals
     signals = {rank: noted[rank] for rank in left if noted.get(rank)}
@@ -127,7 +137,7 @@ def conclude(
     long = [
         one for one in pending
         if _keeps(one, positions)
-        and (ended or (processes.now_ns and _is_long(one, positions, processes.now_ns, long_ns)))
+        and (ended or (processes.now_ns and _is_long(one, positions, processes.now_ns, patience)))
     ]  # fmt: skip
     silent = ended and not signals  # as by SIGKILL: who is lacked may have died, or hung
     return (

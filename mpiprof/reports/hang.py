@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis import hang, positions
 from mpiprof.analysis.disagreement import Side
-from mpiprof.analysis.hang import WELL, Verdict
+from mpiprof.analysis.hang import WELL, Patience, Verdict
 from mpiprof.analysis.positions import Call, Pending, Position
 from mpiprof.reports.places import communicator_name, place, site_of
 from mpiprof.trace.processes import look, now_ns
@@ -42,11 +42,11 @@ def verdict(
     trace: Trace,
     found: Sequence[Position],
     pending: Sequence[Pending],
-    long_ns: int = hang.LONG_NS,
+    patience: Patience = hang.USUAL,
 ) -> Verdict:
-    """Return the verdict on a job now, having looked at its processes; long_ns: see conclude."""
-    watched = hang.suspects(found, pending, now_ns(trace), long_ns)
-    return hang.conclude(trace, found, pending, look(trace, watched), long_ns)
+    """Return the verdict on a job now, having looked at its processes."""
+    watched = hang.suspects(found, pending, now_ns(trace), patience)
+    return hang.conclude(trace, found, pending, look(trace, watched), patience)
 
 
 def of_trace(trace: Trace) -> tuple[Verdict, str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import mpiprof
 from mpiprof.analysis import positions
-from mpiprof.analysis.hang import LONG_NS, Verdict
+from mpiprof.analysis.hang import USUAL, Patience, Verdict
 from mpiprof.analysis.positions import Position
 from mpiprof.errors import MpiprofError
 from mpiprof.invocation import command
@@ -30,6 +30,7 @@ from mpiprof.watch.node import Node
 
 COMPUTES = 0.02  # of a processor since the last call: what sleeps between looks uses less
 AGAIN_S = 2.0  # between looks at a job in which somebody computes
+TIMES = 2  # its usual time, for which something is pending: the limit is as the user wants it
 STALE_S, LATE_S = 30.0, 60.0  # what another node has said; how long it is waited for
 # What no sound program does, whoever computes.
 SURE = ("operation", "root", "count", "type", "reduction", "order", "dead")
@@ -93,8 +94,8 @@ class Hangs:
             why = "where ranks are is not known, as logs have reached their limit"
             return [f"{_silence(since)}; {why}"]
         found, pending = positions.find(trace)
-        long_ns = min(LONG_NS, int(self.wanted.limit_s * 1e9))
-        verdict = hang.verdict(trace, found, pending, long_ns)
+        patience = Patience(min(USUAL.ns, int(self.wanted.limit_s * 1e9)), TIMES)
+        verdict = hang.verdict(trace, found, pending, patience)
         if not verdict.is_bad or verdict.kind == "stalled":
             return []
         sure = verdict.kind in SURE or verdict.why == "finished"

@@ -84,6 +84,22 @@ def test_a_fault_is_told_soon_after_the_limit(
     check_nobody_is_left(folder)
 
 
+def test_a_hang_where_ranks_are_used_to_wait(openmpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks that have waited for 1 s each time: what counts is the limit, not ten times that."""
+    folder = tmp_path / "t"
+    program = [str(compiled(openmpi, "watched.c")), "1", "0", "slow"]
+    command = [*openmpi.mpiexec(2), *words(openmpi, folder, "--watch", "3s"), *program]
+    job = start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        assert job.stderr is not None
+        line = next(line for line in job.stderr if line.startswith("mpiprof: "))
+        quiet_s = (time.monotonic_ns() - last_call_ns(folder)) / 1e9
+    finally:
+        end(job)
+    assert f"{hang.TITLES['missing']}: " in line and "after barrier" in line
+    assert 3 <= quiet_s < 9
+
+
 @pytest.mark.parametrize(
     ("name", "how"), [("openmpi", []), ("mpich", []), ("openmpi", ["message"])]
 )

@@ -1,10 +1,10 @@
 /* A sound program that computes for long, and one whose last rank never comes.
  *
- *     watched SECONDS CODE [message|hang]
+ *     watched SECONDS CODE [message|hang|slow]
  *
  * The last rank computes for so long while the others wait for it: in a barrier, or (message) rank 0
- * for its message and all but it in a barrier of theirs. hang: it sleeps for ever. The exit code is
- * CODE, but 99 where a process has a child. Rank 0 prints how many files it has open.
+ * for its message and all but it in a barrier of theirs. hang: it sleeps for ever, slow: after it
+ * was SECONDS late five times. The exit code is CODE, but 99 where a process has a child. Rank 0 prints how many files it has open.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -46,6 +46,11 @@ int main(int argc, char **argv)
     MPI_Comm_split(MPI_COMM_WORLD, rank < size - 1, rank, &others);
     for (int i = 0; i < 100; i++)
         MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; strcmp(how, "slow") == 0; i++) {
+        if (rank == size - 1)
+            sleep(i < 5 ? (unsigned)seconds : 3600);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
     if (rank == size - 1) {
         const double end = MPI_Wtime() + seconds;
 
