@@ -140,7 +140,7 @@ def hangs(folder: Path, count: int, limit_s: float, seed: int, at_once: int) -> 
             folders = [folder / f"fault-{number + i}" for i in range(len(batch))]
             number += len(batch)
             tasks = zip(batch, folders, strict=True)
-            for told in pool.map(lambda task: fault(program, *task, limit_s), tasks):
+            for told in pool.map(lambda task: fault(program, task[0], task[1], limit_s), tasks):
                 if told.ended:
                     ended[told.case.kind] += 1
                 else:
