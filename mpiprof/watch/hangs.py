@@ -26,7 +26,7 @@ from mpiprof.launch.options import ABORT
 from mpiprof.reports import hang
 from mpiprof.trace import Trace
 from mpiprof.units import duration
-from mpiprof.watch.node import Node
+from mpiprof.watch.node import Node, Use
 
 COMPUTES = 0.02  # of a processor since the last call: what sleeps between looks uses less
 AGAIN_S = 2.0  # between looks at a job in which somebody computes
@@ -58,10 +58,10 @@ class Hangs:
         """Note that something was called."""
         self.told, self.next_s = False, 0.0
 
-    def quiet(self, since: float, used: Mapping[int, int]) -> list[str]:
+    def quiet(self, since: float, used: Mapping[int, Use]) -> list[str]:
         """Return what is to be said where nothing has been called here since a time.
 
-        used: the processor time of each rank at that time.
+        used: what each rank had had of the processors at that time.
         """
         seconds = time.monotonic() - since
         if seconds > self.wanted.limit_s / 2 and self.speaks:
@@ -78,7 +78,7 @@ class Hangs:
             return []
         began = time.monotonic()
         try:
-            lines = self._conclude(since, {**others, **shares})
+            lines = self._conclude(since, used, {**others, **shares})
         except MpiprofError:  # it is being written; the next look finds it whole
             lines = []
         self.told = bool(lines)
@@ -86,7 +86,9 @@ class Hangs:
         self.next_s = now + max(AGAIN_S, 5 * (now - began))
         return lines
 
-    def _conclude(self, since: float, shares: Mapping[int, float]) -> list[str]:
+    def _conclude(
+        self, since: float, used: Mapping[int, Use], shares: Mapping[int, float]
+    ) -> list[str]:
         trace = mpiprof.open(self.folder)
         if len(trace.tables.processes) < trace.ranks:
             return []
@@ -101,6 +103,8 @@ class Hangs:
         sure = verdict.kind in SURE or verdict.why == "finished"
         if not sure and any(shares.get(p.rank, 0.0) > COMPUTES for p in found if _is_outside(p)):
             return []
+        if verdict.kind == "undecided" and self._is_crowded(since, used):
+            return []
         told = hang.text(trace, found, verdict)
         lines = [f"{_silence(since)}. {hang.TITLES[verdict.kind]}: {told}"]
         if self.wanted.on_hang:
@@ -108,6 +112,15 @@ class Hangs:
         else:
             lines.append(f"next: {command('status', self.folder)}")
         return lines
+
+    def _is_crowded(self, since: float, used: Mapping[int, Use]) -> bool:
+        """Return whether a rank here could have gone on for less than the limit.
+
+        Where all have come to a collective, that it takes long is all that speaks against them; and
+        so it does where other processes have the processors.
+        """
+        free_s = time.monotonic() - since - self.node.longest_wait_s(used)
+        return free_s < self.wanted.limit_s
 
     def _act(self, trace: Trace, verdict: Verdict) -> str:
         """Do what was asked for; returns what that is."""

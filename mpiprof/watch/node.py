@@ -20,6 +20,14 @@ TICK = os.sysconf("SC_CLK_TCK")
 PATIENCE_S = 5.0  # from SIGTERM to SIGKILL
 
 
+@dataclass(frozen=True)
+class Use:
+    """What a process has had of the processors, and for how long it was ready and had none."""
+
+    ticks: int = 0
+    waited_ns: int = 0
+
+
 @dataclass
 class Node:
     """The ranks of this node, by their processes; it grows until all have told of themselves.
@@ -63,22 +71,33 @@ class Node:
         """Return whether a process of the job is left here."""
         return is_alive(self.leader) or any(map(is_alive, self.ranks.values()))
 
-    def used(self) -> dict[int, int]:
-        """Return the processor time of each rank that is alive, in ticks."""
-        found = {rank: stat(one.pid) for rank, one in self.ranks.items()}
-        return {rank: state[1] for rank, state in found.items() if state is not None}
+    def used(self) -> dict[int, Use]:
+        """Return what each rank that is alive has had."""
+        found = {rank: (stat(one.pid), one.pid) for rank, one in self.ranks.items()}
+        return {
+            rank: Use(state[1], waited_ns(pid))
+            for rank, (state, pid) in found.items()
+            if state is not None
+        }
 
     def is_stopped(self) -> bool:
         """Return whether a rank is, by a debugger, a person or the scheduler."""
         states = [stat(one.pid) for one in self.ranks.values()]
         return any(state is not None and state[0] in "Tt" for state in states)
 
-    def shares(self, before: Mapping[int, int], seconds: float) -> dict[int, float]:
+    def shares(self, before: Mapping[int, Use], seconds: float) -> dict[int, float]:
         """Return what share of a processor each rank has used since `used` gave `before`."""
         return {
-            rank: (ticks - before.get(rank, ticks)) / TICK / max(seconds, 1e-3)
-            for rank, ticks in self.used().items()
+            rank: (now.ticks - before.get(rank, now).ticks) / TICK / max(seconds, 1e-3)
+            for rank, now in self.used().items()
         }
+
+    def longest_wait_s(self, before: Mapping[int, Use]) -> float:
+        """Return for how long a rank was ready and had no processor since `used` gave `before`."""
+        waits = [
+            now.waited_ns - before.get(rank, now).waited_ns for rank, now in self.used().items()
+        ]
+        return max(waits, default=0) / 1e9
 
     def end(self) -> None:
         """End the job's processes here, as a launcher does: SIGTERM, and SIGKILL to who stays."""
@@ -107,6 +126,14 @@ class Node:
                 return descriptor
             os.close(descriptor)
         return None
+
+
+def waited_ns(pid: int) -> int:
+    """Return for how long a process's first thread was ready and had no processor; 0: unknown."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
+    except (OSError, ValueError, IndexError):  # the kernel may be built without
+        return 0
 
 
 def is_alive(one: job.Process) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from mpiprof.launch import job
 from mpiprof.testing.synthetic import Synthetic
 from mpiprof.watch.activity import Activity
 from mpiprof.watch.hangs import LATE_S, STALE_S, Hangs, Wanted
-from mpiprof.watch.node import Node
+from mpiprof.watch.node import Node, Use, waited_ns
 
 
 def leader_of(folder: Path, name: str, speaks: bool) -> Hangs:
@@ -29,10 +31,10 @@ def leader_of(folder: Path, name: str, speaks: bool) -> Hangs:
 def test_the_first_leader_hears_of_the_ranks_of_others(tmp_path: Path) -> None:
     first, second = leader_of(tmp_path, "a", True), leader_of(tmp_path, "b", False)
     assert first._said_elsewhere(10.0) is None  # not yet
-    assert second.quiet(time.monotonic() - 11.0, {1: 0}) == []
+    assert second.quiet(time.monotonic() - 11.0, {1: Use()}) == []
     heard = first._said_elsewhere(11.0)
     assert heard is not None and list(heard) == [1] and heard[1] > 0
-    assert second.quiet(time.monotonic() - 9.0, {1: 0}) == []
+    assert second.quiet(time.monotonic() - 9.0, {1: Use()}) == []
 
 
 def test_what_is_old_is_not_gone_by(tmp_path: Path) -> None:
@@ -46,6 +48,33 @@ def test_what_is_old_is_not_gone_by(tmp_path: Path) -> None:
     for wrong in ("", "[]", "{}", '{"at": "x"}', '{"at": 1e300, "shares": [1]}'):
         path.write_text(wrong)
         assert first._said_elsewhere(11.0) is None
+
+
+def test_who_had_no_processor_was_not_slow(tmp_path: Path) -> None:
+    """What is looked at waits for a processor that two others, too, compute on."""
+    words = [sys.executable, "-c", "import time; time.sleep(0.2)\nwhile True: pass"]
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        crowd = [subprocess.Popen(words) for _ in range(3)]
+    finally:
+        os.sched_setaffinity(0, allowed)
+    try:
+        one = job.process(crowd[0].pid)
+        assert one is not None
+        node = Node(one, {0: one}, {0: "a"}, 1)
+        hangs = Hangs(Wanted(1.0), tmp_path, node, True)
+        since, before = time.monotonic(), node.used()
+        while node.longest_wait_s(before) < 1.0:
+            assert time.monotonic() < since + 60
+            time.sleep(0.05)
+        assert hangs._is_crowded(time.monotonic() - 1.5, before)
+        assert not hangs._is_crowded(time.monotonic() - 1.5, node.used())
+    finally:
+        for process in crowd:
+            process.kill()
+            process.wait()
+    assert waited_ns(crowd[0].pid) == 0
 
 
 @pytest.mark.parametrize("name", ["../x", "a b", "node;rm", "-"])
