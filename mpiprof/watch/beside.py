@@ -29,8 +29,7 @@ def look_after(job: Started, wanted: Wanted | None, summary_to: Path | None) -> 
             return
         watch = _Watch(job, wanted, folder, node) if wanted else None
         summaries = Summaries(summary_to, folder, job.job) if summary_to else None
-        while node.is_alive():
-            node.refresh(folder)
+        while node.is_left(folder):
             if watch:
                 watch.look()
             if summaries:
@@ -69,11 +68,12 @@ class _Watch:
 def _folder(job: Started, node: Node, ending: _Ending) -> Path | None:
     """Wait for the trace folder; None: the job has ended without."""
     while True:
+        alive = node.is_alive()  # before the look: it may die at once, with the folder made
         found = [job.folder] if job.folder else job.base.parent.glob(f"{job.base.name}-*")
         for folder in found:
             if folder.is_dir() and _is_of(folder, job):
                 return folder
-        if not node.is_alive():
+        if not alive:
             return None
         ending.wait(FOLDER_S)
 

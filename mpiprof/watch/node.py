@@ -71,6 +71,14 @@ class Node:
         """Return whether a process of the job is left here."""
         return is_alive(self.leader) or any(map(is_alive, self.ranks.values()))
 
+    def is_left(self, folder: Path) -> bool:
+        """Return whether a process of the job is left here, having looked who has told of itself.
+
+        The leader may die before we have heard of any rank, and the others hang without it.
+        """
+        self.refresh(folder)
+        return self.is_alive()
+
     def used(self) -> dict[int, Use]:
         """Return what each rank that is alive has had."""
         found = {rank: (stat(one.pid), one.pid) for rank, one in self.ranks.items()}

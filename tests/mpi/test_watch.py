@@ -84,6 +84,24 @@ def test_a_fault_is_told_soon_after_the_limit(
     check_nobody_is_left(folder)
 
 
+def test_rank_0_that_dies_at_once_is_told(openmpi: Mpi, tmp_path: Path) -> None:
+    """3 ranks, two of which go on: who watches had heard of no rank when the first one died."""
+    folder = tmp_path / "t"
+    launcher, *more = openmpi.mpiexec(3)
+    program = [str(compiled(openmpi, SOURCE)), "segv", "allreduce", "0", "16", "0"]
+    act = 'echo "$HANG_VERDICT $HANG_RANKS"'
+    command = [*words(openmpi, folder, "--watch", "1s", "--on-hang", act), *program]
+    job = start([launcher, "--runtime-options", "recoverable", *more, *command], cwd=tmp_path)
+    try:
+        told, deadline = folder / "on-hang.txt", time.monotonic() + 30
+        while not (told.exists() and told.read_text()):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    finally:
+        end(job)
+    assert told.read_text() == "dead 0\n"
+
+
 def test_a_hang_where_ranks_are_used_to_wait(openmpi: Mpi, tmp_path: Path) -> None:
     """2 ranks that have waited for 1 s each time: what counts is the limit, not ten times that."""
     folder = tmp_path / "t"
