@@ -89,11 +89,17 @@ LARGE = [pytest.param(p, marks=pytest.mark.everything) for p in (128, 256)]
 
 @pytest.mark.parametrize("ranks", [2, 4, 8, 16, 32, 64, *LARGE])
 def test_start_and_end_on_one_node(ranks: int, openmpi: Mpi, tmp_path: Path) -> None:
-    """On 2 to 64 ranks: of these a tree of log2(p) levels; the end sends nothing."""
+    """On 2 to 64 ranks: of these a tree of log2(p) levels; the end sends nothing.
+
+    On 128 and 256 Open MPI takes other algorithms for what it sends for us: one message a level
+    more or less.
+    """
     start, end = count(openmpi, ranks, tmp_path / "a")
     expected = messages.start(ranks, folder_bytes=len(str(tmp_path / "a" / "trace")))
-    assert start.most() == start.messages[0].sum() == expected.messages
-    assert start.most_bytes() == expected.bytes
+    if ranks <= 64:
+        assert start.most() == start.messages[0].sum() == expected.messages
+        assert start.bytes[0].sum() == expected.bytes  # the folder's name is a part of it
+    assert abs(start.most() - expected.messages) <= levels(ranks)
     assert start.most() <= MESSAGES_A_LEVEL * levels(ranks)
     assert start.most_bytes() <= BYTES_A_LEVEL * levels(ranks)
     assert end.most() == 0
@@ -123,7 +129,7 @@ def test_several_nodes(options: list[str], openmpi: Mpi, tmp_path: Path) -> None
     start, end = count(openmpi, 16, tmp_path / "a", words, ranks_a_node=2)
     length = len(str(tmp_path / "a" / "trace"))
     expected = messages.start(16, 8, length, auto="auto" in options)
-    assert (start.most(), start.most_bytes()) == (expected.messages, expected.bytes)
+    assert (start.most(), start.bytes[0].sum()) == (expected.messages, expected.bytes)
     assert end.most() >= messages.clocks(8).messages
     for sent in (start, end):
         assert 20 * 3 <= sent.most() <= 20 * 3 + MESSAGES_A_LEVEL * 4
