@@ -39,8 +39,13 @@ def middles(found: Int) -> Float:
     return np.where(found > 0, (low + high) / 2, 0.0)
 
 
+def key(callsite: Int, of: Int, bucket: Int) -> Int:
+    """Return one number for a call site, a place in OF and a bucket, ordered as these are."""
+    return (callsite * len(OF) + of << WIDE) + bucket
+
+
 class Quantiles:
-    """Counts by call site, quantity and bucket; a key holds the three, in this order."""
+    """Counts by key."""
 
     def __init__(self) -> None:
         self.parts: list[tuple[Int, Array]] = []  # keys and counts
@@ -62,14 +67,14 @@ class Quantiles:
         used, counts = tally(found, len(callsites) * len(OF) * span)
         group, bucket = np.divmod(used, span)
         site, of = np.divmod(group, len(OF))
-        self._keep((callsites[site] * len(OF) + of << WIDE) + bucket + low, counts)
+        self._keep(key(callsites[site], of, bucket + low), counts)
 
     def join(self, part: Quantiles, callsites: Int) -> None:
         """Add the counts of further instances; callsites: the number here of each of theirs."""
         for keys, counts in part.parts:
             group, bucket = np.divmod(keys, 1 << WIDE)
             site, of = np.divmod(group, len(OF))
-            self._keep((callsites[site] * len(OF) + of << WIDE) + bucket, counts)
+            self._keep(key(callsites[site], of, bucket), counts)
 
     def table(self, callsites: int) -> dict[str, Float]:
         """Return NAMES, each with a value a call site; NaN where none of its instances is known.

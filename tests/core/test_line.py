@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import PROGRAMS, ROOT
 from support.jobs import run
+from support.programs import of_the_core
 
 QUICK = (0, 1024, 16384, 131072)  # of the sketch at the start
 FULL = (0, *(1 << i for i in range(22)))
@@ -16,10 +16,8 @@ FULL = (0, *(1 << i for i in range(22)))
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recorder's fit, compiled into a program of its own."""
-    made, core = tmp_path_factory.mktemp("line") / "line", ROOT / "mpiprof" / "core"
-    parts = [PROGRAMS / "line.c", core / "machine" / "line.c"]
-    run(["cc", "-std=c11", "-O1", f"-I{core}", "-o", made, *parts], check=True)
-    return made
+    made = tmp_path_factory.mktemp("line") / "line"
+    return of_the_core(made, ["machine/line"], source="line.c")
 
 
 def link(

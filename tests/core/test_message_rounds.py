@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support import PROGRAMS, ROOT
-from support.jobs import run
+from support.programs import of_the_core
 
 from mpiprof.trace.machine import MOST_SPREAD
 
@@ -24,10 +23,8 @@ NEAR, FAR = 125.0, 335.0  # ns, of an empty message where processors are near, a
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recorder's judgement of rounds, compiled into a program of its own."""
-    made, core = tmp_path_factory.mktemp("rounds") / "message_rounds", ROOT / "mpiprof" / "core"
-    parts = [PROGRAMS / "message_rounds.c", core / "machine" / "rounds.c"]
-    run(["cc", "-std=c11", "-O1", f"-I{core}", "-o", made, *parts], check=True)
-    return made
+    made = tmp_path_factory.mktemp("rounds") / "message_rounds"
+    return of_the_core(made, ["machine/rounds"], source="message_rounds.c")
 
 
 def judged(program: Path, runs: Float) -> tuple[Float, Float]:

@@ -19,12 +19,13 @@ from typing import Any
 
 import pytest
 from support import PROGRAMS, ROOT
-from support.jobs import descendants, end, run, run_mpi, start
+from support.jobs import end, run, run_mpi, start
 from support.mpis import Mpi
 from support.programs import compiled
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.bench.cost.jobs import descendants
 from mpiprof.trace.processes import BOOT_ID
 
 RANK = {"openmpi": "OMPI_COMM_WORLD_RANK", "mpich": "PMI_RANK"}

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.jobs import descendants, end, run, run_mpi, start
+from support.jobs import end, run, run_mpi, start
 from support.mpis import Mpi
 from support.programs import compiled
 
 import mpiprof
 from mpiprof.analysis import positions
+from mpiprof.bench.cost.jobs import descendants
 from mpiprof.reports import hang
 
 CHUNK = 1 << 16

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from mpiprof.bench.cost.jobs import descendants
 from support.mpis import Mpi
 
 LAUNCHER_PREFIXES = ("MPIPROF_", "PMI_", "PMIX_", "OMPI_", "PRTE_", "HYDI_", "HYDRA_", "SLURM_")
@@ -96,21 +97,6 @@ def run(
         said = f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
         pytest.fail(f"{argv} ended with {ended.returncode}\n{said}")
     return ended
-
-
-def descendants(pid: int) -> list[int]:
-    """Return the processes that a process started, and those that they started."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(stat.parent.name))
-    found, queue = [], [pid]
-    while queue:
-        below = children.get(queue.pop(), [])
-        found += below
-        queue += below
-    return found
 
 
 def end(process: subprocess.Popen[Any]) -> None:
