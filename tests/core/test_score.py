@@ -39,7 +39,10 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def recorded(
     recorder: Path, operation: str, sizes: tuple[int, int], root: int, arrival: Int, finish: Int
 ) -> Int:
-    """Return the recorder's scores and sums of waits, instances x 2; ranks x instances given."""
+    """Return the recorder's scores, sums of waits, and mean exits from the last arrival on.
+
+    Instances x 3, of ranks x instances.
+    """
     pairs = np.stack([arrival.T, finish.T], axis=-1).ravel().tolist()
     words = [operation, *sizes, root, *pairs]
     lines = run([recorder, *map(str, words)], check=True).stdout.splitlines()
@@ -59,6 +62,8 @@ def test_all_give_the_same_score(operation: str, size: int, remote: int, recorde
     assert here[:, 0].tolist() == np.floor(wanted + 1e-6).tolist()
     waited = waits(WAITS[operation], arrival, arrival, finish, group)
     assert here[:, 1].tolist() == waited.sum(0).tolist()
+    after = finish.mean(0) - arrival.max(0)
+    assert np.abs(here[:, 2] - after).max() <= 2  # two means, each in whole ns
 
     problem = Problem(size, 8, root=max(root, 0), remote_size=remote)
     case = Case({}, operation, "native", problem)

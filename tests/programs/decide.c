@@ -7,7 +7,8 @@
  * predicted to take less than 0 are not listed at first; they are block sizes (in KB) that probing
  * may ask for. BLOCK -1: an algorithm that one rank joins last, with the times that it has where
  * that is the late rank, which comes later than the library's own takes; -2: not that late;
- * -(10 + I): one of the library's own by its name, like candidate I, in place of a prediction with
+ * -3: as -1, and the library's own time is mostly waiting for it, which is as late as nearly all of
+ * that; -(10 + I): one of the library's own by its name, like candidate I, in place of a prediction with
  * what making its communicator takes. Prints a line for each choice, how many probes there were and
  * how many of the library's own were tried; and at the end the sum of all times over that of the
  * library's own choice.
@@ -113,7 +114,7 @@ int candidate_changed(struct candidate *list, int *count, int which, const struc
 /* ---- instances */
 
 static uint64_t state;
-static bool much_later;
+static bool much_later, waits;
 
 static double uniform(void)
 {
@@ -144,9 +145,14 @@ static struct sample instance(const struct candidate *list, int candidate, bool 
     const int64_t score = (wrong ? 4 : 1) * score_of(candidate, later, noise);
 
     spent += score;
+    const int64_t usual = (int64_t)(1e3 * times[0][NATIVE]);
+
     return (struct sample){.score = score,
                            .elapsed = score,
-                           .worst = much_later ? 2 * (int64_t)(1e3 * times[0][NATIVE]) : score / 2,
+                           .after = waits && candidate == NATIVE ? score / 8 : score,
+                           .worst = waits        ? usual * 15 / 16
+                                    : much_later ? 2 * usual
+                                                 : score / 2,
                            .latest = late_one(later),
                            .candidate = candidate,
                            .planned = probe ? candidate : NOBODY};
@@ -180,6 +186,7 @@ int main(int argc, char **argv)
                                       : kilobytes > 0 ? &blocked
                                                       : &plain[i];
         much_later |= kilobytes == -1;
+        waits |= kilobytes == -3;
         s.list[i].predicted_ns = (int64_t)(1e3 * (n < 3 ? times[0][i] : predicted));
         if (kilobytes <= -10)
             make_own(&s, i, (int)-kilobytes - 10, predicted);

@@ -3,7 +3,8 @@
  *     score OPERATION FIRST SECOND ROOT ARRIVAL EXIT ...
  *
  * The members of an inter-communicator's groups, or of one; for each instance an arrival and an
- * exit of each member, in ns. Prints each instance's score and the sum of its waiting times.
+ * exit of each member, in ns. Prints each instance's score, the sum of its waiting times, and the
+ * mean exit from the last arrival on.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +99,7 @@ int main(int argc, char **argv)
         for (int m = 0; m < members; m++)
             arrivals_step(all[m], MPI_COMM_NULL);
     for (int i = 0; i < instances; i++)
-        printf("%lld %lld\n", (long long)all[0]->results[i].score,
-               (long long)all[0]->results[i].wait);
+        printf("%lld %lld %lld\n", (long long)all[0]->results[i].score,
+               (long long)all[0]->results[i].wait, (long long)all[0]->results[i].after);
     return 0;
 }

@@ -221,11 +221,14 @@ static void take_first(struct arrivals *w)
     for (int i = 0; i < w->count; i++) {
         const struct pair *const p = w->all + EACH * i;
         const int64_t last = later(p[ARRIVAL].most, p[ROOT].most), first = -p[ELAPSED].most;
+        const int64_t mean = mean_arrival(w, p[ARRIVAL].sum, first, last);
+        const int64_t elapsed = p[ELAPSED].sum / w->own.members;
 
         w->results[i] = (struct sample){.first = first,
                                         .last = last,
                                         .worst = last - first,
-                                        .elapsed = p[ELAPSED].sum / w->own.members,
+                                        .elapsed = elapsed,
+                                        .after = elapsed - (last - mean),
                                         .candidate = w->before[i].candidate,
                                         .planned = w->before[i].planned};
     }

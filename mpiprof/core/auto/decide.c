@@ -92,15 +92,19 @@ static int usual_latest(const struct typical *t)
     return -1;
 }
 
-/* Who comes last in this window, later than the operation takes; -1: nobody in particular. */
+/* Who comes last in this window, later than the operation takes; -1: nobody in particular. It takes
+ * no longer than the library's own is known to, and than this one did from the last arrival on: a
+ * score alone may be waiting for the last one, as in a reduce. */
 static int comes_last(const struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
     struct typical now = {.count = 0};
 
+    const int64_t native = s->observed.native_ns, after = s->observed.after_ns;
+
     for (int i = 0; i < w->count; i++)
         remember(&now, &w->results[i]);
-    return s->observed.worst_ns > s->observed.native_ns ? usual_latest(&now) : -1;
+    return s->observed.worst_ns > (after < native ? after : native) ? usual_latest(&now) : -1;
 }
 
 /* Later phases may probe a fifth of a restless program's instances: after half of 300 that is

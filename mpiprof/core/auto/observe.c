@@ -41,6 +41,9 @@ void observe_window(struct selection *s)
     for (int i = 0; i < w->count; i++)
         values[i] = w->results[i].worst;
     s->observed.worst_ns = robust_median_of(values, w->count);
+    for (int i = 0; i < w->count; i++)
+        values[i] = w->results[i].after;
+    s->observed.after_ns = robust_median_of(values, w->count);
     if (s->list[NATIVE].seen > 0)
         s->observed.native_ns = robust_median(&s->list[NATIVE]);
     for (int i = 1; i < s->count; i++)

@@ -17,6 +17,7 @@ struct typical { /* instances that what is new is compared with */
 struct observed {                 /* observe.c: what windows have told */
     int64_t native_ns;            /* the library's own score, as it was last measured */
     int64_t elapsed_ns, worst_ns; /* medians, of the newest window */
+    int64_t after_ns;             /* the same, from the last arrival on */
     int64_t saved_ns, lost_ns;    /* by switching, and by probing */
     int64_t private_ns;           /* what making a private communicator takes */
     int64_t latency_ns;           /* of a message while all members send; 0: not known yet */

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 
@@ -176,6 +177,18 @@ void memory_free(void *memory)
     pthread_mutex_lock(&lock);
     ((struct block *)memory)[-1].used = 0;
     pthread_mutex_unlock(&lock);
+}
+
+/* Gives the system back what static memory took that has had its use: its whole pages, which read
+ * as zeros from then on. The pages at its ends may hold something else as well, and stay. */
+void memory_give_back(void *memory, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t from = ((uintptr_t)memory + page - 1) / page * page;
+    const uintptr_t to = ((uintptr_t)memory + bytes) / page * page;
+
+    if (to > from)
+        madvise((void *)from, to - from, MADV_DONTNEED); /* in vain: it stays in use */
 }
 
 char *memory_text(const char *text)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/common.h"
+#include "base/memory.h"
 #include "base/native.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
@@ -80,9 +81,11 @@ void machine_measure(struct text *out, bool full)
     int rank = -1;
     char made = 1;
 
-    memset(&within, 0, sizeof within);
-    memset(&between, 0, sizeof between);
     pmpi.Comm_rank(recorder.private, &rank);
+    if (rank == 0) {
+        memset(&within, 0, sizeof within);
+        memset(&between, 0, sizeof between);
+    }
     if (neighbour >= 0)
         pingpong_measure(&within, rank, 0, neighbour, full);
     if (other >= 0)
@@ -94,5 +97,7 @@ void machine_measure(struct text *out, bool full)
         text_add(out, ", \"between\": ");
         pingpong_add(out, &between);
         gamma_add(out, full);
+        memory_give_back(&within, sizeof within);
+        memory_give_back(&between, sizeof between);
     }
 }

@@ -23,6 +23,7 @@
 #include <sys/resource.h>
 
 #include "base/common.h"
+#include "base/memory.h"
 #include "base/native.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
@@ -191,8 +192,11 @@ void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool f
         lead(p, peer, full);
     else
         follow(leader);
-    for (int i = 0; full && i < 2; i++)
-        free(buffers[i]);
+    for (int i = 0; i < 2; i++)
+        if (full)
+            free(buffers[i]);
+        else
+            memory_give_back(buffers[i], QUICK);
 }
 
 /* ---- what follows from it */

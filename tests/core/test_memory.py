@@ -1,0 +1,31 @@
+"""What static memory is given back: programs/give_back.c with core/base/memory.c."""
+
+from __future__ import annotations
+
+from mmap import PAGESIZE as PAGE
+from pathlib import Path
+
+import pytest
+from support.jobs import run
+from support.programs import of_the_core
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorder's memory, compiled into a program of its own."""
+    made = tmp_path_factory.mktemp("memory") / "give_back"
+    return of_the_core(made, ["base/memory"], source="give_back.c")
+
+
+@pytest.mark.parametrize(
+    ("begin", "size", "given"),
+    [
+        (0, 3 * PAGE, f"0 {3 * PAGE - 1}"),
+        (1, 3 * PAGE, f"{PAGE} {3 * PAGE - 1}"),  # the pages at both ends hold something else as well
+        (PAGE - 1, 2 * PAGE + 1, f"{PAGE} {3 * PAGE - 1}"),
+        (5, 2 * PAGE - 6, "none"),
+        (100, 200, "none"),
+    ],
+)
+def test_whole_pages_are_given_back(begin: int, size: int, given: str, program: Path) -> None:
+    assert run([program, str(begin), str(size)], check=True).stdout.strip() == given

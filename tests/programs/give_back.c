@@ -1,0 +1,28 @@
+/* Fills static memory, gives back BYTES of it from FROM, and prints the first and last byte that
+ * reads as zero, or "none"; then exits with 1 if a byte outside of what was given back was lost. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+enum { SIZE = 1 << 20 };
+
+int main(int argc, char **argv)
+{
+    static _Alignas(65536) char all[SIZE]; /* whole pages, whatever their size */
+    const long from = atol(argv[1]), bytes = atol(argv[argc - 1]);
+    long first = -1, last = -1, lost = 0;
+
+    memset(all, 'x', sizeof all);
+    memory_give_back(all + from, (size_t)bytes);
+    for (long i = 0; i < SIZE; i++) {
+        if (all[i] == 'x')
+            continue;
+        first = first < 0 ? i : first;
+        last = i;
+        lost += i < from || i >= from + bytes;
+    }
+    printf(first < 0 ? "none\n" : "%ld %ld\n", first, last);
+    return lost > 0;
+}
