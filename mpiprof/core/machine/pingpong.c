@@ -45,6 +45,7 @@ enum {
 };
 #define PAUSE_NS 300000
 #define QUICK_NS 20000000
+#define QUICK_FIRST_NS 40000000
 #define FULL_NS INT64_C(12000000000)
 #define LONGEST_NS INT64_C(20000000000)
 
@@ -144,8 +145,9 @@ static bool enough(const struct pingpong *p)
     return true;
 }
 
-/* Passes over all sizes while there is time: a disturbance then hits one pass, not one size. After
- * that `calibrate` has passes over the sizes of which there is not enough yet. */
+/* Passes over all sizes while there is time: a disturbance then hits one pass, not one size. The
+ * first one may take longer: it makes the connections, and of 1 KB alone no link's pace is known.
+ * After that `calibrate` has passes over the sizes of which there is not enough yet. */
 static void lead(struct pingpong *p, int peer, bool full)
 {
     static const int quick[] = {0, 1024, 16384, QUICK};
@@ -160,7 +162,8 @@ static void lead(struct pingpong *p, int peer, bool full)
         pause_ns = early > pause_ns ? early : pause_ns;
         for (int i = 0; i < wanted; i++) {
             const int64_t spent = now_ns() - start;
-            const bool late = spent > (full ? FULL_NS : QUICK_NS) || pass >= MOST_ROUNDS;
+            const int64_t most = full ? FULL_NS : pass == 0 ? QUICK_FIRST_NS : QUICK_NS;
+            const bool late = spent > most || pass >= MOST_ROUNDS;
 
             if (late && (pass > 0 || i >= 2) &&
                 (!full || pass == 0 || enough(p) || spent > LONGEST_NS))
