@@ -124,9 +124,14 @@ class Context:
         """Let the older generation go."""
         self.older, self.batches, self.size = self.batches, {}, 0
 
-    def find(self, shape: int, sequence: int) -> tuple[Kept, int] | None:
-        """Return the instance that a record belongs to, and its column."""
-        communicator = int(self.communicator[shape])
+    def find(self, front: Front, row: int) -> tuple[Kept, int] | None:
+        """Return the instance that a member's record before belongs to, and its column.
+
+        Starts of a persistent operation share one sequence number, and so do calls on communicators
+        alike that share a row of the tables: there the member's times tell which it is.
+        """
+        communicator = int(self.communicator[front.shape[row]])
+        sequence, rank = int(front.sequence[row]), int(front.ranks[row])
         for generation in (self.batches, self.older):
             held = generation.get(communicator, [])
             for place in reversed(range(len(held))):
@@ -136,9 +141,13 @@ class Context:
                     if not first <= sequence <= last:
                         continue
                     kept = held[place] = kept.read()
-                at = int(np.searchsorted(kept.sequence, sequence))
-                if at < len(kept.sequence) and kept.sequence[at] == sequence:
-                    return kept, at
+                begin, end = (
+                    np.searchsorted(kept.sequence, sequence, side) for side in ("left", "right")
+                )
+                at, own = np.arange(begin, end), kept.communicator.column(rank)
+                at = at[_is_at(kept, own, at, front.enter[row], front.exit[row])]
+                if len(at):
+                    return kept, int(at[0])
         return None
 
     def signature(self, kept: Kept, column: int) -> Signature:
@@ -180,23 +189,30 @@ class Front:
         found = Front(
             self.ranks, self.enter, nan.copy(), nan.copy(), nan.copy(), none.copy(), none.copy()
         )
-        there = np.flatnonzero(self.shape >= 0)
-        keys = np.stack([context.communicator[self.shape[there]], self.sequence[there]], 1)
-        _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        inverse = inverse.reshape(-1)
-        for i, at in enumerate(first.tolist()):
-            member = there[at]
-            instance = context.find(int(self.shape[member]), int(self.sequence[member]))
-            if instance is None:
-                continue
-            earlier = Front.of(*instance)
-            mine = there[inverse == i]
-            row = {rank: j for j, rank in enumerate(earlier.ranks.tolist())}
-            rows = np.array([row.get(rank, -1) for rank in self.ranks[mine].tolist()])
-            mine, rows = mine[rows >= 0], rows[rows >= 0]
-            for name in ("enter", "exit", "outside", "shape", "sequence"):
-                getattr(found, name)[mine] = getattr(earlier, name)[rows]
+        left = np.flatnonzero(self.shape >= 0)
+        while len(left):
+            instance = context.find(self, int(left[0]))
+            keys = np.stack([context.communicator[self.shape[left]], self.sequence[left]])
+            there: Bool = (keys == keys[:, :1]).all(0)
+            if instance is not None:
+                earlier = Front.of(*instance)
+                row = {rank: j for j, rank in enumerate(earlier.ranks.tolist())}
+                rows = np.array([row.get(rank, -1) for rank in self.ranks[left].tolist()])
+                kept, column = instance
+                there &= _is_at(kept, rows, column, self.enter[left], self.exit[left]) & (rows >= 0)
+                for name in ("enter", "exit", "outside", "shape", "sequence"):
+                    getattr(found, name)[left[there]] = getattr(earlier, name)[rows[there]]
+            there[0] = True
+            left = left[~there]
         return found
+
+
+def _is_at(
+    kept: Kept, row: int | Int, column: int | Int, enter: float | Float, exit_: float | Float
+) -> Bool:
+    """Whether calls with these times, NaN unknown, started instances or completed them."""
+    found: Bool = (kept.arrival[row, column] == enter) | (kept.finish[row, column] == exit_)
+    return found
 
 
 def known(values: Int, missing: Bool) -> Float:
@@ -261,7 +277,7 @@ def walk(context: Context, kept: Kept, column: int, least: int) -> Walk | None:
             how = "outside" if front.shape[row] < 0 else "unknown"
             walking.add(Origin(rank, callsite, START, how), late)
             break
-        earlier = context.find(int(front.shape[row]), int(front.sequence[row]))
+        earlier = context.find(front, row)
         after = UNSEEN if earlier is None else context.signature(*earlier).callsite
         left = after_others(front.exit, row)
         messages = min(max(after_others(front.outside, row), 0.0), max(late - left, 0.0))
@@ -280,6 +296,8 @@ def walk(context: Context, kept: Kept, column: int, least: int) -> Walk | None:
         here = earlier
     else:
         walking.add(Origin(rank, callsite, UNSEEN, "unknown"), late)
+    if not walking.added:  # late for a rank that many came with, which was late to none of them
+        walking.add(Origin(rank, callsite, UNSEEN, "unknown"), total)
     return walking.result(int(kept.arrival[:, column].min()), total)
 
 
@@ -300,10 +318,7 @@ def _before(
         return front.back(context), row, left - inside, max(inside, 0.0)
     cause = int(kept.communicator.ranks[waited[0]])
     where = np.flatnonzero(front.ranks == cause)
-    same = len(where) and (
-        context.find(int(front.shape[where[0]]), int(front.sequence[where[0]])) == earlier
-    )
-    if same:
+    if len(where) and context.find(front, int(where[0])) == earlier:
         back, at = front.back(context), int(where[0])
     else:
         back, at = Front.of(kept, column), waited[0]

@@ -1,0 +1,82 @@
+"""Walks back along the chain of lateness through calls that share a sequence number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.analysis.chain import Origin
+from mpiprof.trace.types import Int
+
+US, MS = 1_000, 1_000_000
+ROUNDS = 60
+
+
+def alike(folder: Path, persistent: bool) -> tuple[mpiprof.Trace, Int]:
+    """Rounds of a broadcast from rank 0 and an allreduce; gives the rank that is late in each.
+
+    It comes 3 ms late to the broadcast and so, as nobody waits there, to the allreduce. The
+    broadcasts are starts of one operation, or calls on communicators that share a row.
+    """
+    made = Synthetic(4)
+    made.communicator("made", [0, 1, 2, 3])
+    late = np.random.default_rng(7).integers(1, 4, ROUNDS)
+    for rank in range(4):
+        operation = "bcast_init" if persistent else "bcast"
+        first = made.shape(rank, operation, "made", root=0, sent=8, received=8, site="b.py:1:f")
+        then = made.shape(rank, "allreduce", "world", sent=8, received=8, site="a.py:2:f")
+        if persistent:
+            made.add(rank, first, 0, MS, MS + US)
+        for i in range(ROUNDS):
+            come = 10 * MS * (i + 1) + rank * US + 3 * MS * (late[i] == rank)
+            if persistent:
+                made.start(rank, first, 0, i + 1, come, (come + US, come + 9 * US))
+            else:
+                made.extension(rank, 2, i + 1)
+                made.add(rank, first, 0, come, come + 9 * US)
+            made.add(rank, then, i, come + 20 * US, 10 * MS * (i + 1) + 4 * MS)
+    made.ended_ns = 10 * MS * (ROUNDS + 2)
+    return mpiprof.open(made.write(folder)), late
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_calls_of_one_sequence_number_are_told_apart(tmp_path: Path, persistent: bool) -> None:
+    trace, late = alike(tmp_path / "t", persistent)
+    operations = trace.callsites["operation"].tolist()
+    then = operations.index("allreduce")
+    first = len(operations) - 1 - operations[::-1].index("bcast_init" if persistent else "bcast")
+    walks = trace.samples(then)[then].walks
+    assert len(walks) == ROUNDS
+    for i, walk in enumerate(walks):
+        rank = int(late[i])
+        after = then if i else walk.origin.after  # what comes before the first is no allreduce
+        assert walk.origin == Origin(rank, first, after, "outside"), i
+        assert [(step.callsite, step.rank) for step in walk.steps] == [(first, rank), (then, rank)]
+
+
+def test_a_rank_that_waited_for_one_that_was_late_to_few(tmp_path: Path) -> None:
+    """8 ranks: 0 waits in its half for 3, which came with 1 and 2, and comes last of all of it.
+
+    Rank 3 has made a call of its own since, so that only the half is compared, of which it is not
+    late: nobody is to blame that is known.
+    """
+    made = Synthetic(8)
+    made.communicator("half", [0, 1, 2, 3])
+    made.communicator("other", [4, 5, 6, 7])
+    made.communicator("alone", [3])
+    left = 11 * MS + 1
+    made.collective("barrier", [[MS, 11 * MS, 11 * MS, left]], [[left] * 4], "half")
+    made.collective("barrier", [[MS] * 4], [[MS + US] * 4], "other")
+    made.collective("barrier", [[left + US]], [[left + 2 * US]], "alone")
+    come = [left + 9 * US, *[left + 5 * US] * 3, *[2 * MS] * 4]
+    made.collective("allreduce", [come], [[12 * MS] * 8], site="all.py:1:f")
+    made.ended_ns = 20 * MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    site = trace.callsites["operation"].tolist().index("allreduce")
+    (walk,) = trace.samples(site)[site].walks
+    assert walk.late == 9 * MS + 1 + 9 * US
+    assert walk.origin.how == "unknown"
