@@ -60,7 +60,7 @@ class ThreadStream:
         self.chunks = chunks
         self.problems = problems
         self.position = (0, 0)
-        self.pending: Array | None = None  # extensions whose record is in the next block
+        self.pending: Array | None = None  # what belongs to records in the next block
         self.before = (-1, -1, -1, -1)  # enter, exit, shape and sequence of the last record
         self.end = False
 
@@ -116,7 +116,9 @@ class ThreadStream:
             records = self.raw(count)
             if records is None:
                 self.end = True
-                break
+                if self.pending is None:
+                    break
+                records = self.pending[:0]
             block = self._decode(records)
             if self.chunks[0].thread:
                 block.thread = np.full(len(block), self.chunks[0].thread, np.int64)
@@ -153,8 +155,12 @@ class ThreadStream:
             return self._checked(_plain(records))
         if pending is not None:
             records = np.concatenate([pending, records])
-            kind = records["kind"]
             self.pending = None
+        if not self.end:
+            whole = _of_ended_waits(records)
+            if whole < len(records):
+                records, self.pending = records[:whole], records[whole:]
+        kind = records["kind"]
         if bool((kind == STATISTICS).any()):  # sums in place of times: see trace.statistics
             extends = (kind == EXTENSION) & np.isin(records["sequence"], STATISTICAL)
             records = records[(kind != STATISTICS) & ~extends]
@@ -263,6 +269,16 @@ def _extend(block: Block, target: Int, extensions: Array) -> None:
             filled = column(block, name).astype(np.int64)
             filled[target[chosen]] = value[chosen]
             setattr(block, name, filled)
+
+
+def _of_ended_waits(records: Array) -> int:
+    """Return how many records come before those of a Wait call that may go on after them."""
+    used = np.flatnonzero((records["kind"] != EXTENSION) & (records["kind"] != 0))
+    if not len(used) or records["kind"][used[-1]] != COMPLETION:
+        return len(records)
+    last, told = records[used[-1]], records[used]
+    others = np.any([told[name] != last[name] for name in ("kind", "enter_ns", "exit_ns")], axis=0)
+    return int(used[others][-1]) + 1 if others.any() else 0
 
 
 def _shares(block: Block) -> Int | None:
