@@ -31,9 +31,10 @@ INSTANCES = 4 * SPAN  # in a window
 
 @dataclass
 class Without:
-    """Sums over the windows of one barrier; callsite: its number, calls: how many it has.
+    """Sums over the windows of one barrier; callsite: its number, calls: how many it has at most.
 
-    All on communicators of several ranks. What follows it is counted in the batches that are added.
+    seen: how many there were, on communicators of several ranks, as all here. What follows it is
+    counted in the batches that are added.
     """
 
     callsite: int
@@ -45,8 +46,8 @@ class Without:
 
     @property
     def saved_ns(self) -> float:
-        """What all ranks together would save over the run; never below 0."""
-        return max(self.gained_ns, 0.0) * self.calls / max(self.replayed, 1)
+        """What all ranks together would save over what was seen; never below 0."""
+        return max(self.gained_ns, 0.0) * self.seen / max(self.replayed, 1)
 
     @property
     def every(self) -> int:

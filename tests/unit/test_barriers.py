@@ -29,14 +29,22 @@ def test_what_a_barrier_costs_is_the_second_waiting(tmp_path: Path) -> None:
     assert found.cost_ns == 6 * (arrivals.max(1) - without).sum()
 
 
-def loop_of_barriers(tmp_path: Path, late: Float) -> Any:
-    """4 ranks, a barrier and at once a broadcast of rank 0, `late` after the last broadcast."""
+def loop_of_barriers(tmp_path: Path, late: Float, alone: int = 0) -> Any:
+    """4 ranks, a barrier and at once a broadcast of rank 0, `late` after the last broadcast.
+
+    alone: how many barriers rank 3 calls at the same place by itself in the end.
+    """
     made, now = Synthetic(4), np.full(4, 10 * MS)
     for row in late:
         came = now + row.astype(np.int64)
         made.collective("barrier", came, np.full(4, came.max() + 1000), site="md.py:10:sync")
         now = np.full(4, came.max() + 2000)
         made.collective("bcast", now - 500, now, root=0, site="md.py:11:spread")
+    if alone:
+        came = now[:1] + 1000 * np.arange(1, alone + 1)[:, None]
+        made.communicator("alone", [3])
+        made.collective("barrier", came, came + 500, "alone", site="md.py:10:sync")
+        now = came[-1]
     made.ended_ns = int(now.max()) + MS
     return mpiprof.open(made.write(tmp_path / "t"))
 
@@ -61,6 +69,16 @@ def test_a_barrier_costs_what_moving_lateness_adds_up_to(tmp_path: Path) -> None
     found = trace.causes(0)
     with_it, without = late.max(1).sum(), late.sum(0).max()
     assert found.saved_ns == pytest.approx(4 * (with_it - without), rel=0.1)
+
+
+def test_barriers_of_one_rank_save_nothing(tmp_path: Path) -> None:
+    """9 calls of the same barrier on a communicator of rank 3 alone for each of all ranks."""
+    late = np.full((100, 4), 0.1 * MS)
+    for i in range(100):
+        late[i, 1 + i % 3] += 3 * MS
+    known = loop_of_barriers(tmp_path / "without", late).causes(0).saved_ns
+    found = loop_of_barriers(tmp_path / "with", late, alone=900).causes(0).saved_ns
+    assert found == known > 0
 
 
 def test_barriers_that_cannot_be_replayed_promise_nothing(tmp_path: Path) -> None:
