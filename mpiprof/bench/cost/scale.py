@@ -186,7 +186,8 @@ def kills(bench: Bench, count: int, seed: int) -> Row:
             shutil.rmtree(trace, ignore_errors=True)
     due = count - nothing
     told = f"{due - len(unreadable)} of {due}, {partial} incomplete; {nothing} too early"
-    return Row("killed: a readable trace", "each that began", told, not unreadable)
+    told += "".join(f"; {why}" for why in unreadable[:1])
+    return Row("killed: a readable trace", "each that began", told, due > 0 and not unreadable)
 
 
 def _kill_after(words: Sequence[str], seconds: float, folder: Path) -> None:
