@@ -30,6 +30,8 @@ from mpiprof.trace.types import Array
 NAME, FORMAT, VERSION = "dataset.json", "mpiprof dataset", 1
 CALLS, DEFINITIONS = "calls", "definitions"
 OPEN = 64  # partitions that are held open while blocks are read in order
+# What Arrow raises of damaged files: its own errors are of these.
+FAULTS = (OSError, ValueError, KeyError, IndexError, TypeError, NotImplementedError)
 
 # Columns that only some blocks hold, with what stands for them elsewhere.
 OPTIONAL = ("start", "begin_ns", "elapsed_ns", "sent", "received", "choice")
@@ -112,7 +114,7 @@ class Dataset:
         file = _opened(path)
         try:
             rows: list[dict[str, Any]] = file.read(list(names)).to_pylist()
-        except (OSError, ValueError, KeyError):
+        except FAULTS:
             raise _damaged(path) from None
         finally:
             file.close()
@@ -186,7 +188,7 @@ class Reader:
         try:
             group = file.metadata.row_group(block.row_group)
             known = group.column(file.schema_arrow.get_field_index("sequence")).statistics
-        except (OSError, ValueError, IndexError):
+        except FAULTS:
             raise _damaged(self.folder / block.file) from None
         if known is None or not known.has_min_max:
             return 0, np.iinfo(np.int64).max
@@ -197,7 +199,7 @@ class Reader:
         try:
             table = file.read_row_group(block.row_group, names, use_threads=False)
             return {name: table.column(name).to_numpy() for name in names}
-        except (OSError, ValueError, KeyError, IndexError):  # Arrow's errors are of these, too
+        except FAULTS:
             raise _damaged(self.folder / block.file) from None
 
     def _file(self, block: Block) -> Any:
@@ -215,7 +217,7 @@ def _opened(path: Path) -> Any:
         raise TraceError(f"{path}: missing; export the data set again")
     try:
         return parquet.ParquetFile(path, page_checksum_verification=True)
-    except (OSError, ValueError):
+    except FAULTS:
         raise _damaged(path) from None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 from pyarrow import parquet
 from support.dataset_traces import MADE, bits, exported, said
@@ -220,6 +221,28 @@ def test_a_changed_byte_is_found(pairs: dict[str, tuple[Path, Path]], tmp_path: 
                 _ = mpiprof.open(folder).callsites
             looked_at += 1
     assert looked_at == 4
+
+
+def test_a_damaged_end_is_told_whatever_arrow_says(
+    pairs: dict[str, tuple[Path, Path]], tmp_path: Path
+) -> None:
+    """The end of a file has no sum: one changed bit for each kind of error that it leads to."""
+    folder = shutil.copytree(pairs["inter"][1], tmp_path / "set")
+    path = folder / "definitions/blocks.parquet"
+    content = path.read_bytes()
+    found: dict[type[BaseException], bytes] = {}
+    for place in range(len(content) - 8 - int.from_bytes(content[-8:-4], "little"), len(content)):
+        for bit in (4, 64):
+            changed = content[:place] + bytes([content[place] ^ bit]) + content[place + 1 :]
+            try:
+                parquet.ParquetFile(pyarrow.BufferReader(changed))
+            except Exception as error:
+                found.setdefault(type(error), changed)
+    assert len(found) > 1
+    for changed in found.values():
+        path.write_bytes(changed)
+        with pytest.raises(TraceError, match="damaged"):
+            _ = mpiprof.open(folder).callsites
 
 
 def test_its_logs_can_be_packed(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
