@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 
 from mpiprof.trace.types import Array, Int
@@ -14,16 +16,17 @@ class Placed:
 
     def __init__(self) -> None:
         self.blocks = self.entries = 0
-        self.parts: list[tuple[Array, Array, Array]] = []  # blocks, call sites, counts
+        self.columns = array("i"), array("i"), array("i")  # blocks, call sites, counts
 
     def add(self, callsites: Int, counts: Array) -> None:
         """Add the next block: the call sites in it, with how many instances of each it holds."""
         self.entries += len(callsites)
         if self.entries <= MOST:
-            block = np.full(len(callsites), self.blocks, np.int32)
-            self.parts.append((block, callsites.astype(np.int32), counts.astype(np.int32)))
+            block = np.full(len(callsites), self.blocks)
+            for column, values in zip(self.columns, (block, callsites, counts), strict=True):
+                column.frombytes(values.astype(np.intc).tobytes())
         else:
-            self.parts.clear()
+            self.columns = array("i"), array("i"), array("i")
         self.blocks += 1
 
     def of(self, callsite: int) -> Int | None:
@@ -31,9 +34,7 @@ class Placed:
         if self.entries > MOST:
             return None
         found = np.zeros(self.blocks, np.int64)
-        if self.parts:
-            blocks, callsites, counts = map(np.concatenate, zip(*self.parts, strict=True))
-            self.parts = [(blocks, callsites, counts)]
-            mine = callsites == callsite
-            found[blocks[mine]] = counts[mine]
+        blocks, callsites, counts = (np.array(column) for column in self.columns)
+        mine = callsites == callsite
+        found[blocks[mine]] = counts[mine]
         return found

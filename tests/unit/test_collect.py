@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -187,6 +188,22 @@ def test_where_instances_are(folder: Path) -> None:
         assert counts.sum() == (table["callsite"] == callsite).sum() == ROUNDS
         mine = {b.communicator for b, n in zip(trace.dataset.blocks, counts, strict=True) if n}
         assert len(mine) == 1
+
+
+def test_a_block_more_costs_a_few_bytes() -> None:
+    """However small it is: a program may make many communicators."""
+    tracemalloc.start()
+    try:
+        held = Placed()
+        for block in range(20_000):
+            held.add(np.array([block % 3]), np.array([block]))
+        size = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert size < 20 * 20_000
+    counts = held.of(2)
+    assert counts is not None
+    assert counts.tolist() == [block * (block % 3 == 2) for block in range(20_000)]
 
 
 def test_sequence_numbers_are_known_without_reading(folder: Path) -> None:
