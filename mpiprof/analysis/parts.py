@@ -26,6 +26,7 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int, Problems
 
 PIECE = 1 << 18  # calls that a worker is given at a time, about
+SPAN = 1 << 12  # numbers that a piece's blocks are among: so many at most wait for those before
 
 Function = Callable[..., Any]  # of a Measure, a batch and further arguments
 Known = Mapping[CallsiteKey, int]
@@ -100,11 +101,19 @@ class Pass:
 
 
 def _pieces(trace: Trace, blocks: list[Block]) -> Iterator[list[Block]]:
-    """Yield runs of a partition's blocks, of about so many calls as a worker is to be given."""
+    """Yield runs of a partition's blocks, of about so many calls as a worker is to be given.
+
+    What is found in a block is kept until all before it are done: those of a communicator that is
+    seldom used may lie far apart.
+    """
     members = len(trace.tables.communicators[blocks[0].communicator].ranks)
     each = max(PIECE // max(members * max(b.instances for b in blocks), 1), 1)
-    for first in range(0, len(blocks), each):
-        yield blocks[first : first + each]
+    first = 0
+    for at, block in enumerate(blocks):
+        if at - first >= each or block.number - blocks[first].number >= SPAN:
+            yield blocks[first:at]
+            first = at
+    yield blocks[first:]
 
 
 def _in_order(pieces: Iterable[list[_Sent]]) -> Iterator[_Sent]:

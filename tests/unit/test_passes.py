@@ -1,0 +1,44 @@
+"""What workers have found waits until all before it is done: so little of it is to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mpiprof.analysis import parts
+from mpiprof.trace.dataset import Block
+
+COMMUNICATORS, ROUNDS = 20, 300
+
+
+@pytest.mark.parametrize("span", [1, 64, 1_000, 10**6])
+def test_few_blocks_wait_for_those_before(span: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many communicators with few calls each, whose blocks lie between each other."""
+    monkeypatch.setattr(parts, "SPAN", span, raising=False)
+    numbers = range(COMMUNICATORS * ROUNDS)
+    of: list[list[Block]] = [[] for _ in range(COMMUNICATORS)]
+    for number in numbers:
+        place = number % COMMUNICATORS
+        of[place].append(Block(number, place, f"{place}", len(of[place]), 10, 0, (), whole=True))
+    trace: Any = SimpleNamespace(
+        tables=SimpleNamespace(communicators=[SimpleNamespace(ranks=[0, 1])] * COMMUNICATORS)
+    )
+    pieces = [piece for blocks in of for piece in parts._pieces(trace, blocks)]
+    pieces.sort(key=lambda piece: piece[0].number)
+    taken = given = most = 0
+
+    def sent() -> Iterator[list[parts._Sent]]:
+        nonlocal taken
+        for piece in pieces:
+            taken += len(piece)
+            yield [parts._Sent(block.number, None, [], [], []) for block in piece]
+
+    for one in parts._in_order(sent()):
+        assert one.number == given
+        most = max(most, taken - given)
+        given += 1
+    assert given == len(numbers)
+    assert most <= min(span, len(numbers)) + 1
