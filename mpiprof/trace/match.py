@@ -252,6 +252,7 @@ class _Pool:
             received,
             bool(done.all()),
             Before(**before) if told else None,
+            None if block.choice is None else pick(block.choice, opened, 0).max(0).astype(np.uint8),
         )
 
 

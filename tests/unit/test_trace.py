@@ -370,3 +370,19 @@ def test_a_trace_says_what_it_is(tmp_path: Path) -> None:
     (trace.path / "meta.json").unlink()
     page = mpiprof.open(trace.path)._repr_html_()
     assert "<li>meta.json is missing" in page
+
+
+def test_what_was_tried_is_known_on_communicators_alike(tmp_path: Path) -> None:
+    """Calls on many communicators that share a row: the second and the fourth are probes."""
+    trace = Synthetic(2)
+    trace.communicator("alike", [0, 1])
+    for rank in range(2):
+        shape = trace.shape(rank, "barrier", "alike")
+        for nth in range(1, 6):
+            trace.extension(rank, 2, nth)
+            trace.add(rank, shape, 0, 100 * nth + rank, 100 * nth + 50)
+            trace.records[rank][-1]["choice"] = 2 * (nth % 2 == 0)
+    found = mpiprof.open(trace.write(tmp_path / "t"))
+    events, instances = found.events["choice"].tolist(), found.instances["choice"].tolist()
+    assert events == 2 * ["", "probe", "", "probe", ""]
+    assert instances == ["", "probe", "", "probe", ""]
