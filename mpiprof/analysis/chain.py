@@ -106,10 +106,15 @@ class Unread:
 
 
 class Context:
-    """The newest batches, by communicator: two generations, so that no walk meets a gap."""
+    """The newest batches, by communicator: two generations, so that no walk meets a gap.
 
-    def __init__(self, shapes: Sequence[Shape], signatures: Sequence[Signature]) -> None:
-        self.signatures = signatures
+    turned: rings hold the last calls only, so that none before is not the start of the run.
+    """
+
+    def __init__(
+        self, shapes: Sequence[Shape], signatures: Sequence[Signature], turned: bool = False
+    ) -> None:
+        self.signatures, self.turned = signatures, turned
         self.communicator = np.array([s.communicator for s in shapes] + [-1], np.int64)
         self.size = 0
         self.batches: dict[int, list[Kept | Unread]] = {}
@@ -274,8 +279,9 @@ def walk(context: Context, kept: Kept, column: int, least: int) -> Walk | None:
             Step(callsite, rank, here[0].communicator.index, int(here[0].sequence[here[1]]))
         )
         if np.isnan(front.exit[row]):
-            how = "outside" if front.shape[row] < 0 else "unknown"
-            walking.add(Origin(rank, callsite, START, how), late)
+            began = bool(front.shape[row] < 0) and not context.turned
+            how = "outside" if began else "unknown"
+            walking.add(Origin(rank, callsite, UNSEEN if context.turned else START, how), late)
             break
         earlier = context.find(front, row)
         after = UNSEEN if earlier is None else context.signature(*earlier).callsite

@@ -81,7 +81,7 @@ class _Collector:
         }
         self.measure = measure_again(trace)
         self.signatures: list[Signature] = []
-        self.context = Context(trace.tables.shapes, self.signatures)
+        self.context = Context(trace.tables.shapes, self.signatures, bool(trace.turned))
 
     @property
     def is_thinned(self) -> bool:

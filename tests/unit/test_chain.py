@@ -9,7 +9,9 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis.chain import Origin
+from mpiprof.analysis.chain import START, UNSEEN, Context, Kept, Origin, walk
+from mpiprof.analysis.measure import Measure
+from mpiprof.trace import Trace
 from mpiprof.trace.types import Int
 
 US, MS = 1_000, 1_000_000
@@ -51,11 +53,11 @@ def test_calls_of_one_sequence_number_are_told_apart(tmp_path: Path, persistent:
     first = len(operations) - 1 - operations[::-1].index("bcast_init" if persistent else "bcast")
     walks = trace.samples(then)[then].walks
     assert len(walks) == ROUNDS
-    for i, walk in enumerate(walks):
+    for i, one in enumerate(walks):
         rank = int(late[i])
-        after = then if i else walk.origin.after  # what comes before the first is no allreduce
-        assert walk.origin == Origin(rank, first, after, "outside"), i
-        assert [(step.callsite, step.rank) for step in walk.steps] == [(first, rank), (then, rank)]
+        after = then if i else one.origin.after  # what comes before the first is no allreduce
+        assert one.origin == Origin(rank, first, after, "outside"), i
+        assert [(step.callsite, step.rank) for step in one.steps] == [(first, rank), (then, rank)]
 
 
 def test_a_rank_that_waited_for_one_that_was_late_to_few(tmp_path: Path) -> None:
@@ -77,6 +79,23 @@ def test_a_rank_that_waited_for_one_that_was_late_to_few(tmp_path: Path) -> None
     made.ended_ns = 20 * MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     site = trace.callsites["operation"].tolist().index("allreduce")
-    (walk,) = trace.samples(site)[site].walks
-    assert walk.late == 9 * MS + 1 + 9 * US
-    assert walk.origin.how == "unknown"
+    (one,) = trace.samples(site)[site].walks
+    assert one.late == 9 * MS + 1 + 9 * US
+    assert one.origin.how == "unknown"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_a_ring_holds_first_is_not_the_start(tmp_path: Path, turned: bool) -> None:
+    """2 ranks, one call: what rank 1 did before is lost where the ring has turned."""
+    made = Synthetic(2)
+    made.collective("allreduce", [[MS, 5 * MS]], [[6 * MS, 6 * MS]])
+    made.ended_ns = 9 * MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    (batch,) = Trace(tmp_path / "t").batches(before=True)
+    ((signature, _),) = Measure(trace).signatures(batch)
+    kept = Kept.of(batch)
+    kept.signature[:] = 0
+    found = walk(Context(trace.tables.shapes, [signature], turned), kept, 0, 0)
+    assert found is not None
+    after, how = (UNSEEN, "unknown") if turned else (START, "outside")
+    assert found.origin == Origin(1, 0, after, how)
