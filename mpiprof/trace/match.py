@@ -22,6 +22,7 @@ from mpiprof.trace.stream import RankStream
 from mpiprof.trace.types import CALL, COMPLETION, START, SUMMARY, Array, Bool, Int, Problems
 
 NEVER = np.iinfo(np.int64).max
+Passed = Mapping[tuple[int, int], int] | None  # see Matcher
 BATCH = 1 << 21  # records read per round over all ranks: at most some 600 MB with temporaries
 
 
@@ -90,12 +91,7 @@ def _optional(blocks: list[Block], name: str, size: tuple[int, int]) -> Int | No
 class _Lane:
     """The blocking calls of one communicator that wait for all members to pass."""
 
-    def __init__(
-        self,
-        communicator: Communicator,
-        problems: Problems,
-        passed: Mapping[tuple[int, int], int] | None,
-    ) -> None:
+    def __init__(self, communicator: Communicator, problems: Problems, passed: Passed) -> None:
         self.communicator = communicator
         self.problems = problems
         self.passed = passed
@@ -116,8 +112,7 @@ class _Lane:
         """Return the first sequence number from which on the rings of all members hold all."""
         if self.passed is None:
             return 0
-        ranks, index = self.communicator.ranks.tolist(), self.communicator.index
-        after = np.array([self.passed.get((rank, index), -1) + 1 for rank in ranks], np.int64)
+        after = _counted(self.communicator, self.passed) + 1
         return int(np.where(self.first < NEVER, self.first, after).max(initial=0))
 
     def put(self, rank: int, block: Block) -> None:
@@ -151,6 +146,12 @@ class _Lane:
         return block.take(first)
 
 
+def _counted(communicator: Communicator, passed: Mapping[tuple[int, int], int]) -> Int:
+    """Return the last sequence number that each member's totals know there."""
+    known = [passed.get((rank, communicator.index), -1) for rank in communicator.ranks.tolist()]
+    return np.array(known, np.int64)
+
+
 EMPTY = Block(
     np.zeros(0, np.uint32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32)
 )
@@ -159,13 +160,13 @@ EMPTY = Block(
 class _Pool:
     """Nonblocking calls, starts of persistent operations and their completions.
 
-    turned: rings hold the last calls only, so that who lacks an instance may have made it.
+    passed: as of a Matcher; who lacks an instance may have made it before its ring's first call.
     """
 
-    def __init__(self, communicator: Communicator, problems: Problems, turned: bool) -> None:
+    def __init__(self, communicator: Communicator, problems: Problems, passed: Passed) -> None:
         self.communicator = communicator
         self.problems = problems
-        self.turned = turned
+        self.passed = passed
         self.blocks: list[Block] = []
         self.ranks: list[Array] = []
         self.size = 0
@@ -201,8 +202,10 @@ class _Pool:
         self.blocks = [block.take(kept)] if kept.any() else []
         self.ranks = [member[kept]] if kept.any() else []
         self.size = self.left = int(kept.sum())
-        if self.turned:
-            final &= (opened >= 0).all(0)
+        if self.passed is not None:
+            come = np.maximum(last, _counted(self.communicator, self.passed))
+            due = (start == 0) & (sequence > come[:, None])  # who lacks these has not come
+            final &= ((opened >= 0) | due).all(0)
         final &= (opened >= 0).any(0)  # a completion alone (its call was not recorded) is nothing
         if not final.any():
             return None
@@ -270,7 +273,7 @@ class Matcher:
         shapes: list[Shape],
         problems: Problems,
         batch: int = BATCH,
-        passed: Mapping[tuple[int, int], int] | None = None,
+        passed: Passed = None,
     ) -> None:
         self.streams = streams
         self.passed = passed
@@ -336,8 +339,7 @@ class Matcher:
         lane = self.lanes.get(index)
         if lane is None:
             lane = self.lanes[index] = _Lane(communicator, self.problems, self.passed)
-            turned = self.passed is not None
-            self.pools[index] = _Pool(communicator, self.problems, turned)
+            self.pools[index] = _Pool(communicator, self.problems, self.passed)
         if rank not in lane.column:
             self.problems.note(f"rank {rank}: calls on a communicator it is no member of; left out")
             return set()

@@ -1,0 +1,43 @@
+"""Instances of which not all rings hold the calls: those lost, and those that somebody lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from support.synthetic import Synthetic
+
+from mpiprof.trace import Trace
+from mpiprof.trace.match import Matcher
+from mpiprof.trace.types import COMPLETION, Problems
+
+
+def test_a_call_that_somebody_has_not_come_to_is_kept(tmp_path: Path) -> None:
+    """Nonblocking ones on two communicators, of which rank 2's ring has lost the first of each.
+
+    On the first it came to one more, and not to the last; on the second it made no other.
+    """
+    made = Synthetic(3)
+    made.communicator("seldom", [0, 1, 2])
+    for rank in range(3):
+        for name, numbers in (("world", range(3)), ("seldom", range(2))):
+            shape = made.shape(rank, "ibarrier", name)
+            here = np.array([n for n in numbers if rank < 2 or (name, n) == ("world", 1)], np.int64)
+            made.add(rank, shape, here, 100 * here + 10 + rank, 100 * here + 15 + rank)
+            done = here[here < 2]
+            made.add(rank, shape, done, 100 * done + 50, 100 * done + 60, COMPLETION)
+    trace = Trace(made.write(tmp_path / "t"))
+    passed = {(2, 0): 1, (2, 1): 0} | {(rank, 0): 2 for rank in (0, 1)}
+    tables, streams = trace.tables, {rank: trace.stream(rank) for rank in range(3)}
+    found = [
+        (batch.communicator.index, number, here)
+        for batch in Matcher(
+            streams, tables.communicators, tables.shapes, Problems(), passed=passed
+        )
+        for number, here in zip(batch.sequence.tolist(), (batch.shape >= 0).T.tolist(), strict=True)
+    ]
+    assert found == [
+        (0, 1, [True, True, True]),
+        (0, 2, [True, True, False]),
+        (1, 1, [True, True, False]),
+    ]
