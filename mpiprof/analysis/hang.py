@@ -7,14 +7,14 @@ needs something that no sound program does, or that lasts: a rank that is merely
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from signal import Signals
 from statistics import median
 from typing import TYPE_CHECKING
 
 from mpiprof.analysis import disagreement
 from mpiprof.analysis.circle import Link, shortest
+from mpiprof.analysis.deaths import first_dead, names
 from mpiprof.analysis.disagreement import Disagreement, Side
 from mpiprof.analysis.operations import WAITS, base_operation
 from mpiprof.analysis.positions import Call, Key, Pending, Position
@@ -46,7 +46,7 @@ class Verdict:
 
     sides: the groups of ranks that disagree, the largest first. cycle: who waits for whom.
     pending: the instance that waits. ended: no process of the job is left. why: more of a class:
-    finished, busy, still, abort, or the name of a signal.
+    finished, busy, still, stopped, abort, or the names of signals.
     """
 
     kind: str
@@ -131,9 +131,10 @@ def conclude(
     if aborted:
         return _gone(sorted(aborted), positions, pending, ended, "abort")
     absent = {rank for one in pending for rank in one.missing}
-    dead = _first_dead(left, gone, signals, absent)
+    leaving = {rank for rank in left if _leaves(positions[rank])}
+    dead = first_dead(left, gone, signals, absent, leaving)
     if dead:
-        return _gone(dead, positions, pending, ended, _name(signals.get(dead[0], 0)))
+        return _gone(dead, positions, pending, ended, names(dead, signals))
     long = [
         one for one in pending
         if _keeps(one, positions)
@@ -164,30 +165,6 @@ def _sites(
     calls = [call for rank in odd if (call := positions[rank].current) is not None]
     others = one.sites if one is not None else []
     return tuple(dict.fromkeys([*(call.site for call in calls[:4]), *others]))
-
-
-def _first_dead(
-    left: list[int], gone: list[int], signals: Mapping[int, int], absent: set[int]
-) -> list[int]:
-    """Return who died by itself: the launcher, or a person, ends all others by SIGTERM.
-
-    On a busy machine it may kill one before that could note anything: then those that others waited
-    for. Nothing tells where all were ended alike.
-    """
-    fatal = [rank for rank in gone if signals.get(rank, Signals.SIGTERM) != Signals.SIGTERM]
-    if fatal:
-        return fatal
-    silent = [rank for rank in gone if rank not in signals]
-    if len(silent) == len(left):
-        return []
-    return [rank for rank in silent if rank in absent] or silent
-
-
-def _name(signal: int) -> str:
-    try:
-        return Signals(signal).name if signal else ""
-    except ValueError:  # of a damaged log
-        return ""
 
 
 def _gone(
@@ -333,10 +310,17 @@ def _lacking(
             kind, odd, why = "point_to_point", talking, positions[talking[0]].between
         else:
             odd = [rank for rank in absent if rank not in talking]
-            kind, why = "missing", "still" if set(odd) <= processes.still else ""
+            kind, why = "missing", _idle(odd, processes)
         sites = _sites(positions, odd, one)
         return Verdict(kind, tuple(odd), sites, pending=one, ended=ended, why=why)
     return None
+
+
+def _idle(odd: Sequence[int], processes: Processes) -> str:
+    """Return how ranks that compute nothing are: stopped, still, or not known."""
+    if set(odd) <= processes.stopped:
+        return "stopped"
+    return "still" if set(odd) <= processes.still else ""
 
 
 def _ends_of_waiting(

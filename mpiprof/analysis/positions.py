@@ -219,7 +219,7 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
 def _position(trace: Trace, rank: int, tail: Tail) -> Position:
     position = Position(rank, trace.tables.ends.get(rank, {}).get("reason") == "finalize")
     position.recent = deque(maxlen=max(16, min(RECENT, RECENT_OF_ALL // trace.ranks)))
-    inside = [kind for (owner, _), kind in trace.logs.inside.items() if owner == rank]
+    inside = _inside(trace, rank)
     if inside and min(inside) >= 0:
         position.between = SPENT[inside[0]]
     for block in tail.older(NEWEST_CHUNKS):
@@ -229,6 +229,16 @@ def _position(trace: Trace, rank: int, tail: Tail) -> Position:
         position.finished = not position.open
         position.started = {}
     return position
+
+
+def _inside(trace: Trace, rank: int) -> list[int]:
+    """Return which kind of call without a record each thread is in; totals are nobody's window."""
+    windows = [chunks[-1] for chunks in trace.threads_of(rank) if chunks]
+    return [
+        trace.logs.inside[rank, window.thread]
+        for window in windows
+        if (rank, window.thread) in trace.logs.inside and not window.is_summed()
+    ]
 
 
 def _follow(trace: Trace, block: Block, position: Position) -> None:

@@ -11,13 +11,14 @@ from mpiprof.analysis.hang import WELL, Patience, Verdict
 from mpiprof.analysis.positions import Call, Pending, Position
 from mpiprof.reports.places import communicator_name, place, site_of
 from mpiprof.trace.processes import look, now_ns
-from mpiprof.units import duration, ranks, size
+from mpiprof.units import duration, named, ranks, size
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 __all__ = ["STATES", "TITLES", "WELL", "Verdict", "as_json", "of_trace", "text", "verdict"]
 MOST_RANKS = 1 << 16
+MOST_PLACES = 4
 KEYS = ("file", "line", "function")
 # What a verdict is called at the head of a page, and the state of a job that still runs with it.
 TITLES = {
@@ -86,8 +87,7 @@ def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None
         return _dead(trace, found, one, now)
     if one.kind == "point_to_point" and one.pending is None:
         return (
-            f"Ranks {ranks(list(one.odd_ranks))} all wait in {BETWEEN[one.why]}, and none of them "
-            "moves: a message is missing. Compare who sends with who receives"
+            f"{_stuck(one)}: a message is missing. Compare who sends with who receives"
             f"{_after(trace, found, one.odd_ranks)}."
         )
     if one.pending is None:
@@ -105,23 +105,51 @@ def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None
             f"{waits[:-1]}, all its ranks have arrived, and nothing that is known of their "
             "arguments differs. Compare counts, datatypes and reduction by hand."
         )
-    who = _ranks(one.odd_ranks)
-    last = _after(trace, found, one.odd_ranks)
-    verb = "have" if len(one.odd_ranks) > 1 else "has"
     if one.why == "finished":
         return _left_early(found, one, waits)
+    return f"{waits} {_absent(trace, found, one)}"
+
+
+def _absent(trace: Trace, found: Sequence[Position], one: Verdict) -> str:
+    """Return who has not arrived, and what it does instead, in sentences."""
+    many = len(one.odd_ranks) > 1
+    it, s = ("they", "") if many else ("it", "s")
+    verb = "had" if one.ended else "have" if many else "has"
+    who = f"{_ranks(one.odd_ranks)} {verb} not arrived"
+    last = _after(trace, found, one.odd_ranks)
     if one.kind == "point_to_point":
+        wait = "waited" if one.ended else f"wait{s}"
         return (
-            f"{waits} {who} {verb} not arrived, but waits in {BETWEEN[one.why]}{last}. "
-            "Look for the message that it waits for."
+            f"{who}, but {wait} in {BETWEEN[one.why]}{last}. "
+            f"Look for the message that {it} {wait} for."
         )
     if one.kind == "stalled":
         return (
-            f"{waits} {who} {verb} not arrived: it computes{last}, and uses its processor. "
-            "It is slow, or in a loop without end."
+            f"{who}: {it} compute{s}{last}, and use{s} {'a' if many else 'its'} processor. "
+            f"{it.capitalize()} {'are' if many else 'is'} slow, or in a loop without end."
         )
-    how = " It uses no processor: it sleeps, or waits outside MPI." if one.why == "still" else ""
-    return f"{waits} {who} {verb} not arrived, last seen{last or ' before any collective'}.{how}"
+    seen = f"{who}, last seen{last or ' before any collective'}."
+    if one.why == "still":
+        return (
+            f"{seen} {it.capitalize()} use{s} no processor: {it} sleep{s}, or wait{s} outside MPI."
+        )
+    if one.why == "stopped":
+        be = "are" if many else "is"
+        return (
+            f"{seen} {it.capitalize()} {be} stopped, by a debugger or a signal: `kill -CONT` lets "
+            "a process go on."
+        )
+    return seen
+
+
+def _stuck(one: Verdict) -> str:
+    """Return that ranks wait for messages, as a clause; no others are left."""
+    who, many = _ranks(one.odd_ranks), len(one.odd_ranks) > 1
+    if one.ended:
+        return f"{who}{' all' * many} waited in {BETWEEN[one.why]}"
+    if many:
+        return f"{who} all wait in {BETWEEN[one.why]}, and none of them moves"
+    return f"{who} waits in {BETWEEN[one.why]}, and does not move"
 
 
 def _look(trace: Trace, one: Verdict) -> str:
@@ -144,9 +172,20 @@ def _place(trace: Trace, site: int) -> str:
 
 
 def _after(trace: Trace, found: Sequence[Position], chosen: Sequence[int]) -> str:
-    """Return where a rank was last seen, " after barrier at app.py:3 main"; "" if it never was."""
-    call = found[chosen[0]].current if chosen else None
-    return "" if call is None else f" after {call.operation} at {_place(trace, call.site)}"
+    """Return where ranks were last seen, " after barrier at app.py:3 main"; "" if they never were.
+
+    Where they differ, each place has its ranks in brackets.
+    """
+    seen: dict[str, list[int]] = {}
+    for rank in chosen:
+        call = found[rank].current
+        after = "" if call is None else f"after {call.operation} at {_place(trace, call.site)}"
+        seen.setdefault(after, []).append(rank)
+    if len(seen) < 2:
+        return "".join(f" {after}" for after in seen if after)
+    told = [f"{after or 'before any collective'} ({named(who)})" for after, who in seen.items()]
+    more = len(told) - MOST_PLACES
+    return f" {', '.join(told[:MOST_PLACES])}{f' and at {more} more places' if more > 0 else ''}"
 
 
 def _waits(trace: Trace, found: Sequence[Position], verdict: Verdict, now: int | None) -> str:
@@ -248,6 +287,9 @@ def _dead(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None
     else:
         signal = f" of {one.why}" if one.why else ""
         told = f"{who} died{signal} before MPI_Finalize{last}."
+        if one.ended and not one.why:
+            it = "they" if len(one.odd_ranks) > 1 else "it"
+            told += f" No signal is noted: {it} left by an exit or SIGKILL, perhaps the launcher's."
     if one.pending is None:
         return told
     return f"{told} {_waits(trace, found, one, now)}"

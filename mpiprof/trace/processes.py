@@ -24,7 +24,8 @@ class Processes:
     """What is known of a job's processes at this moment; empty where they run elsewhere.
 
     now_ns: on the trace's clock. alive: by rank. busy: ranks that use a processor, or that go from
-    call to call; still: those looked at that do neither. Of ranks that are gone, as the trace was
+    call to call; still: those looked at that do neither; stopped: of these those that a debugger or
+    a signal has stopped. Of ranks that are gone, as the trace was
     read before: ended: who has reached MPI_Finalize after all; signals: what ended the others.
     """
 
@@ -32,6 +33,7 @@ class Processes:
     alive: dict[int, bool] = field(default_factory=dict)
     busy: frozenset[int] = frozenset()
     still: frozenset[int] = frozenset()
+    stopped: frozenset[int] = frozenset()
     ended: frozenset[int] = frozenset()
     signals: dict[int, int] = field(default_factory=dict)
 
@@ -89,14 +91,15 @@ def look(trace: Records, ranks: Iterable[int]) -> Processes:
             seen[rank].append((state, used, _calls(trace, rank)))
     busy = frozenset(rank for rank, looks in seen.items() if _is_busy(looks))
     still = frozenset(watched) - busy
+    stopped = frozenset(r for r in still if all(state in "Tt" for state, _, _ in seen[r]))
     gone = [rank for rank, lives in living.items() if not lives]
     if not gone:
-        return Processes(time_ns, living, busy, still)
+        return Processes(time_ns, living, busy, still, stopped)
     # A rank writes its end twice: before it waits for the others in MPI_Finalize, and after.
     before, ends = trace.tables.ends, read_tables(trace.path, trace.ranks, Problems()).ends
     ended = frozenset(r for r in gone if r in ends and ends[r] != before.get(r))
     signals = {rank: _signal(trace, rank) for rank in gone if rank not in before}
-    return Processes(time_ns, living, busy, still, ended, signals)
+    return Processes(time_ns, living, busy, still, stopped, ended, signals)
 
 
 def _signal(trace: Records, rank: int) -> int:
@@ -107,7 +110,8 @@ def _signal(trace: Records, rank: int) -> int:
 
 def _calls(trace: Records, rank: int) -> tuple[int, ...]:
     """Return what a rank's live windows say: which kind of call it is in, and time in each."""
-    heads = [chunks[-1].log.head(chunks[-1].index) for chunks in trace.threads_of(rank) if chunks]
+    windows = [chunks[-1] for chunks in trace.threads_of(rank) if chunks]
+    heads = [one.log.head(one.index) for one in windows if not one.is_summed()]
     names = ("inside", "serial", *(f"{name}_ns" for name in SPENT))
     return tuple(head.get(name, 0) for head in heads for name in names)
 

@@ -19,7 +19,9 @@ from mpiprof.datatypes import DATATYPES, may_agree
 from mpiprof.reports import hang as words
 from mpiprof.reports.places import site_of
 from mpiprof.trace import processes
+from mpiprof.trace.log import SUMMARY
 from mpiprof.trace.processes import Processes
+from mpiprof.trace.write import RECORD_TYPE, chunks
 
 SECOND = 10**9
 HERE, THERE = "app.py:5:main", "app.py:9:step"
@@ -302,7 +304,7 @@ def test_dead_rank(tmp_path: Path) -> None:
     [
         ([15, 15, 11], (2,), "Rank 2 died of SIGSEGV"),  # the launcher ended the others
         ([15, 15, 0], (2,), "Rank 2 died before"),  # by a signal that nobody can catch
-        ([15, 15, 15], (2,), "Rank 2 has not arrived"),  # a person ended a hung job
+        ([15, 15, 15], (2,), "Rank 2 had not arrived"),  # a person ended a hung job
         ([0, 0, 0], (), "nothing tells whether it died"),  # by signals that nobody can catch
     ],
 )
@@ -313,7 +315,7 @@ def test_who_died_first(
     made.signal = signals
     gone = Processes(10_000, dict.fromkeys(range(3), False))
     verdict, text = conclude(made, tmp_path, gone)
-    kinds = {"Rank 2 died": "dead", "Rank 2 has ": "missing", "nothing tel": "undecided"}
+    kinds = {"Rank 2 died": "dead", "Rank 2 had ": "missing", "nothing tel": "undecided"}
     assert verdict.kind == kinds[said[:11]]
     assert verdict.odd_ranks == odd and said in text
     assert "No process of the job is left" in text
@@ -364,3 +366,124 @@ def test_ranks_that_leave_while_they_are_looked_at(
         with path.open("a") as file:
             file.write(json.dumps({"rank": rank, "end": end}) + "\n")
     assert processes.look(trace, []).ended == {0, 2}
+
+
+@pytest.mark.parametrize(
+    ("inside", "seen", "said"),
+    [
+        (1, "still", "Ranks 1-2 have not arrived, but wait in a point-to-point call"),
+        (1, "still", "Look for the message that they wait for."),
+        (0, "busy", "Ranks 1-2 have not arrived: they compute"),
+        (0, "busy", "They are slow"),
+        (0, "still", "They use no processor: they sleep, or wait outside MPI."),
+        (0, "stopped", "They are stopped"),
+    ],
+)
+def test_several_ranks_that_have_not_come(
+    inside: int, seen: str, said: str, tmp_path: Path
+) -> None:
+    made = job(3)
+    call(made, 0, "barrier", site=HERE)
+    if inside:
+        made.inside = [0, inside, inside]
+    odd = frozenset([1, 2])
+    how = {"still": odd, "stopped": odd} if seen == "stopped" else {seen: odd}
+    _, text = conclude(made, tmp_path, now(0, 1, 2, after=20, **how))
+    assert said in text
+
+
+def test_each_missing_rank_has_its_own_last_place(tmp_path: Path) -> None:
+    made = job(3)
+    call(made, 0, "barrier", site=HERE, sequence=4)
+    for rank, site in ((0, HERE), (1, HERE), (2, THERE)):
+        call(made, rank, "bcast", root=0, sent=8, received=8, site=site, ends=9_100)
+    made_of = now(0, 1, 2, after=20, still=frozenset([1, 2]))
+    _, text = conclude(made, tmp_path, made_of)
+    assert (
+        "last seen after bcast at app.py:5 main (rank 1), after bcast at app.py:9 step (rank 2)"
+        in text
+    )
+
+
+def test_ranks_that_died_of_different_signals(tmp_path: Path) -> None:
+    made = barrier_without_the_last(4)
+    made.signal = [15, 6, 15, 11]
+    gone = Processes(10_000, dict.fromkeys(range(4), False))
+    _, text = conclude(made, tmp_path, gone)
+    assert "Ranks 1, 3 died of SIGABRT and SIGSEGV" in text
+
+
+def test_one_rank_waits_for_a_message(tmp_path: Path) -> None:
+    made = job(1)
+    made.inside = [1]
+    verdict, text = conclude(made, tmp_path, now(0, after=20, still=frozenset([0])))
+    assert verdict.kind == "point_to_point"
+    assert text.startswith("Rank 0 waits in a point-to-point call, and does not move:")
+
+
+def test_a_hang_in_finalize_that_was_ended(tmp_path: Path) -> None:
+    """Who waits in MPI_Finalize has taken its hands off the signals: it notes none."""
+    made = job(3)
+    for rank in (0, 2):
+        call(made, rank, "finalize", site=THERE)
+    made.signal = [0, 15, 0]
+    gone = Processes(10_000, dict.fromkeys(range(3), False))
+    verdict, text = conclude(made, tmp_path, gone, finished=[0, 2])
+    assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
+    assert "Ranks 0, 2 waited in finalize" in text and "Rank 1 had not arrived" in text
+
+
+def test_the_window_of_totals_is_nobody_s_thread(tmp_path: Path) -> None:
+    """A ring has one beside those of its threads: a rank in a receive is seen all the same."""
+    made = barrier_without_the_last()
+    made.inside[2] = 1
+    folder = made.write(tmp_path / "t", finished=False)
+    total = np.zeros(1, RECORD_TYPE)
+    total["kind"], total["exit_ns"] = SUMMARY, 3
+    for rank in range(3):
+        with (folder / f"rank-{rank:06d}.log").open("ab") as log:
+            log.write(chunks(total, rank, 1, 0, window=True))
+    trace = mpiprof.open(folder)
+    found, pending = positions.find(trace)
+    assert [one.between for one in found] == ["", "", "point_to_point"]
+    still = now(0, 1, 2, after=20, still=frozenset([2]))
+    verdict = hang.conclude(trace, found, pending, still)
+    assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", (2,))
+
+
+def test_a_poll_in_one_call_is_no_work_beside_a_window_of_totals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = barrier_without_the_last()
+    made.inside[2] = 1
+    folder = made.write(tmp_path / "t", finished=False)
+    total = np.zeros(1, RECORD_TYPE)
+    total["kind"], total["exit_ns"] = SUMMARY, 3
+    with (folder / "rank-000002.log").open("ab") as log:
+        log.write(chunks(total, 2, 1, 0, window=True))
+    ticks = iter(range(10**6))
+    monkeypatch.setattr(processes, "alive", lambda _: dict.fromkeys(range(3), True))
+    monkeypatch.setattr(processes, "stat", lambda _: ("R", next(ticks)))
+    monkeypatch.setattr(processes, "BETWEEN_S", 0.0)
+    assert processes.look(mpiprof.open(folder), [2]).still == {2}
+
+
+def test_who_is_stopped_is_told_from_who_sleeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = mpiprof.open(barrier_without_the_last().write(tmp_path / "t", finished=False))
+    monkeypatch.setattr(processes, "alive", lambda _: dict.fromkeys(range(3), True))
+    monkeypatch.setattr(processes, "BETWEEN_S", 0.0)
+    for state, stopped in (("T", {2}), ("t", {2}), ("S", set())):
+        monkeypatch.setattr(processes, "stat", lambda _, state=state: (state, 1))
+        seen = processes.look(trace, [2])
+        assert seen.still == {2} and seen.stopped == stopped
+
+
+def test_a_silent_death_may_be_the_launcher_s(tmp_path: Path) -> None:
+    made = barrier_without_the_last()
+    made.signal = [15, 15, 0]
+    gone = Processes(10_000, dict.fromkeys(range(3), False))
+    assert "perhaps the launcher's." in conclude(made, tmp_path, gone)[1]
+    made.signal = [15, 15, 11]
+    assert "perhaps" not in conclude(made, tmp_path / "noted", gone)[1]
