@@ -343,3 +343,10 @@ def test_an_abandoned_call_does_not_silence_later_ones(mpi: Mpi, tmp_path: Path)
     ended = run_mpi(mpi, 2, [*words_for(mpi, trace), "--", str(program)], check=True)
     assert ended.stdout.count("sum 2") == 2
     assert recorded_calls(trace) == 6
+
+
+def test_a_summary_holds_the_signal_too(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
+    """On 1 rank, whose only window is that of the totals."""
+    trace = tmp_path / "trace"
+    run([*words_for(mpi, trace), "--record", "summary", "--", failing, "segv", "100"])
+    assert mpiprof.open(trace).logs.signals == {0: 11}

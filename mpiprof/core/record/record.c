@@ -163,8 +163,12 @@ static struct record *summary_slots(uint32_t count)
     static struct thread common; /* under recorder.lock: one series of windows for all threads */
 
     if (common.window == NULL || common.used + count > CHUNK_RECORDS) {
+        struct chunk *none = NULL;
+
         common.window = file_window(atomic_fetch_add(&threads, 1));
         common.used = 0;
+        /* A summary's rank may have no other window, in which its signal could be noted. */
+        atomic_compare_exchange_strong(&first_window, &none, common.window);
     }
     if (common.window == NULL)
         return NULL;
