@@ -177,6 +177,8 @@ def _of_pattern(
         "host": _host(trace, one.node),
         **began,
     }
+    if one.cause == "early" and causes.point_to_point.value >= MOSTLY:
+        evidence["point_to_point"] = causes.point_to_point.value  # the others may but wait for it
     found = _finding(trace, cause, one.gain_ns * scale, causes.callsite, evidence)
     return replace(
         found,

@@ -53,7 +53,10 @@ def _do_ranks(trace: Trace, found: Finding) -> str:
     return _look(trace, found.evidence, found.ranks)
 
 
-def _do_early(_: Trace, found: Finding) -> str:
+def _do_early(trace: Trace, found: Finding) -> str:
+    if "point_to_point" in found.evidence:
+        here = where(trace, found.callsites[0])
+        return f"Look at who sends late to the others before {here}."
     it = "them" if len(found.ranks) > 1 else "it"
     return f"Give {named(found.ranks)} more of the work, or the others less: nobody waits for {it}."
 

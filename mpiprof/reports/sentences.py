@@ -46,11 +46,18 @@ TITLES = {
 }
 
 
+def by_messages(known: Mapping[str, Any]) -> bool:
+    """Whether ranks are early as the others send, receive or wait for messages."""
+    return "point_to_point" in known
+
+
 def title(trace: Trace, found: Finding) -> str:
     """Return what a finding asks for, in a short line."""
     who = found.algorithm or found.evidence.get("host") or named(found.ranks) or "Ranks"
     if found.cause == "periodic":
         who = capital(who)
+    if found.cause == "early" and by_messages(found.evidence):
+        return f"Look at the messages before {where(trace, found.callsites[0])}"
     here = where(trace, found.callsites[0])
     origin = where(trace, found.callsites[-1])
     return TITLES[found.cause].format(who=who, where=here, origin=origin)
@@ -134,6 +141,12 @@ def _early(trace: Trace, found: Finding) -> str:
     late = duration(found.evidence["late_ns"])
     wait = "wait" if len(found.ranks) > 1 else "waits"
     here = where(trace, found.callsites[0])
+    if by_messages(found.evidence):
+        s = "" if len(found.ranks) > 1 else "s"
+        return (
+            f"{who} come{s} {late} before the others to {here}{when(found)}, and {wait}: most of "
+            "that the others spend in point-to-point messages"
+        )
     return f"{who} {have} {late} less to do than the others before {here}{when(found)}, and {wait}"
 
 

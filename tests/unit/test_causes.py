@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from support import tune_traces
-from support.late import MS, STEP, noise, one_site, steps
+from support.late import MS, STEP, messages, noise, one_site, steps
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -202,6 +202,23 @@ def test_time_in_messages_is_told_apart(tmp_path: Path) -> None:
     assert found.point_to_point.value == pytest.approx(1, abs=0.05)
     assert found.chain.iloc[0]["how"] == "point_to_point"
     assert found.ranks.iloc[0]["point_to_point_ns"] == 3 * MS
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_who_waits_for_a_message_has_no_more_to_do(waits: bool, tmp_path: Path) -> None:
+    """Rank 1 works 3 ms longer, and ranks 2 and 3 wait for its message, or work as long."""
+    made, random = Synthetic(4), np.random.default_rng(7)
+    for i in range(40):
+        came = 10 * MS * (i + 1) + random.integers(0, MS // 50, 4) + np.array([0, 3, 3, 3]) * MS
+        for rank in (2, 3) if waits else ():
+            messages(made, rank, 3 * MS)
+        made.collective("allreduce", came, np.full(4, came.max() + 50_000), site="md.py:9:step")
+    made.ended_ns = 420 * MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    one = trace.findings()[0]
+    said = sentences.finding(trace, one)
+    assert (one.cause, one.ranks) == ("early", (0,))
+    assert ("less to do" in said) != waits and ("who sends late" in said) == waits
 
 
 def test_what_a_late_rank_does_is_named(tmp_path: Path) -> None:
