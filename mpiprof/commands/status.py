@@ -43,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
         )
     if trace.turned:
         print("Recorded as a ring: the last calls are held; who has arrived is known of all.\n")
-    stuck = any(one.missing for one in pending) and status.is_running(trace, found)
+    waits = verdict.is_bad or any(one.missing for one in pending)
+    stuck = waits and status.is_running(trace, found)
     verb = "status" if stuck else "report"
     hint = "   (again: has any rank moved since?)" if stuck else ""
     named = (args.trace,) if args.trace else ()

@@ -11,7 +11,7 @@ from mpiprof.analysis.findings import MOSTLY
 from mpiprof.analysis.verdict import LITTLE, SURE
 from mpiprof.reports.actions import action
 from mpiprof.reports.places import where
-from mpiprof.reports.sentences import claim, finding, what
+from mpiprof.reports.sentences import by_messages, claim, finding, what
 from mpiprof.reports.wording import share_between
 from mpiprof.units import continued, duration, share
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 def verdict(trace: Trace, found: Verdict) -> list[str]:
     """Return the verdict in up to three lines: how much is lost, to what, and what to do."""
+    if not trace.callsites["complete_instances"].any():
+        return [_unknown(trace, found)]
     ends = share_between(trace, "wait")
     amount = share(found.waiting) + (f" ({ends})" if ends else "")
     first = f"{amount} of all ranks' time is waiting in collectives."
@@ -40,6 +42,15 @@ def verdict(trace: Trace, found: Verdict) -> list[str]:
     last = found.worst.evidence.get("mostly_last")
     same = last is not None and last[0] in found.beside.ranks
     return [first, said if same else f"{said} {do}", sure + other]
+
+
+def _unknown(trace: Trace, found: Verdict) -> str:
+    """Return that waiting is not known where calls lack ranks; that is not the same as none."""
+    why = "" if trace.record == "summary" else ": no call was recorded of all its ranks"
+    return (
+        f"{share(found.collective)} of all ranks' time is in collectives. How much of it is "
+        f"waiting is not known{why}."
+    )
 
 
 def _said(trace: Trace, found: Verdict, one: Finding) -> str:
@@ -80,7 +91,8 @@ def _other_algorithm(trace: Trace, found: Verdict) -> str:
     sure = found.beside or found.worst
     assert sure is not None
     helped = sure.cause in load
-    return " No algorithm would help: it is the load." if helped else ""
+    cause = "the messages" if by_messages(sure.evidence) else "the load"
+    return f" No algorithm would help: it is {cause}." if helped else ""
 
 
 def portion(part: float) -> str:

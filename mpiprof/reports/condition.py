@@ -176,6 +176,7 @@ def judge(
     run: Mapping[str, Any],
 ) -> int:
     """Return 3, and say so, when a call site or the run, as rows of data, meets it; else 0."""
+    _warn_of_unknown(expression, condition, rows, run)
     if all(column in run for column in condition.columns()):
         met, by = condition.holds(run), "the run"
     else:
@@ -186,6 +187,22 @@ def judge(
     if met:
         print(f"mpiprof: --fail-on {expression!r} is met by {by}", file=sys.stderr)
     return THRESHOLD_MET if met else 0
+
+
+def _warn_of_unknown(
+    expression: str,
+    condition: Condition,
+    rows: Sequence[Mapping[str, Any]],
+    run: Mapping[str, Any],
+) -> None:
+    """Say which columns are known nowhere: no limit on them can ever be met."""
+    for column in dict.fromkeys(condition.columns()):
+        if rows and all({**run, **row}.get(column) is None for row in rows):
+            print(
+                f"mpiprof: --fail-on {expression!r}: {column} is not known here, so nothing meets "
+                "it",
+                file=sys.stderr,
+            )
 
 
 def refuse_incomplete(trace: Any) -> None:

@@ -13,7 +13,7 @@ from mpiprof.reports.places import communicator_name, place, site_of
 from mpiprof.reports.table import Column, paragraph, render
 from mpiprof.reports.text import latest
 from mpiprof.trace.processes import alive, now_ns
-from mpiprof.units import count, duration, ranks
+from mpiprof.units import count, duration, named, ranks
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
@@ -152,13 +152,18 @@ def _state(
         return f"rank{'s' * (len(dead) > 1)} {ranks(dead)} died before MPI_Finalize"
     if living and verdict.is_bad:
         return state_of(verdict)
-    return "running" if living else f"{count(len(left))} ranks have not reached MPI_Finalize"
+    if any(living.get(rank) for rank in left):
+        return "running"
+    many = len(left) > 1
+    who = f"{count(len(left))} rank{'s' * many} {'have' if many else 'has'}"
+    return f"{who} not reached MPI_Finalize"
 
 
 def _rank_table(
     trace: Trace, positions: list[Position], living: dict[int, bool], now: int | None
 ) -> str:
     groups: dict[tuple[str, str, str], list[tuple[int, int | None]]] = {}
+    none_yet = "not logged" if trace.record == "summary" else "no collective yet"
     for position in positions:
         call = position.current
         state = position.state
@@ -167,7 +172,7 @@ def _rank_table(
         doing = "" if call is None else call.operation
         doing = f"after {doing}" if call is not None and not position.open else doing
         where = "" if call is None else place(site_of(trace, call.site))
-        members = groups.setdefault((state, doing or "no collective yet", where), [])
+        members = groups.setdefault((state, doing or none_yet, where), [])
         members.append((position.rank, _since(trace, position)))
     states, calls, sites = zip(*groups, strict=True)
     return render(
@@ -204,6 +209,16 @@ def state_of_arrived(verdict: Verdict) -> str:
     return "all have arrived: it is being carried out"
 
 
+def _leaving(one: Pending, positions: list[Position]) -> list[int]:
+    """Return who is in MPI_Finalize where others are in a collective with its number."""
+    if one.operations == ["finalize"]:
+        return []
+    return [
+        rank for rank in one.arrived
+        if any(c.key == one.key and c.operation == "finalize" for c in positions[rank].open)
+    ]  # fmt: skip
+
+
 def _sentence(
     trace: Trace, one: Pending, positions: list[Position], now: int | None, verdict: Verdict
 ) -> str:
@@ -214,6 +229,10 @@ def _sentence(
         f"first entered {_when(trace, [one.since_ns - int(trace.run_started_ns)], now)}\n"
         f"  arrived: {ranks(one.arrived)}"
     )
+    leaving = _leaving(one, positions)
+    if leaving:
+        verb = "has" if len(leaving) == 1 else "have"
+        return f"{head}\n  of these {named(leaving)} {verb} called MPI_Finalize instead"
     if len(one.operations) > 1:
         head += f"\n  ranks call different operations here: {', '.join(one.operations)}"
     if not one.missing:
@@ -227,10 +246,12 @@ def _sentence(
         elif position.finished:
             lines.append(f"    rank {rank} has finished")
         else:
-            doing = "is in" if position.open else "was last seen leaving"
+            inside = "was in" if verdict.ended else "is in"
+            doing = inside if position.open else "was last seen leaving"
+            entered = "entered " if position.open else ""
             when = _when(trace, [_since(trace, position)], now)
             lines.append(
                 f"    rank {rank} {doing} {call.operation} at {place(site_of(trace, call.site))}, "
-                f"{when}"
+                f"{entered}{when}"
             )
     return "\n".join(lines)

@@ -151,3 +151,18 @@ def test_the_total_of_a_run_is_compared(tmp_path: Path) -> None:
         ("other_total_wait > 2s and total_wait > 4.3s", 0),
     ):
         assert main([*words, expression]) == code, expression
+
+
+def test_a_column_that_is_known_nowhere_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A summary has no quantiles: the gate would be open for ever, without a word."""
+    made = Synthetic(2)
+    made.meta["record"] = "summary"
+    for rank in range(2):
+        made.add(rank, made.shape(rank, "allreduce", "world", sent=8), 0, 5_000_000, 10, kind=5)
+    folder = str(made.write(tmp_path / "t"))
+    assert main(["report", folder, "--fail-on", "wait_p99 > 1us", "--incomplete"]) == 0
+    assert "wait_p99_ns is not known here, so nothing meets it" in capsys.readouterr().err
+    assert main(["report", folder, "--fail-on", "total_elapsed > 9s", "--incomplete"]) == 0
+    assert "not known" not in capsys.readouterr().err

@@ -255,7 +255,9 @@ def test_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "as summary" in text and "500 µs" in text and "ω" not in text
     for words in (["--by", "routine"], ["--site", "app.py:1"]):
         assert "ω" not in out(capsys, "report", folder, *words)
-    assert "Recorded as summary" in out(capsys, "status", folder)
+    status = out(capsys, "status", folder)
+    assert "Recorded as summary" in status and "not logged" in status
+    assert "no collective yet" not in status
     row = json.loads(out(capsys, "report", folder, "--json"))["callsites"][0]
     assert row["instances"] == 10 and row["worst_factor"] is None
 
@@ -343,3 +345,22 @@ def test_what_several_ranks_note_is_said_once(
         "INCOMPLETE: not every process ended in MPI_Finalize, or files are cut",
         "ranks 0-5 did not reach the end of the run: the job is running, or it was killed",
     ]
+
+
+def test_waiting_is_not_none_where_it_is_not_known(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The log of a rank is lost, so that no call has all its ranks."""
+    (trace / "rank-000002.log").unlink()
+    text = out(capsys, "report", trace)
+    assert "How much of it is waiting is not known: no call was recorded of all" in " ".join(
+        text.split()
+    )
+    assert "0 %" not in text.split("clocks")[0]
+
+
+def test_a_rank_without_tables_does_not_run(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (trace / "rank-000001.tables").write_text("x")
+    assert "1 rank has not reached MPI_Finalize" in out(capsys, "status", trace)

@@ -192,3 +192,17 @@ def test_hung_program(mpi: Mpi, tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert "running" in text and "ago" in text
     finally:
         end(job)
+
+
+def test_who_is_in_finalize_has_not_come(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Synthetic(3)
+    made.collective("barrier", [[100] * 3], [[200] * 3], site="app.py:5:main")
+    for rank, operation in ((0, "barrier"), (1, "barrier"), (2, "finalize")):
+        made.add(rank, made.shape(rank, operation, "world"), 1, 300, 0)
+    for rank in range(3):
+        made.add(rank, 0, 0, 0, 0, kind=0)
+    text = text_of(made.write(tmp_path / "t", finished=[2]), capsys)
+    assert "of these rank 2 has called MPI_Finalize instead" in text
+    assert "all had arrived" not in text and "all have arrived" not in text
