@@ -103,7 +103,7 @@ def _sure(found: Difference, runs: int, others: int) -> str:
         if not found.compared:
             return ""
         least = f"{FEWEST_RUNS} runs of each" if many else f"{FEWEST} instances in both"
-        return f"A test needs at least {least}."
+        return f"A test needs at least {least}.{_apart(found)}"
     sites = f"call site{'s' * (found.compared != 1)}"
     number, s = len(found.changed) or "none", "s" * (len(found.changed) < 2)
     text = f"Of {found.compared} {sites} {number} differ{s} by more than chance "
@@ -123,6 +123,14 @@ def _sure(found: Difference, runs: int, others: int) -> str:
     )
 
 
+def _apart(found: Difference) -> str:
+    """Return that most call sites are in one of the two only; "" where they are not."""
+    if found.only <= found.compared:
+        return ""
+    sites = f"call site{'s' * (found.compared != 1)}"
+    return f" Only {found.compared} {sites} can be compared: {found.only} are in one of the two."
+
+
 def _do(found: Difference, other: Sequence[Trace], runs: int, name: str) -> str:
     one = found.worst if found.outcome in ("slower", "mixed") else None
     if found.outcome == "faster":
@@ -131,7 +139,7 @@ def _do(found: Difference, other: Sequence[Trace], runs: int, name: str) -> str:
         if abs(found.after_ns - found.before_ns) < NOTABLE * found.before_ns:
             return "There is nothing to do."
         return "More runs of each would tell whether that is a change."
-    if found.outcome == "unknown" and not found.compared:
+    if found.outcome == "unknown" and (not found.compared or found.only > found.compared):
         return "Compare recordings of one program: call sites are told by operation and place."
     if found.outcome == "unknown":
         return MORE_RUNS if max(runs, len(other)) > 1 else "Record longer."

@@ -148,6 +148,22 @@ def test_recordings_of_different_programs(tmp_path: Path) -> None:
     assert said[1].startswith("Compare recordings of one program")
 
 
+def test_one_call_in_common_is_not_too_short(tmp_path: Path) -> None:
+    """Of two programs all that is alike is one last barrier: longer runs would not help."""
+    traces = []
+    for name in ("a", "b"):
+        made = Synthetic(2)
+        at = np.arange(8)[:, None] * MS + np.zeros((1, 2), np.int64)
+        made.collective("bcast", at, at + 1000, root=0, site=f"{name}.py:1:main")
+        made.collective("barrier", [[9 * MS] * 2], [[9 * MS + 500] * 2], site="end.py:1:main")
+        traces.append(mpiprof.open(made.write(tmp_path / name)))
+    found = judged(*traces)
+    assert (found.outcome, found.compared, found.only) == ("unknown", 1, 2)
+    said = " ".join(in_words(found, traces[1:]))
+    assert "Only 1 call site can be compared: 2 are in one of the two." in said
+    assert "Compare recordings of one program" in said and "Record longer" not in said
+
+
 def test_as_many_instances_are_compared(tmp_path: Path) -> None:
     """Twice as many instances take twice the time, and nothing is slower."""
     a, b = recorded(tmp_path / "a"), recorded(tmp_path / "b", seed=3, count=200)
