@@ -249,7 +249,7 @@ def conclude(
     elif found:
         parts.append(tuning.works(found, args.top))
     else:
-        parts.append("No blocking collective with another algorithm was recorded.")
+        parts.append(tuning.nothing(trace))
     parts.append(ending(args, trace, name, verdicts, plan, handed))
     print("\n\n".join(parts))
     return code_of(handed)

@@ -102,6 +102,8 @@ def _do_noise(trace: Trace, found: Finding) -> str:
         return f"It mostly begins before {where(trace, place)}: look there."
     if known["mostly_last"] is not None:
         rank, _ = known["mostly_last"]
+        if known["besides"]:
+            return f"Look at rank {rank} first: how late it comes varies too much for a pattern."
         return (
             f"Look at rank {rank} first: how late it comes varies too much to be sure. Record more "
             "instances to tell."

@@ -9,6 +9,7 @@ from mpiprof.analysis import hang, positions
 from mpiprof.analysis.disagreement import Side
 from mpiprof.analysis.hang import WELL, Patience, Verdict
 from mpiprof.analysis.positions import Call, Pending, Position
+from mpiprof.reports.patience import of_folder
 from mpiprof.reports.places import communicator_name, place, site_of
 from mpiprof.trace.processes import look, now_ns
 from mpiprof.units import duration, named, ranks, size
@@ -43,9 +44,13 @@ def verdict(
     trace: Trace,
     found: Sequence[Position],
     pending: Sequence[Pending],
-    patience: Patience = hang.USUAL,
+    patience: Patience | None = None,
 ) -> Verdict:
-    """Return the verdict on a job now, having looked at its processes."""
+    """Return the verdict on a job now, having looked at its processes.
+
+    Without a patience: that of `--watch`, where it says that this job hangs; else the usual one.
+    """
+    patience = patience or of_folder(trace.path)
     watched = hang.suspects(found, pending, now_ns(trace), patience)
     return hang.conclude(trace, found, pending, look(trace, watched), patience)
 

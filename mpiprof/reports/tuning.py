@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mpiprof.reports.table import Column, paragraph, render
 from mpiprof.units import count, duration, share, size
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
 
 Rows = Sequence[Mapping[str, Any]]
 MARKS = {"yes": "use it", "doubtful": "measure it"}
@@ -105,3 +108,10 @@ def _range(r: Mapping[str, Any]) -> str:
     if low in (float("inf"), float("-inf")):
         return f"{duration(r['gain_ns'])}, no interval"
     return f"{duration(r['gain_ns'])} ({duration(low)} to {duration(high)})"
+
+
+def nothing(trace: Trace) -> str:
+    """Return why there is nothing to tune."""
+    if len(trace.callsites) and not trace.callsites["complete_instances"].any():
+        return "No call was recorded of all its ranks, so that none can be replayed."
+    return "No blocking collective with another algorithm was recorded."

@@ -20,7 +20,9 @@ from mpiprof.trace.types import Float
 
 CONFIDENCE = 0.95
 TELLS_APART = 0.25  # the least of a misfit, of what other algorithms have: then ranks' times tell
-UNKNOWN = "what the library ran is not known, and so not how far the model is off: measure it"
+UNKNOWN = (
+    "how far the model is off is not known, as nothing that ran is like one of ours: measure it"
+)
 
 
 @dataclass(frozen=True)

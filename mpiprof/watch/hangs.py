@@ -18,19 +18,18 @@ from pathlib import Path
 
 import mpiprof
 from mpiprof.analysis import positions
-from mpiprof.analysis.hang import USUAL, Patience, Verdict
+from mpiprof.analysis.hang import Verdict
 from mpiprof.analysis.positions import Position
 from mpiprof.errors import MpiprofError
 from mpiprof.invocation import command
 from mpiprof.launch.options import ABORT
-from mpiprof.reports import hang
+from mpiprof.reports import hang, patience
 from mpiprof.trace import Trace
 from mpiprof.units import duration
 from mpiprof.watch.node import Node, Use
 
 COMPUTES = 0.02  # of a processor since the last call: what sleeps between looks uses less
 AGAIN_S = 2.0  # between looks at a job in which somebody computes
-TIMES = 2  # its usual time, for which something is pending: the limit is as the user wants it
 STALE_S, LATE_S = 30.0, 60.0  # what another node has said; how long it is waited for
 # What no sound program does, whoever computes.
 SURE = ("operation", "root", "count", "type", "reduction", "order", "dead")
@@ -56,6 +55,8 @@ class Hangs:
 
     def moved(self) -> None:
         """Note that something was called."""
+        if self.told:
+            patience.forget(self.folder)
         self.told, self.next_s = False, 0.0
 
     def quiet(self, since: float, used: Mapping[int, Use]) -> list[str]:
@@ -96,8 +97,7 @@ class Hangs:
             why = "where ranks are is not known, as logs have reached their limit"
             return [f"{_silence(since)}; {why}"]
         found, pending = positions.find(trace)
-        patience = Patience(min(USUAL.ns, int(self.wanted.limit_s * 1e9)), TIMES)
-        verdict = hang.verdict(trace, found, pending, patience)
+        verdict = hang.verdict(trace, found, pending, patience.of_limit(self.wanted.limit_s))
         if not verdict.is_bad or verdict.kind == "stalled":
             return []
         sure = verdict.kind in SURE or verdict.why == "finished"
@@ -105,6 +105,7 @@ class Hangs:
             return []
         if verdict.kind == "undecided" and self._is_crowded(since, used):
             return []
+        patience.keep(self.folder, self.wanted.limit_s)  # `status` is to say the same
         told = hang.text(trace, found, verdict)
         lines = [f"{_silence(since)}. {hang.TITLES[verdict.kind]}: {told}"]
         if self.wanted.on_hang:

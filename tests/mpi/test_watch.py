@@ -75,9 +75,12 @@ def test_a_fault_is_told_soon_after_the_limit(
         assert job.stderr is not None
         line = next(line for line in job.stderr if line.startswith("mpiprof: "))
         told_ns = time.monotonic_ns()
+        trace = mpiprof.open(folder)
+        verdict = hang.of_trace(trace)[0]
     finally:
         end(job)
     assert f"{hang.TITLES[case.right[0]]}: " in line
+    assert verdict.kind == case.right[0]  # what `status` says then, though its own limit is 10 s
     late_s = (told_ns - last_call_ns(folder)) / 1e9 - LIMIT_S
     assert late_s <= WITHIN_S * (1 if alone else ON_A_CROWDED_MACHINE), line
     assert told_ns - began_ns >= LIMIT_S * 1e9

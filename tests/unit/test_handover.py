@@ -291,6 +291,9 @@ def test_call_sites_need_a_trace_in_which_no_other_calls_alike() -> None:
     alike = Call("bcast", 4, (65, 128), ("b.py:1",), "b.py:1 g")
     assert whys([entry], calls=[here, alike]) == ["would change bcast at b.py:1 g as well"]
     assert whys([entry | {"call_sites": ["a.py:3", "b.py:1"]}], calls=[here, alike]) == []
+    elsewhere = [entry | {"call_sites": ["c.py:9"]}, entry | {"call_sites": ["a.py:3"]}]
+    unknown = "names a call site of which the trace has no bcast"
+    assert whys(elsewhere, calls=[here, *others]) == [unknown]
 
 
 # ---- Intel MPI's environment
@@ -394,4 +397,5 @@ def test_a_plan_with_call_sites_and_its_trace(
     entry["call_sites"] = ["other.py:1"]
     plan.write_text(json.dumps([entry]))
     assert main(["tune", str(trace), *words]) == 1
-    assert "would change allgatherv at app.py:7" in " ".join(capsys.readouterr().out.split())
+    told = " ".join(capsys.readouterr().out.split())
+    assert "names a call site of which the trace has no allgatherv" in told

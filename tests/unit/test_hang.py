@@ -19,8 +19,8 @@ from mpiprof.datatypes import DATATYPES, may_agree
 from mpiprof.reports import hang as words
 from mpiprof.reports.places import site_of
 from mpiprof.trace import processes
-from mpiprof.trace.log import SUMMARY
 from mpiprof.trace.processes import Processes
+from mpiprof.trace.types import SUMMARY
 from mpiprof.trace.write import RECORD_TYPE, chunks
 
 SECOND = 10**9

@@ -341,6 +341,15 @@ static void run_on(struct selection *s, int best)
         hold_run_on(&s->hold, best);
 }
 
+/* One that the budget has sent away may have been faster in the one or two runs that it had. */
+static const char *nothing_faster(const struct selection *s, int than)
+{
+    for (int i = 0; i < s->count; i++)
+        if (s->list[i].seen > 0 && robust_median(&s->list[i]) < robust_median(&s->list[than]))
+            return "nothing was faster by more than the noise";
+    return "nothing was faster";
+}
+
 /* After each window. True: the phase has come to a choice. */
 bool probe_step(struct selection *s)
 {
@@ -357,7 +366,7 @@ bool probe_step(struct selection *s)
     if (better) {
         hold_conclude(&s->hold, best, "faster by more than the noise");
     } else if (best == fallback(s)) {
-        hold_conclude(&s->hold, best, "nothing was faster");
+        hold_conclude(&s->hold, best, nothing_faster(s, best));
     } else if (!s->probing.final && s->probing.probes < s->probing.limit) {
         begin_final(s, best, other);
         return false;

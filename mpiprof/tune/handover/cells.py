@@ -109,6 +109,10 @@ def cells(asked: Asked, refusals: Refusals) -> list[Cell]:
     taken: dict[tuple[str, int], list[Span]] = {}
     for rule in _by_operation(asked.rules):
         span = (rule.first_byte, NO_END if rule.last_byte is None else rule.last_byte)
+        if rule.algorithm != NATIVE and not _is_known(asked, rule):
+            why = f"names a call site of which the trace has no {rule.operation}"
+            refusals.add(rule.where, _what(rule), why)
+            continue
         for size in _sizes(asked, rule, refusals):
             spans = taken.setdefault((str(rule.operation), size), [])
             for part in list(_free(span, spans)):
@@ -237,6 +241,19 @@ def _least_elements(chosen: Own, size: int) -> int:
 
 
 # ---- call sites
+
+
+def _is_known(asked: Asked, rule: Rule) -> bool:
+    """Whether a rule names no call site, or one of the trace; without a trace nobody knows."""
+    return (
+        asked.calls is None
+        or rule.site is None
+        or any(
+            call.operation == rule.operation
+            and any(_is_site(rule.site, site) for site in call.sites)
+            for call in asked.calls
+        )
+    )
 
 
 def _is_called(asked: Asked, rule: Rule, size: int, part: Span) -> bool:
