@@ -45,7 +45,7 @@ def strip(data: Data, state: State) -> Component | None:
     time_ns = now_ns(data.trace)
     verdict = verdict_of(data)
     if verdict.is_bad:
-        told = f"{hang.TITLES[verdict.kind].capitalize()}: "
+        told = f"{hang.title(verdict).capitalize()}: "
         told += hang.text(data.trace, found, verdict, time_ns)
         link = "/live" + state.shared().query()
         return dcc.Link(tables.text_of(told), href=link, className="state dead")
@@ -104,7 +104,7 @@ def now(data: Data, state: State) -> list[Component]:
 
 def _verdict(verdict: Verdict, text: str) -> Component:
     """Return the card on top of the page: what is wrong."""
-    title = hang.TITLES[verdict.kind].capitalize()
+    title = hang.title(verdict).capitalize()
     told = html.P(tables.text_of(text), className="missing")
     return html.Section([html.H2(title, className="state dead"), told], className="card")
 

@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
             found = trace.findings(gains(trace, SIMULATING_S))
     hung, told = hang.of_trace(trace) if len(trace.tables.ends) < trace.ranks else (hang.WELL, "")
     if hung.is_bad and not args.json and not to:
-        print(f"{paragraph(f'{hang.TITLES[hung.kind]}: {told}', 0)}\n")
+        print(f"{paragraph(f'{hang.title(hung)}: {told}', 0)}\n")
     if args.json or to:
         write(document(args, to, trace, callsites, found, (hung, told)), args.output)
     elif args.site:

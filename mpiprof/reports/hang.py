@@ -17,7 +17,7 @@ from mpiprof.units import duration, named, ranks, size
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
-__all__ = ["STATES", "TITLES", "WELL", "Verdict", "as_json", "of_trace", "text", "verdict"]
+__all__ = ["STATES", "TITLES", "WELL", "Verdict", "as_json", "of_trace", "text", "title", "verdict"]
 MOST_RANKS = 1 << 16
 MOST_PLACES = 4
 KEYS = ("file", "line", "function")
@@ -62,6 +62,11 @@ def of_trace(trace: Trace) -> tuple[Verdict, str]:
     found, pending = positions.find(trace)
     one = verdict(trace, found, pending)
     return one, text(trace, found, one)
+
+
+def title(one: Verdict) -> str:
+    """Return the heading of a verdict; of a job that ended no rank may be known to have died."""
+    return "JOB ENDED" if one.kind == "dead" and not one.odd_ranks else TITLES[one.kind]
 
 
 def as_json(trace: Trace, one: Verdict, text: str) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def text(trace: Trace, positions: list[Position], pending: list[Pending], verdic
     lines = [f"{trace.program} · {trace.ranks} ranks · {state}"]
     if verdict.is_bad:
         told = hang.text(trace, positions, verdict, now)
-        lines += ["", paragraph(f"{hang.TITLES[verdict.kind]}: {told}")]
+        lines += ["", paragraph(f"{hang.title(verdict)}: {told}")]
     if trace.tables.processes and not living and not all(p.finished for p in positions):
         lines.append(
             "  The job's machines are not this one: what they wrote in the last half minute may "

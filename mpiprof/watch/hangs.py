@@ -107,7 +107,7 @@ class Hangs:
             return []
         patience.keep(self.folder, self.wanted.limit_s)  # `status` is to say the same
         told = hang.text(trace, found, verdict)
-        lines = [f"{_silence(since)}. {hang.TITLES[verdict.kind]}: {told}"]
+        lines = [f"{_silence(since)}. {hang.title(verdict)}: {told}"]
         if self.wanted.on_hang:
             lines.append(f"--on-hang: {self._act(trace, verdict)}")
         else:

@@ -487,3 +487,8 @@ def test_a_silent_death_may_be_the_launcher_s(tmp_path: Path) -> None:
     assert "perhaps the launcher's." in conclude(made, tmp_path, gone)[1]
     made.signal = [15, 15, 11]
     assert "perhaps" not in conclude(made, tmp_path / "noted", gone)[1]
+
+
+def test_no_rank_is_called_dead_where_none_is_known_to_be() -> None:
+    assert words.title(Verdict("dead", (1,), ended=True)) == "DEAD RANK"
+    assert words.title(Verdict("dead", (), ended=True)) == "JOB ENDED"
