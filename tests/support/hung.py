@@ -1,0 +1,59 @@
+"""Jobs that hang, as synthetic traces, and the verdict on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mpiprof
+from mpiprof.analysis import hang, positions
+from mpiprof.analysis.hang import Verdict
+from mpiprof.reports import hang as words
+from mpiprof.reports.places import site_of
+from mpiprof.trace.processes import Processes
+from support.synthetic import Synthetic
+
+SECOND = 10**9
+HERE, THERE = "app.py:5:main", "app.py:9:step"
+
+
+def job(ranks: int, rounds: int = 3) -> Synthetic:
+    """Return a trace in which some barriers of 100 ns have gone by."""
+    made = Synthetic(ranks)
+    times = 2000 + 1000 * (1 + np.arange(rounds)[:, None])
+    arrivals = times + np.zeros((1, ranks), np.int64)
+    made.collective("barrier", arrivals, arrivals + 100, sent=0, received=0)
+    return made
+
+
+def now(*ranks: int, after: int = 0, **more: Any) -> Processes:
+    """Return what is seen of living processes, some seconds after the last call was entered."""
+    return Processes(10_000 + after * SECOND, dict.fromkeys(ranks, True), **more)
+
+
+def conclude(
+    made: Synthetic, folder: Path, processes: Processes, finished: Any = False
+) -> tuple[Verdict, str]:
+    """Return the verdict on a trace, and its text."""
+    for rank in range(made.ranks):
+        made.add(rank, 0, 0, 0, 0, kind=0)
+    trace = mpiprof.open(made.write(folder / "t", finished=finished))
+    found, pending = positions.find(trace)
+    verdict = hang.conclude(trace, found, pending, processes)
+    return verdict, words.text(trace, found, verdict)
+
+
+def call(made: Synthetic, rank: int, operation: str, **more: Any) -> None:
+    """Add the next call of the world to one rank, without an end."""
+    sequence = more.pop("sequence", 3)
+    communicator = more.pop("communicator", "world")
+    ends = more.pop("ends", 0)
+    made.add(rank, made.shape(rank, operation, communicator, **more), sequence, 9_000, ends)
+
+
+def places(verdict: Verdict, folder: Path) -> list[int]:
+    """Return the lines that a verdict names."""
+    trace = mpiprof.open(folder / "t")
+    return [site_of(trace, site)["line"] for site in verdict.sites]

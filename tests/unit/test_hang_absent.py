@@ -1,0 +1,289 @@
+"""The verdict on ranks that do not come: late, dead, stopped, ended, or waiting for messages."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.hung import HERE, SECOND, THERE, call, conclude, job, now, places
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.analysis import hang, positions
+from mpiprof.analysis.hang import Verdict
+from mpiprof.datatypes import DATATYPES, may_agree
+from mpiprof.reports import hang as words
+from mpiprof.trace import processes
+from mpiprof.trace.processes import Processes
+from mpiprof.trace.types import SUMMARY
+from mpiprof.trace.write import RECORD_TYPE, chunks
+
+
+def barrier_without_the_last(ranks: int = 3) -> Synthetic:
+    """Return a job whose last rank has not come to a barrier."""
+    made = job(ranks)
+    for rank in range(ranks - 1):
+        call(made, rank, "barrier", site=HERE)
+    return made
+
+
+def test_a_late_rank_is_none_until_it_lasts(tmp_path: Path) -> None:
+    made = barrier_without_the_last()
+    for seconds, kind in ((0, "none"), (9, "none"), (11, "missing")):
+        verdict, _ = conclude(made, tmp_path, now(0, 1, 2, after=seconds))
+        assert verdict.kind == kind
+
+
+def test_ten_times_its_usual_time(tmp_path: Path) -> None:
+    made = Synthetic(2)
+    made.collective("barrier", [[2000, 2000]], [[2000 + 3 * SECOND] * 2], site=HERE)
+    made.add(0, made.shape(0, "barrier", "world", site=HERE), 1, 4 * SECOND, 0)
+    for seconds, kind in ((25, "none"), (31, "missing")):
+        processes = Processes((4 + seconds) * SECOND, {0: True, 1: True})
+        assert conclude(made, tmp_path, processes)[0].kind == kind
+
+
+def test_what_the_missing_rank_does(tmp_path: Path) -> None:
+    made = barrier_without_the_last()
+    busy = now(0, 1, 2, after=20, busy=frozenset([2]))
+    still = now(0, 1, 2, after=20, still=frozenset([2]))
+    verdict, text = conclude(made, tmp_path, busy)
+    assert (verdict.kind, verdict.odd_ranks) == ("stalled", (2,)) and "computes" in text
+    look = r"See its stack: process (\d+) on n\d+ \(`gdb -p \1`, `py-spy dump -p \1`\)\.$"
+    assert re.search(look, text), text
+    verdict, text = conclude(made, tmp_path, still)
+    assert (verdict.kind, verdict.odd_ranks) == ("missing", (2,)) and "no processor" in text
+    made.inside[2] = 1
+    verdict, text = conclude(made, tmp_path, still)
+    assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", (2,))
+    assert "point-to-point call" in text
+
+
+def test_whoever_waits_for_another_is_not_the_odd_one(tmp_path: Path) -> None:
+    """Rank 0 waits for 1, which waits for 2 on another communicator; 2 is what is missing."""
+    made = job(3)
+    made.communicator("pair", [1, 2])
+    call(made, 0, "barrier")
+    call(made, 1, "barrier", communicator="pair", sequence=0)
+    verdict, _ = conclude(made, tmp_path, now(0, 1, 2, after=20, still=frozenset([2])))
+    assert (verdict.kind, verdict.odd_ranks) == ("missing", (2,))
+
+
+def test_a_rank_that_has_finished_never_comes(tmp_path: Path) -> None:
+    verdict, text = conclude(barrier_without_the_last(), tmp_path, now(0, 1, 2), finished=[2])
+    assert (verdict.kind, verdict.odd_ranks) == ("missing", (2,))
+    assert "MPI_Finalize" in text
+
+
+def test_one_barrier_too_many(tmp_path: Path) -> None:
+    made = job(4)
+    call(made, 1, "barrier", site=HERE)
+    for rank in (0, 2, 3):
+        call(made, rank, "finalize", site=THERE)
+    verdict, _ = conclude(made, tmp_path, now(*range(4)))
+    assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
+    assert places(verdict, tmp_path) == [5, 9]
+
+
+def test_dead_rank(tmp_path: Path) -> None:
+    processes = Processes(10_000, {0: True, 1: True, 2: False})
+    verdict, text = conclude(barrier_without_the_last(), tmp_path, processes)
+    assert (verdict.kind, verdict.odd_ranks) == ("dead", (2,)) and "Rank 2 died" in text
+
+
+@pytest.mark.parametrize(
+    ("signals", "odd", "said"),
+    [
+        ([15, 15, 11], (2,), "Rank 2 died of SIGSEGV"),  # the launcher ended the others
+        ([15, 15, 0], (2,), "Rank 2 died before"),  # by a signal that nobody can catch
+        ([15, 15, 15], (2,), "Rank 2 had not arrived"),  # a person ended a hung job
+        ([0, 0, 0], (), "nothing tells whether it died"),  # by signals that nobody can catch
+    ],
+)
+def test_who_died_first(
+    signals: list[int], odd: tuple[int, ...], said: str, tmp_path: Path
+) -> None:
+    made = barrier_without_the_last()
+    made.signal = signals
+    gone = Processes(10_000, dict.fromkeys(range(3), False))
+    verdict, text = conclude(made, tmp_path, gone)
+    kinds = {"Rank 2 died": "dead", "Rank 2 had ": "missing", "nothing tel": "undecided"}
+    assert verdict.kind == kinds[said[:11]]
+    assert verdict.odd_ranks == odd and said in text
+    assert "No process of the job is left" in text
+
+
+def test_all_wait_for_messages(tmp_path: Path) -> None:
+    made = job(2)
+    made.inside = [1, 2]
+    assert conclude(made, tmp_path, now(0, 1))[0].kind == "none"
+    verdict, _ = conclude(made, tmp_path, now(0, 1, after=20, still=frozenset([0, 1])))
+    assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", (0, 1))
+
+
+def test_all_have_arrived_and_nothing_differs(tmp_path: Path) -> None:
+    made = job(2)
+    for rank in range(2):
+        call(made, rank, "alltoallv")
+    assert conclude(made, tmp_path, now(0, 1))[0].kind == "none"
+    assert conclude(made, tmp_path, now(0, 1, after=20))[0].kind == "undecided"
+
+
+def test_a_job_elsewhere_is_not_judged_by_time(tmp_path: Path) -> None:
+    assert conclude(barrier_without_the_last(), tmp_path, Processes())[0].kind == "none"
+
+
+def test_datatypes_that_may_agree() -> None:
+    for name in DATATYPES:
+        assert may_agree(name, name) and may_agree(name, "MPI_BYTE") and may_agree("", name)
+    assert may_agree("MPI_INT", "MPI_INTEGER") and may_agree("MPI_DOUBLE", "MPI_DOUBLE_PRECISION")
+    assert may_agree("MPI_LONG", "MPI_UINT64_T")
+    assert not may_agree("MPI_INT", "MPI_FLOAT") and not may_agree("MPI_INT", "MPI_LONG")
+    assert not may_agree("MPI_REAL", "MPI_DOUBLE_PRECISION")
+
+
+def test_ranks_that_leave_while_they_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each was in MPI_Finalize when it was read, and gone when its process was looked for.
+
+    The end that a rank writes before it waits there for the others does not tell that it came out.
+    """
+    trace = mpiprof.open(job(3).write(tmp_path / "t"))
+    assert set(trace.tables.ends) == {0, 1, 2}
+    monkeypatch.setattr(processes, "alive", lambda _: dict.fromkeys(range(3), False))
+    for rank in (0, 2):
+        end = {"at_ns": 10**13, "reason": "finalize", "dropped": 0, "recorder_ns": 0, "chunks": 1}
+        path = next(iter((tmp_path / "t").glob(f"*{rank}.tables")))
+        with path.open("a") as file:
+            file.write(json.dumps({"rank": rank, "end": end}) + "\n")
+    assert processes.look(trace, []).ended == {0, 2}
+
+
+@pytest.mark.parametrize(
+    ("inside", "seen", "said"),
+    [
+        (1, "still", "Ranks 1-2 have not arrived, but wait in a point-to-point call"),
+        (1, "still", "Look for the message that they wait for."),
+        (0, "busy", "Ranks 1-2 have not arrived: they compute"),
+        (0, "busy", "They are slow"),
+        (0, "still", "They use no processor: they sleep, or wait outside MPI."),
+        (0, "stopped", "They are stopped"),
+    ],
+)
+def test_several_ranks_that_have_not_come(
+    inside: int, seen: str, said: str, tmp_path: Path
+) -> None:
+    made = job(3)
+    call(made, 0, "barrier", site=HERE)
+    if inside:
+        made.inside = [0, inside, inside]
+    odd = frozenset([1, 2])
+    how = {"still": odd, "stopped": odd} if seen == "stopped" else {seen: odd}
+    _, text = conclude(made, tmp_path, now(0, 1, 2, after=20, **how))
+    assert said in text
+
+
+def test_each_missing_rank_has_its_own_last_place(tmp_path: Path) -> None:
+    made = job(3)
+    call(made, 0, "barrier", site=HERE, sequence=4)
+    for rank, site in ((0, HERE), (1, HERE), (2, THERE)):
+        call(made, rank, "bcast", root=0, sent=8, received=8, site=site, ends=9_100)
+    made_of = now(0, 1, 2, after=20, still=frozenset([1, 2]))
+    _, text = conclude(made, tmp_path, made_of)
+    assert (
+        "last seen after bcast at app.py:5 main (rank 1), after bcast at app.py:9 step (rank 2)"
+        in text
+    )
+
+
+def test_ranks_that_died_of_different_signals(tmp_path: Path) -> None:
+    made = barrier_without_the_last(4)
+    made.signal = [15, 6, 15, 11]
+    gone = Processes(10_000, dict.fromkeys(range(4), False))
+    _, text = conclude(made, tmp_path, gone)
+    assert "Ranks 1, 3 died of SIGABRT and SIGSEGV" in text
+
+
+def test_one_rank_waits_for_a_message(tmp_path: Path) -> None:
+    made = job(1)
+    made.inside = [1]
+    verdict, text = conclude(made, tmp_path, now(0, after=20, still=frozenset([0])))
+    assert verdict.kind == "point_to_point"
+    assert text.startswith("Rank 0 waits in a point-to-point call, and does not move:")
+
+
+def test_a_hang_in_finalize_that_was_ended(tmp_path: Path) -> None:
+    """Who waits in MPI_Finalize has taken its hands off the signals: it notes none."""
+    made = job(3)
+    for rank in (0, 2):
+        call(made, rank, "finalize", site=THERE)
+    made.signal = [0, 15, 0]
+    gone = Processes(10_000, dict.fromkeys(range(3), False))
+    verdict, text = conclude(made, tmp_path, gone, finished=[0, 2])
+    assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
+    assert "Ranks 0, 2 waited in finalize" in text and "Rank 1 had not arrived" in text
+
+
+def test_the_window_of_totals_is_nobody_s_thread(tmp_path: Path) -> None:
+    """A ring has one beside those of its threads: a rank in a receive is seen all the same."""
+    made = barrier_without_the_last()
+    made.inside[2] = 1
+    folder = made.write(tmp_path / "t", finished=False)
+    total = np.zeros(1, RECORD_TYPE)
+    total["kind"], total["exit_ns"] = SUMMARY, 3
+    for rank in range(3):
+        with (folder / f"rank-{rank:06d}.log").open("ab") as log:
+            log.write(chunks(total, rank, 1, 0, window=True))
+    trace = mpiprof.open(folder)
+    found, pending = positions.find(trace)
+    assert [one.between for one in found] == ["", "", "point_to_point"]
+    still = now(0, 1, 2, after=20, still=frozenset([2]))
+    verdict = hang.conclude(trace, found, pending, still)
+    assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", (2,))
+
+
+def test_a_poll_in_one_call_is_no_work_beside_a_window_of_totals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = barrier_without_the_last()
+    made.inside[2] = 1
+    folder = made.write(tmp_path / "t", finished=False)
+    total = np.zeros(1, RECORD_TYPE)
+    total["kind"], total["exit_ns"] = SUMMARY, 3
+    with (folder / "rank-000002.log").open("ab") as log:
+        log.write(chunks(total, 2, 1, 0, window=True))
+    ticks = iter(range(10**6))
+    monkeypatch.setattr(processes, "alive", lambda _: dict.fromkeys(range(3), True))
+    monkeypatch.setattr(processes, "stat", lambda _: ("R", next(ticks)))
+    monkeypatch.setattr(processes, "BETWEEN_S", 0.0)
+    assert processes.look(mpiprof.open(folder), [2]).still == {2}
+
+
+def test_who_is_stopped_is_told_from_who_sleeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = mpiprof.open(barrier_without_the_last().write(tmp_path / "t", finished=False))
+    monkeypatch.setattr(processes, "alive", lambda _: dict.fromkeys(range(3), True))
+    monkeypatch.setattr(processes, "BETWEEN_S", 0.0)
+    for state, stopped in (("T", {2}), ("t", {2}), ("S", set())):
+        monkeypatch.setattr(processes, "stat", lambda _, state=state: (state, 1))
+        seen = processes.look(trace, [2])
+        assert seen.still == {2} and seen.stopped == stopped
+
+
+def test_a_silent_death_may_be_the_launcher_s(tmp_path: Path) -> None:
+    made = barrier_without_the_last()
+    made.signal = [15, 15, 0]
+    gone = Processes(10_000, dict.fromkeys(range(3), False))
+    assert "perhaps the launcher's." in conclude(made, tmp_path, gone)[1]
+    made.signal = [15, 15, 11]
+    assert "perhaps" not in conclude(made, tmp_path / "noted", gone)[1]
+
+
+def test_no_rank_is_called_dead_where_none_is_known_to_be() -> None:
+    assert words.title(Verdict("dead", (1,), ended=True)) == "DEAD RANK"
+    assert words.title(Verdict("dead", (), ended=True)) == "JOB ENDED"
