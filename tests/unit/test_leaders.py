@@ -15,7 +15,7 @@ import pytest
 from mpiprof.launch import job
 from mpiprof.testing.synthetic import Synthetic
 from mpiprof.watch.activity import Activity
-from mpiprof.watch.hangs import LATE_S, STALE_S, Hangs, Wanted
+from mpiprof.watch.hangs import AGAIN_S, LATE_S, STALE_S, Hangs, Wanted
 from mpiprof.watch.node import Node, Use, waited_ns
 
 
@@ -75,6 +75,17 @@ def test_who_had_no_processor_was_not_slow(tmp_path: Path) -> None:
             process.kill()
             process.wait()
     assert waited_ns(crowd[0].pid) == 0
+
+
+def test_a_look_that_waits_for_a_processor_does_not_delay_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = job.process(os.getpid())
+    assert mine is not None
+    hangs = Hangs(Wanted(1.0), tmp_path, Node(mine, {0: mine}, {0: "a"}, 1), True)
+    monkeypatch.setattr(hangs, "_conclude", lambda *_: time.sleep(1.5) or [])
+    assert hangs.quiet(time.monotonic() - 2.0, {0: Use()}) == []
+    assert hangs.next_s - time.monotonic() < AGAIN_S + 1
 
 
 @pytest.mark.parametrize("name", ["../x", "a b", "node;rm", "-"])
