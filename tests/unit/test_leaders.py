@@ -83,7 +83,12 @@ def test_a_look_that_waits_for_a_processor_does_not_delay_the_next(
     mine = job.process(os.getpid())
     assert mine is not None
     hangs = Hangs(Wanted(1.0), tmp_path, Node(mine, {0: mine}, {0: "a"}, 1), True)
-    monkeypatch.setattr(hangs, "_conclude", lambda *_: time.sleep(1.5) or [])
+
+    def sleeps(*_: object) -> list[str]:
+        time.sleep(1.5)
+        return []
+
+    monkeypatch.setattr(hangs, "_conclude", sleeps)
     assert hangs.quiet(time.monotonic() - 2.0, {0: Use()}) == []
     assert hangs.next_s - time.monotonic() < AGAIN_S + 1
 
