@@ -28,10 +28,10 @@ struct sample {             /* one instance, over all members; ns */
     int64_t first, last;    /* arrivals, on the first node's clock */
     int64_t average, worst; /* imbalance */
     int64_t elapsed;        /* mean over the members */
-    int64_t after;          /* the mean exit minus the last arrival; < 0: most did not wait for it */
-    int64_t score;          /* mean exit minus the earliest that the operation allows */
-    int64_t wait;           /* sum over the members */
-    int latest;             /* the member that came last */
+    int64_t after; /* the mean exit minus the last arrival; < 0: most did not wait for it */
+    int64_t score; /* mean exit minus the earliest that the operation allows */
+    int64_t wait;  /* sum over the members */
+    int latest;    /* the member that came last */
     int candidate;
     int planned; /* the candidate that was to be probed, or NOBODY */
 };

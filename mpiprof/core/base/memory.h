@@ -10,7 +10,7 @@ bool memory_had(void);
 void *memory_get(size_t bytes); /* zeroed, as by calloc */
 void *memory_resize(void *memory, size_t before, size_t bytes);
 void memory_free(void *memory);
-char *memory_text(const char *text); /* a copy */
+char *memory_text(const char *text);               /* a copy */
 void memory_give_back(void *memory, size_t bytes); /* its whole pages */
 bool memory_short(void);
 bool memory_is_left(size_t bytes);
