@@ -85,28 +85,34 @@ def tried(lines: Sequence[dict[str, Any]]) -> set[str]:
 
 def test_one_is_chosen_and_handed_on(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 processes: no more than 4 are tried; a plan, a trace and what is learned name it."""
-    # On a busy machine windows are longer, and with 120 turns a phase may still be under way.
-    lines = switched(mpi, 2, tmp_path, "sums", turns=400)
+    # Beside other tests a message may take 10 ms, so that nothing is predicted to be faster, and
+    # windows are longer: with 120 turns a phase may still be under way.
+    for number in range(4):
+        folder = tmp_path / f"run-{number}"
+        folder.mkdir()
+        lines = switched(mpi, 2, folder, "sums", turns=400)
+        if tried(lines):
+            break
     (end,) = [line for line in lines if line["kind"] == "end"]
     chosen = end["algorithm"]
     assert 0 < len(tried(lines)) <= 4 * max(line.get("phase", 0) for line in lines)
     assert {name.split(":")[0] for name in tried(lines)} == {"native"}
     assert chosen in tried(lines)
-    events = mpiprof.open(tmp_path / "trace").events
+    events = mpiprof.open(folder / "trace").events
     ran = events.loc[events["operation"] == "allreduce", "algorithm"].astype(str)
     assert ran.iloc[-1] == chosen and tried(lines) <= set(ran)
-    learned = (tmp_path / "learned.jsonl").read_text().splitlines()
+    learned = (folder / "learned.jsonl").read_text().splitlines()
     names = {":".join(name.split(":")[:2]) for name in tried(lines)}
     before = len(lessons(mpi, 1, 1).splitlines())
     assert {json.loads(line)["algorithm"] for line in learned[before:]} == names
-    (entry,) = json.loads((tmp_path / "plan.json").read_text())
+    (entry,) = json.loads((folder / "plan.json").read_text())
     parameters = [f":{k}={v}" for k, v in entry.get("parameters", {}).items()]
     assert entry["algorithm"] + "".join(parameters) == chosen
     for number, switch in enumerate(("plan.json", "plan.json,auto")):
-        again = command(mpi, tmp_path, f"again-{number}", switch, str(PROGRAMS / "auto.py"))
+        again = command(mpi, folder, f"again-{number}", switch, str(PROGRAMS / "auto.py"))
         env = {"MPI4PY_RC_THREAD_LEVEL": "serialized"}
-        run_mpi(mpi, 2, [*again, "sums", "10"], cwd=tmp_path, env=env, check=True)
-        events = mpiprof.open(tmp_path / f"again-{number}").events
+        run_mpi(mpi, 2, [*again, "sums", "10"], cwd=folder, env=env, check=True)
+        events = mpiprof.open(folder / f"again-{number}").events
         ran = events.loc[events["operation"] == "allreduce", "algorithm"].astype(str)
         assert chosen in set(ran) and not set(ran) - {chosen, "native"}
 

@@ -280,7 +280,8 @@ static void tell_end(struct selection *s)
     recorder_lock();
     if (recorder.options.explains && words.length < MOST_WORDS)
         put_words(s);
-    if (s->hold.state == STATE_HOLD && s->hold.current != NATIVE)
+    /* Where a later phase is under way, what an earlier one chose still runs between its probes. */
+    if (s->hold.current != NATIVE && (s->hold.state == STATE_HOLD || s->phases.number > 1))
         plan_add(s);
     recorder_unlock();
 }

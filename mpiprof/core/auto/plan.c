@@ -99,7 +99,8 @@ static void put_entry(const struct selection *s, struct text *t)
     text_add(t, "\"algorithm\": \"%s\", ",
              c->variant.own != NULL ? c->variant.own->label : c->variant.algorithm->name);
     put_parameters(&c->variant, t);
-    text_add(t, "\"why\": \"%s", s->hold.why);
+    text_add(t, "\"why\": \"%s",
+             s->hold.state == STATE_HOLD ? s->hold.why : "chosen before what was tried at the end");
     if (s->observed.native_ns > 0)
         text_add(t, ": %.1f us, the library's own %.1f us", (double)robust_median(c) / 1e3,
                  (double)s->observed.native_ns / 1e3);
