@@ -53,8 +53,13 @@ def _do_ranks(trace: Trace, found: Finding) -> str:
     return _look(trace, found.evidence, found.ranks)
 
 
+def by_messages(known: Mapping[str, Any]) -> bool:
+    """Whether ranks are early as the others send, receive or wait for messages."""
+    return "point_to_point" in known
+
+
 def _do_early(trace: Trace, found: Finding) -> str:
-    if "point_to_point" in found.evidence:
+    if by_messages(found.evidence):
         here = where(trace, found.callsites[0])
         return f"Look at who sends late to the others before {here}."
     it = "them" if len(found.ranks) > 1 else "it"

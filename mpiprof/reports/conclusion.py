@@ -9,9 +9,9 @@ import pandas as pd
 
 from mpiprof.analysis.findings import MOSTLY
 from mpiprof.analysis.verdict import LITTLE, SURE
-from mpiprof.reports.actions import action
+from mpiprof.reports.actions import action, by_messages
 from mpiprof.reports.places import where
-from mpiprof.reports.sentences import by_messages, claim, finding, what
+from mpiprof.reports.sentences import claim, finding, what
 from mpiprof.reports.wording import share_between
 from mpiprof.units import continued, duration, share
 

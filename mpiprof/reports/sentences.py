@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.chain import START
-from mpiprof.reports.actions import action
+from mpiprof.reports.actions import action, by_messages
 from mpiprof.reports.places import where
 from mpiprof.units import capital, count, duration, named, ordinal, share
 
@@ -44,11 +44,6 @@ TITLES = {
     "barrier": "Remove the {where}",
     "clock": "The clocks can't tell who is late at {where}",
 }
-
-
-def by_messages(known: Mapping[str, Any]) -> bool:
-    """Whether ranks are early as the others send, receive or wait for messages."""
-    return "point_to_point" in known
 
 
 def title(trace: Trace, found: Finding) -> str:

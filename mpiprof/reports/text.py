@@ -56,10 +56,10 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         ),
         (
             "of it waiting",
-            f"{share_of(waiting, total)} of {whose}' time, for those not there yet"
-            f"{_between(trace, 'wait')}"
-            if trace.callsites["complete_instances"].any() or not len(trace.callsites)
-            else "not known",
+            "not known"
+            if wording.lacks_ranks(trace)
+            else f"{share_of(waiting, total)} of {whose}' time, for those not there yet"
+            f"{_between(trace, 'wait')}",
         ),
         ("clocks", wording.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
         ("message times", message_times(trace)),

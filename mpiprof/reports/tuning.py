@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.reports.table import Column, paragraph, render
+from mpiprof.reports.wording import lacks_ranks
 from mpiprof.units import count, duration, share, size
 
 if TYPE_CHECKING:
@@ -112,6 +113,6 @@ def _range(r: Mapping[str, Any]) -> str:
 
 def nothing(trace: Trace) -> str:
     """Return why there is nothing to tune."""
-    if len(trace.callsites) and not trace.callsites["complete_instances"].any():
+    if lacks_ranks(trace):
         return "No call was recorded of all its ranks, so that none can be replayed."
     return "No blocking collective with another algorithm was recorded."

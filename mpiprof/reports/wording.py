@@ -38,6 +38,11 @@ def waiting_between(row: Mapping[str, Any]) -> str:
     return f" ({found})" if found else ""
 
 
+def lacks_ranks(trace: Trace) -> bool:
+    """Whether there are calls, but none was recorded of all its ranks: no waiting is known then."""
+    return len(trace.callsites) > 0 and not trace.callsites["complete_instances"].any()
+
+
 def share_between(trace: Trace, name: str) -> str:
     """Return between what parts of all ranks' time one of `totals` lies; empty where it's known."""
     estimate, whole = trace.totals[name], float(trace.process_time_ns) or float("nan")
