@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.analysis import disagreement
 from mpiprof.analysis.measure import Measure
 from mpiprof.analysis.measured import CallsiteKey, Rows
 from mpiprof.analysis.operations import STATES
@@ -96,6 +97,7 @@ class Aggregate:
         self.quantiles = Quantiles()
         self.sampled: Sampled | None = None  # of a part of the instances
         self.placed: Placed | None = None  # of a data set
+        self.wrong: list[disagreement.Disagreement] = []
 
     def add(self, rows: Rows, size: int) -> tuple[Int, Int]:
         """Add the instances of one batch, of a communicator of `size` ranks.
@@ -146,6 +148,7 @@ class Aggregate:
 
         callsites, algorithms: the numbers that those of the part have here.
         """
+        self.wrong = disagreement.earliest([*self.wrong, *part.wrong])
         n = min(len(callsites), part.sums.size)
         if not n:
             return
@@ -243,6 +246,11 @@ def aggregate(trace: Trace) -> tuple[Aggregate, dict[CallsiteKey, int]]:
     return sums, over.callsites
 
 
+def wrong(trace: Trace) -> list[disagreement.Disagreement]:
+    """Return the first instances of a trace whose members do not call the same."""
+    return list(trace.aggregate[0].wrong)
+
+
 def _empty(ranks: int, clock_error_ns: int, sample: int) -> Aggregate:
     sums = Aggregate(ranks, clock_error_ns)
     if sample > 1:
@@ -252,6 +260,9 @@ def _empty(ranks: int, clock_error_ns: int, sample: int) -> Aggregate:
 
 def _add(sums: Aggregate, measure: Measure, batch: Batch) -> tuple[Int, Int]:
     rows = measure.rows(batch)
+    if measure.wrong:
+        sums.wrong = disagreement.earliest([*sums.wrong, *measure.wrong])
+        measure.wrong = []
     if sums.sampled is not None and len(batch):
         sums.sampled.add(batch, rows, list(measure.callsites))
     return sums.add(rows, batch.communicator.size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mpiprof.analysis.aggregate import aggregate
+from mpiprof.analysis.aggregate import aggregate, wrong
 from mpiprof.analysis.callsites import callsites
 from mpiprof.analysis.causes import causes
 from mpiprof.analysis.collect import samples
@@ -48,4 +48,5 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "summed_up": summed_up,
     "totals": totals,
     "waiting_for": waiting_for,
+    "wrong": wrong,
 }

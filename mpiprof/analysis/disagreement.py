@@ -6,7 +6,7 @@ counts of a v-form, a reduction of the program's own) agrees with everything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mpiprof.analysis.operations import WAITS, base_operation
@@ -14,6 +14,7 @@ from mpiprof.analysis.positions import Call, Key, Position
 from mpiprof.datatypes import may_agree
 from mpiprof.trace.described import Communicator
 
+MOST = 8  # of a whole run that are kept: the earliest
 UNSIZED = ("barrier", "gatherv", "scatterv", "alltoallv", "alltoallw")
 
 
@@ -60,6 +61,14 @@ def first(
         if wrong is None or since < wrong.since_ns:
             wrong = of_instance(key, calls, communicators[key[0]]) or wrong
     return wrong
+
+
+def earliest(found: Iterable[Disagreement]) -> list[Disagreement]:
+    """Return the first few of a run's, each once where the same ranks say the same again."""
+    known: dict[tuple[object, ...], Disagreement] = {}
+    for one in sorted(found, key=lambda one: (one.since_ns, one.key)):
+        known.setdefault((one.kind, one.key[0], one.operation, one.sides), one)
+    return list(known.values())[:MOST]
 
 
 def _is_flat(calls: Mapping[int, Call]) -> bool:

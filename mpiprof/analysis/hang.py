@@ -45,8 +45,9 @@ class Verdict:
     """The conclusion on a job: one of the classes of `status --json`, whom it names, and why.
 
     sides: the groups of ranks that disagree, the largest first. cycle: who waits for whom.
-    pending: the instance that waits. ended: no process of the job is left. why: more of a class:
-    finished, busy, still, stopped, abort, or the names of signals.
+    pending: the instance that waits. ended: no process of the job is left, and some did not end in
+    MPI_Finalize. through: all did. why: more of a class: finished, busy, still, stopped, abort, or
+    the names of signals.
     """
 
     kind: str
@@ -56,6 +57,7 @@ class Verdict:
     cycle: tuple[Link, ...] = ()
     pending: Pending | None = None
     ended: bool = False
+    through: bool = False
     why: str = ""
 
     @property
@@ -127,7 +129,7 @@ def conclude(
     ended = bool(left) and (bool(aborted) or len(gone) == len(left))
     wrong = disagreement.first(disagreement.instances(positions), trace.tables.communicators)
     if wrong is not None:
-        return _disagree(wrong, ended)
+        return disagree(wrong, ended, not left)
     if aborted:
         return _gone(sorted(aborted), positions, pending, ended, "abort")
     absent = {rank for one in pending for rank in one.missing}
@@ -151,11 +153,12 @@ def conclude(
     )
 
 
-def _disagree(wrong: Disagreement, ended: bool) -> Verdict:
+def disagree(wrong: Disagreement, ended: bool, through: bool) -> Verdict:
+    """Return the verdict on a job whose ranks do not call the same."""
     odd = disagreement.odd(wrong.sides)
     sides = sorted(wrong.sides, key=lambda side: not set(side.ranks) & set(odd))
     sites = tuple(dict.fromkeys(site for side in sides for site in side.sites[:1]))
-    return Verdict(wrong.kind, odd, sites, disagreement=wrong, ended=ended)
+    return Verdict(wrong.kind, odd, sites, disagreement=wrong, ended=ended, through=through)
 
 
 def _sites(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mpiprof.analysis import followed
+from mpiprof.analysis import disagreement, followed
 from mpiprof.analysis.arrival import arrival_metrics, factors
 from mpiprof.analysis.measured import CallsiteKey, Rows, Signature, empty_rows
 from mpiprof.analysis.natives import joined
@@ -23,6 +23,7 @@ from mpiprof.analysis.operations import (
     peers_of,
     volume,
 )
+from mpiprof.analysis.positions import Call
 from mpiprof.analysis.waits import Group, completion_skew, waits
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.described import Communicator, Shape
@@ -36,7 +37,8 @@ class Measure:
     `callsites` and `algorithms` (names, to their numbers) grow with every new one it meets.
     `blocked`, where it is set to zeros before a batch, takes the waits of each rank in each
     instance (ns, ranks x instances), of which rows hold the sums. What is wrong with an instance is
-    noted in `problems`, those of the trace.
+    noted in `problems`, those of the trace, and in `wrong` whose members do not call the same: of
+    instances with equal shapes, the first.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -48,6 +50,7 @@ class Measure:
         self.callsites: dict[CallsiteKey, int] = {}
         self.algorithms: dict[str, int] = {}
         self.known: dict[tuple[int, int], Signature] = {}
+        self.wrong: list[disagreement.Disagreement] = []
         seeds = np.random.default_rng(20080601).integers(
             1, 1 << 63, len(self.shapes) + 1, dtype=np.uint64
         )
@@ -232,7 +235,29 @@ class Measure:
             started = bool(batch.start[at] > 0)
             found = self._resolve(batch.communicator, batch.shape[:, at], started)
             self.known[key] = found
+            self._judge(batch, at)
         return found
+
+    def _judge(self, batch: Batch, at: int) -> None:
+        """Note an instance in `wrong` where its members do not call the same."""
+        row = batch.shape[:, at].tolist()
+        if len(set(row)) == 1 and row[0] >= 0 and self.shapes[row[0]].root < 0:
+            return  # as nearly all are
+        key = (batch.communicator.index, int(batch.sequence[at]), int(batch.start[at]))
+        calls = {}
+        for i, rank in enumerate(batch.communicator.ranks.tolist()):
+            if row[i] < 0:
+                continue
+            shape = self.shapes[row[i]]
+            sent, received = (
+                known if given is None or given[i, at] < 0 else int(given[i, at])
+                for given, known in ((batch.sent, shape.sent), (batch.received, shape.received))
+            )
+            times = int(batch.arrival[i, at]), int(batch.finish[i, at])
+            calls[rank] = Call(shape, key, *times, sent, received)
+        found = disagreement.of_instance(key, calls, batch.communicator)
+        if found is not None:
+            self.wrong = disagreement.earliest([*self.wrong, found])
 
     def _resolve(self, communicator: Communicator, row: Array, started: bool) -> Signature:
         present = row >= 0

@@ -24,7 +24,6 @@ from mpiprof.quantities import positive
 
 if TYPE_CHECKING:
     from mpiprof.analysis.findings import Finding
-    from mpiprof.analysis.hang import Verdict
     from mpiprof.trace import Trace
 
 Named = tuple[Path, ...]  # the trace as the user named it, if they did
@@ -84,11 +83,11 @@ def run(args: argparse.Namespace) -> int:
             from mpiprof.tune.gains import gains
 
             found = trace.findings(gains(trace, SIMULATING_S))
-    hung, told = hang.of_trace(trace) if len(trace.tables.ends) < trace.ranks else (hang.WELL, "")
-    if hung.is_bad and not args.json and not to:
-        print(f"{paragraph(f'{hang.title(hung)}: {told}', 0)}\n")
+    wrong = hang.line(trace) if not args.json and not to else ""
+    if wrong:
+        print(f"{paragraph(wrong, 0)}\n")
     if args.json or to:
-        write(document(args, to, trace, callsites, found, (hung, told)), args.output)
+        write(document(args, to, trace, callsites, found), args.output)
     elif args.site:
         print(one_site(trace, callsites, args.top, named))
     elif args.by == "rank":
@@ -112,7 +111,6 @@ def document(
     trace: Trace,
     callsites: Any,
     found: list[Finding],
-    hung: tuple[Verdict, str],
 ) -> str:
     """Return a report as JSON, Markdown or a page, by the ending of its name."""
     if to == ".md":
@@ -127,7 +125,7 @@ def document(
             return html.page(trace, lambda _: None)
     from mpiprof.reports import choices, hang, json, times
 
-    verdict, told = hung
+    verdict, told = hang.of_trace(trace)
     data = json.report(trace, callsites, found) | {
         "selection": choices.keys(trace),
         "times": times.as_json(trace),

@@ -56,12 +56,26 @@ def verdict(
 
 
 def of_trace(trace: Trace) -> tuple[Verdict, str]:
-    """Return the verdict on the job of a trace, and its text; none on more ranks than can be."""
+    """Return the verdict on the job of a trace, and its text; none on more ranks than can be.
+
+    Of a job that ended well, on the calls of the whole run: a wrong one may have gone through.
+    """
+    if len(trace.tables.ends) == trace.ranks and not trace.wrong:
+        return WELL, ""
+    if len(trace.tables.ends) == trace.ranks:
+        one = hang.disagree(trace.wrong[0], ended=False, through=True)
+        return one, text(trace, [], one)
     if trace.ranks > MOST_RANKS:
         return WELL, ""
     found, pending = positions.find(trace)
     one = verdict(trace, found, pending)
     return one, text(trace, found, one)
+
+
+def line(trace: Trace) -> str:
+    """Return the heading and the text of what is wrong with a trace's job; "" where nothing is."""
+    one, told = of_trace(trace)
+    return f"{title(one)}: {told}" if one.is_bad else ""
 
 
 def title(one: Verdict) -> str:
@@ -85,6 +99,8 @@ def text(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None 
     if not one.is_bad:
         return "Nothing is wrong that can be told."
     told = _told(trace, found, one, now)
+    if one.through:
+        return f"{told} The job went on to its end all the same: check its results."
     return f"{told} No process of the job is left." if one.ended else told + _look(trace, one)
 
 

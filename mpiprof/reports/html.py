@@ -16,7 +16,7 @@ from mpiprof import __version__
 from mpiprof.analysis import pictures
 from mpiprof.analysis.aggregate import RANGE_NAMES
 from mpiprof.analysis.verdict import verdict
-from mpiprof.reports import charts, colours, conclusion, sentences, text, wording
+from mpiprof.reports import charts, colours, conclusion, hang, sentences, text, wording
 from mpiprof.reports.places import place, places
 from mpiprof.units import count, duration, factor, share, size
 
@@ -38,6 +38,7 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--ground);
   margin: 0 auto; padding: 24px 16px 60px; max-width: 1180px; overflow-wrap: anywhere }
 h1 { font-size: 24px; margin: 0 } h2 { font-size: 19px; margin: 40px 0 10px }
+.wrong { font-weight: bold; border-left: 4px solid #d55e00; padding-left: 12px }
 h3 { font-size: 16px; margin: 32px 0 6px }
 a { color: var(--accent) } .faint { color: var(--faint) } p, li { max-width: 62em }
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 2px 16px;
@@ -78,8 +79,10 @@ def page(trace: Trace, step: Callable[[int], None]) -> str:
     chosen = [int(row["callsite"]) for row in rows] if trace.record != "summary" else []
     sites = pictures.sites(trace, chosen, SITE_COLUMNS, SITE_ROWS, step)
     title, facts = text.fact_rows(trace)
+    wrong = hang.line(trace)
     parts = [
         f"<h1>{escape(title)}</h1>",
+        *[f'<p class="wrong">{_cut(wrong, LONGEST_TEXT)}</p>'] * bool(wrong),
         '<nav><a href="#findings">Verdict</a><a href="#time">Time</a>'
         '<a href="#timeline">Timeline</a><a href="#sites">Call sites</a></nav>',
         "<dl>" + "".join(f"<dt>{escape(n)}</dt><dd>{_cut(what)}</dd>" for n, what in facts),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.verdict import verdict
-from mpiprof.reports import conclusion, sentences, text
+from mpiprof.reports import conclusion, hang, sentences, text
 from mpiprof.reports.table import escaped, markdown
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ def page(
     """Return what the terminal shows, with tables of all columns; callsites in their order."""
     title, facts = text.fact_rows(trace)
     parts = [f"# {escaped(title)}"]
+    wrong = hang.line(trace)
+    if wrong:
+        parts.append(f"**{escaped(wrong)}**")
     if len(callsites):
         lines = conclusion.verdict(trace, verdict(trace, list(found)))
         parts.append("  \n".join(f"**{escaped(line)}**" for line in lines))

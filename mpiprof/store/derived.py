@@ -37,6 +37,7 @@ KEPT = frozenset(
         "summary",
         "totals",
         "waiting_for",
+        "wrong",
     )
 )
 LONGEST = 100  # characters of an entry's name

@@ -10,13 +10,16 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.analysis.causes import Causes
+from mpiprof.analysis.disagreement import Disagreement, Side
 from mpiprof.analysis.findings import Finding
 from mpiprof.analysis.variance import Estimate
 from mpiprof.analysis.whom import Whom
 from mpiprof.store.cache import DamagedError, Entry, Writer
 from mpiprof.trace.clock import Clock
 
-KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Causes, Clock, Estimate, Finding, Whom)}
+KINDS: dict[str, Any] = {
+    kind.__name__: kind for kind in (Causes, Clock, Disagreement, Estimate, Finding, Side, Whom)
+}
 TEXT = ("str", "string", "object")
 
 

@@ -223,6 +223,12 @@ class Trace(Records):
         return found
 
     @property
+    def wrong(self) -> list[Any]:
+        """The first instances whose members do not call the same: analysis.disagreement's."""
+        found: list[Any] = self.derive("wrong")
+        return found
+
+    @property
     def plot(self) -> Any:
         """Pictures, a line each, such as `trace.plot.arrivals("md.py:93")`; see notebook.Plots."""
         return self.derive("plot")
