@@ -80,11 +80,16 @@ class Pass:
                 yield Part(found, np.arange(len(self.callsites)), np.arange(len(self.algorithms)))
             return
         had = np.arange(len(self.callsites))
-        for sent in _in_order(self._sent(self.trace.dataset.partitions())):
+        dataset = self.trace.dataset
+        left = len(dataset.blocks)
+        for sent in _in_order(self._sent(dataset.partitions())):
+            left -= 1
             for line in sent.problems:
                 self.trace.problems.note(line)
             callsites = np.append(had, _numbers(sent.callsites, self.callsites))
             yield Part(sent.found, callsites, _numbers(sent.algorithms, self.algorithms))
+        if left:
+            raise TraceError(f"{self.trace.path}: its list of blocks has gaps; export it again")
 
     def _sent(self, partitions: Iterable[list[Block]]) -> Iterator[list[_Sent]]:
         assert self.trace.workers is not None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mpiprof import __version__
 from mpiprof.analysis import observed
 from mpiprof.reports.places import place
+from mpiprof.trace.processes import now_ns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +24,7 @@ MOST_BYTES = 1024  # of the line, with its end
 MOST_SITES = 16  # of the metrics: 4 each, beside some 10 of the job
 LONGEST = 80  # characters of a name
 SHORTEST = 8
+RUNNING = ("running", "hung")
 
 
 def callsites(trace: Trace) -> pd.DataFrame | None:
@@ -36,16 +38,18 @@ def callsites(trace: Trace) -> pd.DataFrame | None:
 def brief(trace: Trace, table: pd.DataFrame | None, state: str) -> dict[str, Any]:
     """Return what a job has come to: its sums, and the call site that costs most.
 
-    state: running, hung, ended, aborted or killed. Times in s; `waiting_s` is of all calls,
-    estimated from those whose arrivals were observed; None where it is not known.
+    state: running, hung, ended, aborted or killed. Times in s; `run_s` goes on while the job runs;
+    `waiting_s` is of all calls, estimated from those whose arrivals were observed; None where it is
+    not known.
     """
-    whole = float(trace.run_ns) * trace.threads
+    run_ns = _run_ns(trace, state)
+    whole = run_ns * trace.threads
     found: dict[str, Any] = {
         "program": trace.program,
         "state": state,
         "ranks": trace.ranks,
         "nodes": trace.nodes,
-        "run_s": _seconds(float(trace.run_ns)),
+        "run_s": _seconds(run_ns),
         "calls": int(trace.summary["calls"].sum()),
         "bytes": int(trace.summary["sent"].sum()),
         "collectives_s": 0.0,
@@ -76,6 +80,12 @@ def brief(trace: Trace, table: pd.DataFrame | None, state: str) -> dict[str, Any
         "total_s": _seconds(float(row["total_elapsed_ns"])),
     }
     return found
+
+
+def _run_ns(trace: Trace, state: str) -> float:
+    """Return the time since MPI_Init: of a job that runs until now, though it may call nothing."""
+    now = now_ns(trace) if state in RUNNING else None
+    return float(max(trace.run_ns, now - int(trace.run_started_ns) if now is not None else 0))
 
 
 def _seconds(ns: float) -> float:

@@ -106,7 +106,7 @@ def text(trace: Trace, positions: list[Position], pending: list[Pending], verdic
             "  The job's machines are not this one: what they wrote in the last half minute may "
             "not be visible here yet."
         )
-    lines += ["", _rank_table(trace, positions, living, now), ""]
+    lines += ["", _rank_table(trace, positions, living, now, verdict), ""]
     for one in pending[:20]:
         lines += [_sentence(trace, one, positions, now, verdict), ""]
     if len(pending) > 20:
@@ -147,9 +147,12 @@ def _state(
     aborted = [r for r, end in trace.tables.ends.items() if end["reason"] == "abort"]
     if aborted:
         return f"aborted by rank {ranks(aborted)}"
-    dead = [rank for rank in left if living.get(rank) is False]
-    if dead:
-        return f"rank{'s' * (len(dead) > 1)} {ranks(dead)} died before MPI_Finalize"
+    gone = [rank for rank in left if living.get(rank) is False]
+    if gone:
+        died = _died(verdict, gone)
+        how = "died" if died else "ended"
+        those = died or gone
+        return f"rank{'s' * (len(those) > 1)} {ranks(those)} {how} before MPI_Finalize"
     if living and verdict.is_bad:
         return state_of(verdict)
     if any(living.get(rank) for rank in left):
@@ -159,8 +162,17 @@ def _state(
     return f"{who} not reached MPI_Finalize"
 
 
+def _died(verdict: Verdict, gone: list[int]) -> list[int]:
+    """Return who of those whose processes are gone died by itself: the launcher ends the others."""
+    return [rank for rank in gone if verdict.kind == "dead" and rank in verdict.odd_ranks]
+
+
 def _rank_table(
-    trace: Trace, positions: list[Position], living: dict[int, bool], now: int | None
+    trace: Trace,
+    positions: list[Position],
+    living: dict[int, bool],
+    now: int | None,
+    verdict: Verdict,
 ) -> str:
     groups: dict[tuple[str, str, str], list[tuple[int, int | None]]] = {}
     none_yet = "not logged" if trace.record == "summary" else "no collective yet"
@@ -168,7 +180,7 @@ def _rank_table(
         call = position.current
         state = position.state
         if state != "finished" and living.get(position.rank) is False:
-            state = f"died {state}"
+            state = f"{'died' if _died(verdict, [position.rank]) else 'ended'} {state}"
         doing = "" if call is None else call.operation
         doing = f"after {doing}" if call is not None and not position.open else doing
         where = "" if call is None else place(site_of(trace, call.site))

@@ -8,12 +8,16 @@ from pathlib import Path
 
 from mpiprof.errors import TraceError, UsageError
 
+OTF2 = ".otf2"  # the anchor file of an archive, which stands for its folder
+
 
 def chosen(named: Path | None) -> Path:
     """Return the trace folder that was named, else the newest below this folder."""
     if named is not None:
         if not named.exists():
             raise UsageError(f"{named}: no such trace folder (seen from {Path.cwd()})")
+        if not named.is_dir() and named.suffix != OTF2:
+            raise UsageError(f"{named}: not a folder; give the trace folder, not a file in it")
         return named
     found = [folder for folder in Path().glob("mpiprof-*") if folder.is_dir() and _started(folder)]
     if not found:

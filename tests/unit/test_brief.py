@@ -83,3 +83,20 @@ def test_a_trace_without_totals_has_none(tmp_path: Path) -> None:
     assert told["mpiprof_state"] == {
         f'{labels},state="{state}"': float(state == "running") for state in brief.STATES
     }
+
+
+def test_the_time_goes_on_in_a_job_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last call lies 5 ms after the start, and a minute has gone by."""
+    from mpiprof.testing.synthetic import Synthetic
+
+    made = Synthetic(2)
+    made.collective("barrier", [[1_000, 2_000]], [[5_000_000, 5_000_000]])
+    made.write(tmp_path / "t", finished=False)
+    trace = mpiprof.open(tmp_path / "t")
+    minute = int(trace.run_started_ns) + 60 * 10**9
+    monkeypatch.setattr(brief, "now_ns", lambda _: minute)
+    seconds = {state: brief.brief(trace, None, state)["run_s"] for state in brief.STATES}
+    assert seconds["running"] == seconds["hung"] == 60
+    assert seconds["killed"] < 1

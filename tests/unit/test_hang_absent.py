@@ -16,6 +16,7 @@ from mpiprof.analysis import hang, positions
 from mpiprof.analysis.hang import Verdict
 from mpiprof.datatypes import DATATYPES, may_agree
 from mpiprof.reports import hang as words
+from mpiprof.reports import status
 from mpiprof.trace import processes
 from mpiprof.trace.processes import Processes
 from mpiprof.trace.types import SUMMARY
@@ -114,6 +115,21 @@ def test_who_died_first(
     assert verdict.kind == kinds[said[:11]]
     assert verdict.odd_ranks == odd and said in text
     assert "No process of the job is left" in text
+
+
+def test_who_was_ended_by_the_launcher_did_not_die(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = barrier_without_the_last()
+    made.signal = [15, 15, 11]
+    gone = Processes(10_000, dict.fromkeys(range(3), False))
+    verdict, _ = conclude(made, tmp_path, gone)
+    trace = mpiprof.open(tmp_path / "t")
+    monkeypatch.setattr(status, "alive", lambda _: gone.alive)
+    text = status.text(trace, *positions.find(trace), verdict)
+    assert "· rank 2 died before MPI_Finalize" in text
+    states = {line.split()[0]: line.split()[1] for line in text.splitlines() if "side " in line}
+    assert states == {"0-1": "ended", "2": "died"}
 
 
 def test_all_wait_for_messages(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from mpiprof.store.derived import open_trace
 from mpiprof.workers import connected
 
 RANKS, ROUNDS, MS = 4, 40_000, 1_000_000
-WRONG = {
+WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "root": ("bcast", {"root": {0: 0, 1: 0, 2: 0, 3: 1}, "sent": 8}, "rank 3 says root 1"),
     "count": ("allreduce", {"sent": {0: 8, 1: 8, 2: 80, 3: 8}}, "rank 2 says 80 B"),
 }
