@@ -34,7 +34,17 @@ CHUNKS = 64  # read at once
 NEAR = 1 << 12  # records read at once, where one of them is looked for
 WIDE = np.iinfo(np.uint32).max  # stands for: see the extension before
 EVERYBODY = ("barrier", "nxn", "gathering")  # there all wait for who came last
-COLUMNS = ("instances", "elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns", "last")
+COLUMNS = (
+    "instances",
+    "calls",
+    "elapsed_ns",
+    "total_wait_ns",
+    "caused_ns",
+    "lateness_ns",
+    "most_late_ns",
+    "last",
+)
+LARGEST = "most_late_ns"  # of instances; all others are sums
 
 
 @dataclass
@@ -48,11 +58,10 @@ class _Sums:
 def rank_totals(trace: Trace) -> pd.DataFrame:
     """One row a call site, communicator and member.
 
-    callsite, operation, communicator (identity), rank; instances (complete ones, as all but
-    elapsed_ns), elapsed_ns (in the calls), total_wait_ns (its own waiting), caused_ns (of all
-    ranks, for it: for whom each had to wait),
-    lateness_ns (after the first arrival), last (instances in which it came last, by more than the
-    clocks' error).
+    callsite, operation, communicator (identity), rank; calls (that have ended), elapsed_ns (in
+    these); of complete instances: instances, total_wait_ns (its own waiting), caused_ns (of all
+    ranks, for it: for whom each had to wait), lateness_ns (after the first arrival), most_late_ns
+    (the largest of these), last (instances in which it came last, by more than the clocks' error).
     Times are sums over instances.
     """
     found: dict[tuple[int, int], _Sums] = {}
@@ -65,7 +74,8 @@ def rank_totals(trace: Trace) -> pd.DataFrame:
                 found[key] = _Sums(trace.tables.communicators[communicator], values)
                 continue
             for name, mine in found[key].values.items():
-                mine += values[name]
+                join = np.maximum if name == LARGEST else np.add
+                join(mine, values[name], out=mine)
     operations = [key.operation for key in over.callsites]
     parts = [
         pd.DataFrame(
@@ -106,6 +116,7 @@ def _add(
     sums: dict[str, Array], batch: Batch, signature: Signature, part: slice | Int, error_ns: int
 ) -> None:
     sums["elapsed_ns"] += batch.elapsed[:, part].sum(1)
+    sums["calls"] += (batch.finish[:, part] != 0).sum(1)
     if not (signature.comparable and signature.present.all()):
         return
     arrival, finish, begin = (m[:, part] for m in (batch.arrival, batch.finish, batch.begin))
@@ -116,9 +127,11 @@ def _add(
         return
     sums["instances"] += arrival.shape[1]
     first = arrival.min(0)
-    sums["lateness_ns"] += (arrival - first).sum(1)
+    lateness = arrival - first
+    sums["lateness_ns"] += lateness.sum(1)
+    sums[LARGEST] = np.maximum(sums[LARGEST], lateness.max(1))
     last_row = arrival.argmax(0)
-    late = arrival.max(0) - first > error_ns
+    late = lateness.max(0) > error_ns
     size = len(arrival)
     sums["last"] += np.bincount(last_row[late], minlength=size)
     if signature.state is None or size == 1:

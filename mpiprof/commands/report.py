@@ -291,15 +291,17 @@ def one_site(trace: Trace, callsites: Any, top: int, named: Named) -> str:
         )
     else:
         from mpiprof.analysis.held import first_number
+        from mpiprof.analysis.sampled import scales
 
-        instances = trace.instances[trace.instances["callsite"] == callsite]
-        arrivals, exits = trace.matrix(callsite)
-        ranks = trace.matrix_ranks(callsite).tolist()
+        series = trace.series(callsite)[callsite]
+        totals = trace.rank_totals[trace.rank_totals["callsite"] == callsite]
         parts.append(why(trace, callsite, top))
         parts.append(f"How long its instances take\n{site.quantile_table(row)}")
-        over = site.instance_table(instances, top, first_number(trace, callsite))
+        first = first_number(trace, callsite)
+        over = site.instance_table(series, int(row["instances"]), top, first)
         parts.append(f"Over its instances\n{over}")
-        parts.append(f"Its ranks\n{site.rank_table(arrivals, exits, ranks, top)}")
+        ranks = site.rank_table(totals, top, float(scales(trace)[callsite]))
+        parts.append(f"Its ranks\n{ranks}")
     parts.append(f"next: {command('report', *named)}   (all call sites)")
     return "\n\n".join(parts)
 

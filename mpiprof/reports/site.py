@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,25 +14,32 @@ from mpiprof.reports.places import places
 from mpiprof.reports.table import Column, bar, render
 from mpiprof.units import count, duration, factor, share
 
+SUMS = ("instances", "calls", "elapsed_ns", "lateness_ns", "last")
+
 if TYPE_CHECKING:
     from mpiprof.analysis.causes import Causes
     from mpiprof.analysis.variance import Estimate
 
 
-def instance_table(instances: Any, most: int, first: int = 0) -> str:
+def instance_table(series: pd.DataFrame, total: int, most: int, first: int = 0) -> str:
     """Return at most `most` rows, each the mean over a run of consecutive instances.
 
-    `instances` are those of one call site in order of their first arrival, numbered from `first`.
+    series: that of the call site, which has `total` instances, numbered from `first`; where it is
+    thinned, a row is of those that it holds, and sums are scaled up from these.
     """
-    total = len(instances)
-    edges = np.linspace(0, total, min(most, total) + 1).astype(int)
-    parts = [instances.iloc[a:b] for a, b in itertools.pairwise(edges)]
+    edges = first + np.linspace(0, total, min(most, total) + 1).astype(int)
+    at = np.searchsorted(series["number"].to_numpy(), edges)
+    parts = [series.iloc[a:b] for a, b in itertools.pairwise(at.tolist())]
     spread = [float(part["worst_imbalance_ns"].mean()) for part in parts]
     largest = float(np.nanmax([0.0, *spread])) or 1.0
-    bounds = list(itertools.pairwise((edges + first).tolist()))
+    bounds = list(itertools.pairwise(edges.tolist()))
     names = [f"{a}" if b - a == 1 else f"{a}-{b - 1}" for a, b in bounds]
+    waited = [
+        float(part["wait_ns"].sum()) * (b - a) / len(part) if len(part) else math.nan
+        for part, (a, b) in zip(parts, bounds, strict=True)
+    ]
     ran = ["+".join(dict.fromkeys(part["algorithm"])) for part in parts]
-    shown = [Column("algorithm", ran, left=True)] if set(ran) != {"native"} else []
+    shown = [Column("algorithm", ran, left=True)] if {*ran} - {"native", ""} else []
     return render(
         [
             Column("instance", names),
@@ -39,7 +47,7 @@ def instance_table(instances: Any, most: int, first: int = 0) -> str:
             Column("δ", [duration(float(p["average_imbalance_ns"].mean())) for p in parts]),
             Column("ω", [duration(value) for value in spread]),
             Column("ω/T", [factor(float(p["worst_factor"].mean())) for p in parts]),
-            Column("Σ wait", [duration(float(p["wait_ns"].sum())) for p in parts]),
+            Column("Σ wait", [duration(value) for value in waited]),
             Column("latest", [most_frequent(p) for p in parts]),
             Column("ω", [bar(value / largest) for value in spread], left=True),
         ]
@@ -72,27 +80,26 @@ def most_frequent(part: Any) -> str:
     return f"{known.mode().iloc[0]:.0f}" if len(known) else "–"
 
 
-def rank_table(arrivals: Any, exits: Any, ranks: list[int], most: int) -> str:
+def rank_table(totals: pd.DataFrame, most: int, scale: float = 1.0) -> str:
     """Return how late each rank comes and how long it stays, the latest first.
 
-    `arrivals` and `exits` are (instances x ranks) in ns; -1 and 0 where there is none.
+    totals: the rows of `rank_totals` of one call site. scale: how many instances one that is
+    recorded stands for, by which sums of times are scaled up there.
     """
-    here = arrivals >= 0
-    complete = here.all(axis=1)
-    arrivals, exits = arrivals[complete].astype(float), exits[complete].astype(float)
-    if not len(arrivals):
+    of = totals.groupby("rank").agg(dict.fromkeys(SUMS, "sum") | {"most_late_ns": "max"})
+    of = of[of["instances"] > 0]
+    if not len(of):
         return "  no instance has been reached by all its ranks"
-    late = arrivals - arrivals.min(axis=1, keepdims=True)
-    last = late.argmax(axis=1)
-    inside = np.where(exits > 0, exits - arrivals, np.nan)
-    order = np.argsort(-late.mean(axis=0), kind="stable")[:most]
+    of["late_ns"] = of["lateness_ns"] / of["instances"] / scale
+    of = of.sort_values("late_ns", ascending=False, kind="stable").head(most)
+    inside = of["elapsed_ns"] / of["calls"] / scale
     return render(
         [
-            Column("rank", [str(ranks[i]) for i in order]),
-            Column("mean lateness", [duration(float(late[:, i].mean())) for i in order]),
-            Column("greatest", [duration(float(late[:, i].max())) for i in order]),
-            Column("last in", [share(float((last == i).mean())) for i in order]),
-            Column("mean time inside", [duration(_mean(inside[:, i])) for i in order]),
+            Column("rank", [str(rank) for rank in of.index]),
+            Column("mean lateness", [duration(float(ns)) for ns in of["late_ns"]]),
+            Column("greatest", [duration(float(ns)) for ns in of["most_late_ns"]]),
+            Column("last in", [share(float(part)) for part in of["last"] / of["instances"]]),
+            Column("mean time inside", [duration(float(ns)) for ns in inside]),
         ]
     )
 
@@ -152,11 +159,6 @@ def phase_table(phases: pd.DataFrame) -> str:
             Column("latest", ["–" if n else t for n, t in zip(unknown, late, strict=True)]),
         ]
     )
-
-
-def _mean(values: Any) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else float("nan")
 
 
 def title(row: dict[str, Any]) -> str:

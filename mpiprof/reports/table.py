@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import textwrap
@@ -129,5 +130,5 @@ def paragraph(text: str, indent: int = 2, hanging: int | None = None) -> str:
 
 
 def bar(share: float, width: int = 20) -> str:
-    """Return a bar for a share between 0 and 1."""
-    return "#" * round(width * max(0.0, min(1.0, share)))
+    """Return a bar for a share between 0 and 1; none where it is not known."""
+    return "#" * round(width * max(0.0, min(1.0, 0.0 if math.isnan(share) else share)))

@@ -48,7 +48,7 @@ def trace(tmp_path: Path) -> Path:
     last = arrivals.max(1, keepdims=True)
     made.collective("allreduce", arrivals, np.repeat(last + 1000, 4, 1), site="app.py:12:step")
     at = np.full((5, 4), 150 * MS) + np.arange(5)[:, None] * MS
-    made.collective("bcast", at, at + 500, sent=20000, root=0, site="app.py:20:main")
+    made.collective("bcast", at, at + 500, "world", 20000, 20000, 0, "app.py:20:main")
     return made.write(tmp_path / "trace")
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -26,6 +25,7 @@ import pandas as pd
 import mpiprof
 from mpiprof.analysis import natives, parts
 from mpiprof.analysis.derived import DERIVED
+from mpiprof.bench.cost.memory import peak_mb
 from mpiprof.bench.cost.view import number
 from mpiprof.bench.harness.promises import Row, printed
 from mpiprof.errors import MpiprofError
@@ -154,17 +154,13 @@ def read(folder: Path, workers: Workers, sample: bool) -> Found:
     table = trace.callsites
     wall = time.perf_counter() - began
     after = client.run(time.process_time)
-    peaks = client.run(_peak_mb)
+    peaks = client.run(peak_mb)
     taken = None
     if sample:
         start = time.process_time()
         trace.samples(trace.hot)
         taken = time.process_time() - start
     return Found(wall, [after[w] - before[w] for w in after], max(peaks.values()), table, taken)
-
-
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _warm() -> str:

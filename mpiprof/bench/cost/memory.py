@@ -1,4 +1,4 @@
-"""What memory a process has for itself, from its /proc/PID/smaps."""
+"""What memory a process has, and for itself, from its folder in /proc."""
 
 from __future__ import annotations
 
@@ -43,3 +43,13 @@ def _kind(name: str, trace: Path) -> str:
     if Path(name).parent == trace:
         return "trace"
     return "library" if Path(name).name.startswith("libmpiprof") else "others"
+
+
+def peak_mb(process: int | str = "self") -> float:
+    """Return the largest memory that a process has had since it began its program, in MB.
+
+    Not what getrusage says: that starts from the memory of the process that started this one.
+    """
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    line = next(line for line in lines if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024 / 1e6

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mpiprof.bench.cost.memory import peak_mb
 from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace import packing
 from mpiprof.trace.types import CALL, Array
@@ -104,7 +104,6 @@ def read(folder: Path, events: int) -> None:
     trace = mpiprof.open(folder)
     table = trace.callsites
     seconds, cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     measured = int((table["instances"] * table["size"]).sum())
     if measured < events or trace.problems:
         raise SystemExit(f"read {measured} of {events} events; {trace.problems}")
@@ -112,7 +111,7 @@ def read(folder: Path, events: int) -> None:
         f"{events:,} events, {trace.ranks} ranks: {seconds:.2f} s on one core, "
         f"{events / seconds / 1e6:.1f} million events/s; "
         f"{cpu:.2f} s of it computing ({events / cpu / 1e6:.1f} million/s), which is what counts "
-        f"on a busy machine; peak memory {peak:,.0f} MiB"
+        f"on a busy machine; peak memory {peak_mb():,.0f} MB"
     )
 
 

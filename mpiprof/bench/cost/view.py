@@ -21,6 +21,7 @@ from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 
+from mpiprof.bench.cost.memory import peak_mb
 from mpiprof.bench.cost.reading import write
 
 PIXELS = 1400
@@ -115,12 +116,6 @@ class Served:
                 raise SystemExit(f"the timeline failed: {status} {content[:300]!r}")
             time.sleep(0.05)
 
-    def peak(self) -> float:
-        """Return the server's peak memory in MB."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) * 1024 / 1e6
-
     def close(self) -> None:
         """End it."""
         self.process.terminate()
@@ -145,7 +140,9 @@ def measure(folder: Path) -> Measured:
             begin = time.perf_counter()
             served.timeline(what="window", colour=colour, **window)
             moves.append(time.perf_counter() - begin)
-        return Measured(page, pictures, ready, moves, served.largest / 1e6, served.peak())
+        return Measured(
+            page, pictures, ready, moves, served.largest / 1e6, peak_mb(served.process.pid)
+        )
     finally:
         served.close()
 
