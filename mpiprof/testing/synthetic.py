@@ -24,7 +24,7 @@ from mpiprof.trace.write import (
     runs,
 )  # fmt: skip
 
-ALONE = 1000  # ranks of a job in which each has files of its own
+ALONE = 32  # ranks of a job on one node in which each has files of its own
 # A link of 10 us and 1 ns a byte: T(m) = 10000 + m ns, exactly.
 LINK = {
     "alpha_ns": 10_000.0,
@@ -283,12 +283,7 @@ class Synthetic:
         """
         folder.mkdir(parents=True, exist_ok=True)
         self.write_meta(folder)
-        files: dict[str, list[int]] = {}
-        for rank in range(self.ranks):
-            alone = self.ranks <= ALONE
-            name = f"rank-{rank:06d}" if alone else f"node-n{self.nodes[rank]}"
-            files.setdefault(name, []).append(rank)
-        for name, ranks in files.items():
+        for name, ranks in self.files().items():
             with (folder / f"{name}.tables").open("w") as tables:
                 for rank in ranks:
                     done = finished if isinstance(finished, bool) else rank in finished
@@ -298,6 +293,15 @@ class Synthetic:
                 for rank in ranks:
                     self._append(log, rank)
         return folder
+
+    def files(self) -> dict[str, list[int]]:
+        """Return the names of logs and tables, without their ends, and the ranks in each."""
+        found: dict[str, list[int]] = {}
+        for rank in range(self.ranks):
+            alone = self.ranks <= ALONE
+            name = f"rank-{rank:06d}" if alone else f"node-n{self.nodes[rank]}"
+            found.setdefault(name, []).append(rank)
+        return found
 
     def _append(self, log: BinaryIO, rank: int) -> None:
         """Write a rank's chunks; what is empty at the end is left a hole in the file."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import TraceError
+from mpiprof.memory import uncollected
 from mpiprof.trace.check import line_is_sound
 from mpiprof.trace.files import File, files_in
 from mpiprof.trace.log import Chunk, open_logs
@@ -53,9 +54,10 @@ class Folder:
         logs, tables = files_of(self.path)
         self.meta: dict[str, Any] = self._read_meta()
         limit = self._rank_limit(len(logs) + len(tables))
-        self.tables = read_tables(self.path, limit, self._found)
-        live = bool(self.tables.processes.keys() - self.tables.ends.keys())
-        self.logs = open_logs(self.path, limit, self._found, live)
+        with uncollected():
+            self.tables = read_tables(self.path, limit, self._found)
+            live = bool(self.tables.processes.keys() - self.tables.ends.keys())
+            self.logs = open_logs(self.path, limit, self._found, live)
         if logs and not self.logs.files:
             raise TraceError(self._found[-1] if len(logs) == 1 else self._none_readable(len(logs)))
         if not self._summed and any(log.layout.checked for log in self.logs.opened):

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -42,23 +44,37 @@ def write(folder: Path, events: int, ranks: int) -> int:
     trace.communicator("high", list(range(half, ranks)))
     loops = max(events // (ranks * len(BODY)), 1)
     trace.ended_ns = (loops + 1) * STEP_NS * len(BODY)
-    piece = PER_CHUNK  # loops a piece: whole chunks, as the body's length divides them
-    for rank in range(ranks):
-        name = {"world": "world", "half": "low" if rank < half else "high"}
-        shapes = [
-            trace.shape(rank, operation, name[where], site=f"app.py:{10 + line}:loop", **more)
+    shapes = [
+        [
+            trace.shape(rank, operation, name, site=f"app.py:{10 + line}:loop", **more)
             for line, (operation, where, more) in enumerate(BODY)
+            for name in [where if where == "world" else "low" if rank < half else "high"]
         ]
-        random = np.random.default_rng(rank)
-        with (folder / f"rank-{rank:06d}.log").open("wb") as file:
-            file.write(head_chunk())
-            for first in range(0, loops, piece):
-                count = min(piece, loops - first)
-                records = _records(first, count, shapes, random)
-                file.write(chunks(records, rank, 0, first * len(BODY) // PER_CHUNK, window=False))
-        (folder / f"rank-{rank:06d}.tables").write_text(trace.tables(rank))
+        for rank in range(ranks)
+    ]
+    for name, members in trace.files().items():
+        with (folder / f"{name}.log").open("wb") as log:
+            log.write(head_chunk())
+            _write_chunks(log, members, loops, shapes)
+        (folder / f"{name}.tables").write_text("".join(map(trace.tables, members)))
     trace.write_meta(folder)
     return loops * len(BODY) * ranks
+
+
+def _write_chunks(
+    log: BinaryIO, members: Sequence[int], loops: int, shapes: Sequence[list[int]]
+) -> None:
+    """Write the calls of some ranks, a piece of each in turn, as they reach a log that they share.
+
+    A piece is of whole chunks, as the body's length divides them.
+    """
+    random = {rank: np.random.default_rng(rank) for rank in members}
+    for first in range(0, loops, PER_CHUNK):
+        count = min(PER_CHUNK, loops - first)
+        serial = first * len(BODY) // PER_CHUNK
+        for rank in members:
+            records = _records(first, count, shapes[rank], random[rank])
+            log.write(chunks(records, rank, 0, serial, window=False))
 
 
 def _records(first: int, count: int, shapes: list[int], random: np.random.Generator) -> Array:
