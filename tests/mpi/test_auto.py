@@ -133,7 +133,7 @@ def test_the_trace_says_what_every_instance_was_for_on_2_ranks(
     assert all(map(is_native, before.iloc[:8].astype(str)))
     last = [line["algorithm"] for line in selection(trace) if line["kind"] == "choice"]
     if last:
-        ran = str(told["algorithm"].iloc[-1])  # of its own choice the library has a name: native:ring
+        ran = str(told["algorithm"].iloc[-1])  # native may have the name of what it is: native:ring
         assert ran == last[-1] or (last[-1] == "native" and is_native(ran))
 
 
