@@ -48,13 +48,16 @@ class Workers:
     def __init__(self, client: Any) -> None:
         self.client = client
 
+    def threads(self) -> int:
+        """Return how many items they work on at a time."""
+        return sum(self.client.nthreads().values())
+
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Call a function of each item, and yield what it gives in the order of the items."""
         from distributed import CancelledError, KilledWorker
         from distributed.comm import CommClosedError
 
-        threads = self.client.nthreads()
-        count, ahead = len(threads), AHEAD * max(sum(threads.values()), AHEAD)
+        count, ahead = len(self.client.nthreads()), AHEAD * max(self.threads(), 1)
         # It may be large: as a task of its own it goes to each worker once, to a new one too.
         given = self.client.submit(_given, function, pure=False)
         left = iter(items)

@@ -25,7 +25,8 @@ from mpiprof.trace.dataset import NAME, Block
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int, Problems
 
-PIECE = 1 << 18  # calls that a worker is given at a time, about
+PIECE = 1 << 18, 1 << 21  # calls that a worker is given at a time: a piece costs Dask 2 ms
+PIECES = 16  # for each thread, where they are not too small: so that all end at about one time
 SPAN = 1 << 12  # numbers that a piece's blocks are among: so many at most wait for those before
 
 Function = Callable[..., Any]  # of a Measure, a batch and further arguments
@@ -94,8 +95,9 @@ class Pass:
     def _sent(self, partitions: Iterable[list[Block]]) -> Iterator[list[_Sent]]:
         assert self.trace.workers is not None
         self.trace.note_as_read()
+        calls = _share(self.trace, self.trace.workers.threads())
         pieces = sorted(
-            (piece for blocks in partitions for piece in _pieces(self.trace, blocks)),
+            (piece for blocks in partitions for piece in _pieces(self.trace, blocks, calls)),
             key=lambda piece: piece[0].number,
         )
         known = list(self.callsites)
@@ -105,14 +107,23 @@ class Pass:
         )
 
 
-def _pieces(trace: Trace, blocks: list[Block]) -> Iterator[list[Block]]:
-    """Yield runs of a partition's blocks, of about so many calls as a worker is to be given.
+def _share(trace: Trace, threads: int) -> int:
+    """Return how many calls a piece is to have, for so many threads of workers."""
+    assert trace.dataset is not None
+    members = [len(communicator.ranks) for communicator in trace.tables.communicators]
+    calls = sum(members[block.communicator] * block.instances for block in trace.dataset.blocks)
+    least, most = PIECE
+    return min(max(calls // (PIECES * max(threads, 1)), least), most)
+
+
+def _pieces(trace: Trace, blocks: list[Block], calls: int) -> Iterator[list[Block]]:
+    """Yield runs of a partition's blocks, of about so many calls.
 
     What is found in a block is kept until all before it are done: those of a communicator that is
     seldom used may lie far apart.
     """
     members = len(trace.tables.communicators[blocks[0].communicator].ranks)
-    each = max(PIECE // max(members * max(b.instances for b in blocks), 1), 1)
+    each = max(calls // max(members * max(b.instances for b in blocks), 1), 1)
     first = 0
     for at, block in enumerate(blocks):
         if at - first >= each or block.number - blocks[first].number >= SPAN:

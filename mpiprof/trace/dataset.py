@@ -62,9 +62,12 @@ class Block:
 
 
 class Dataset:
-    """The Parquet part of a data set; raises TraceError where it can't be read."""
+    """The Parquet part of a data set, of a trace with so many communicators.
 
-    def __init__(self, folder: Path) -> None:
+    Raises TraceError where it can't be read.
+    """
+
+    def __init__(self, folder: Path, communicators: int) -> None:
         self.folder = folder
         try:
             facts = json.loads((folder / NAME).read_bytes())
@@ -80,8 +83,11 @@ class Dataset:
                 f"{folder / NAME}: written by a newer mpiprof; update mpiprof to read it"
             )
         names = tuple(f.name for f in fields(Block))
-        rows = self._table(folder / DEFINITIONS / "blocks.parquet", names)
+        listed = folder / DEFINITIONS / "blocks.parquet"
+        rows = self._table(listed, names)
         self.blocks = [Block(**{**row, "holds": tuple(row["holds"].split())}) for row in rows]
+        if any(not 0 <= block.communicator < communicators for block in self.blocks):
+            raise _damaged(listed)
 
     def clocks(self) -> dict[str, Clock]:
         """Return the clock of each node, as it was found when the data set was made."""
@@ -145,8 +151,6 @@ class Reader:
 
     def communicator(self, block: Block) -> Communicator:
         """Return the communicator whose instances a block holds."""
-        if not 0 <= block.communicator < len(self.communicators):
-            raise _damaged(self.folder / DEFINITIONS / "blocks.parquet")
         return self.communicators[block.communicator]
 
     def batch(self, block: Block) -> Batch:
@@ -225,9 +229,9 @@ def _damaged(path: Path) -> TraceError:
     return TraceError(f"{path}: damaged; export the data set again")
 
 
-def dataset_in(folder: Path) -> Dataset | None:
+def dataset_in(folder: Path, communicators: int) -> Dataset | None:
     """Return the data set in a trace folder, None where there is none."""
-    return Dataset(folder) if (folder / NAME).exists() else None
+    return Dataset(folder, communicators) if (folder / NAME).exists() else None
 
 
 def needed() -> tuple[Any, Any]:

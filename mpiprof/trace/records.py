@@ -259,7 +259,7 @@ class Records(Folder):
     @cached_property
     def dataset(self) -> Dataset | None:
         """The data set that the folder holds too, from which instances are then read."""
-        return dataset_in(self.path)
+        return dataset_in(self.path, len(self.tables.communicators))
 
     def note_as_read(self) -> None:
         """Note what was wrong with the logs when they were read to make the data set."""

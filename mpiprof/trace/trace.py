@@ -39,6 +39,9 @@ def several(callsites: Sites) -> tuple[int | str, ...]:
 class Workers(Protocol):
     """Processes, here or elsewhere, that can open the same folder."""
 
+    def threads(self) -> int:
+        """Return how many items they work on at a time."""
+
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Call a function of each item, and yield what it gives in the order of the items."""
 

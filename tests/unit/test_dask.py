@@ -40,7 +40,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PIECE", 1)  # a block each
+    monkeypatch.setattr(parts, "PIECE", (1, 1))  # a block each
 
 
 @pytest.fixture(scope="module")

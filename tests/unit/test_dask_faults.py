@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PIECE", 1)  # a block each
+    monkeypatch.setattr(parts, "PIECE", (1, 1))  # a block each
 
 
 def started(protocol: str = "inproc") -> Any:

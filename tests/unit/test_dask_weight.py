@@ -50,6 +50,10 @@ class Weighing:
     def __init__(self) -> None:
         self.back: list[int] = []
 
+    def threads(self) -> int:
+        """It is one."""
+        return 1
+
     def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
         """Give what comes out of a pickle."""
         for item in items:

@@ -245,6 +245,23 @@ def test_a_damaged_end_is_told_whatever_arrow_says(
             _ = mpiprof.open(folder).callsites
 
 
+@pytest.mark.parametrize("number", [-1, 99])
+def test_a_block_of_no_known_communicator_is_told(
+    number: int, pairs: dict[str, tuple[Path, Path]], tmp_path: Path
+) -> None:
+    """Here and by workers, which the verb gives pieces by the sizes of communicators."""
+    folder = shutil.copytree(pairs["inter"][1], tmp_path / "set")
+    path = folder / "definitions/blocks.parquet"
+    table = parquet.read_table(path)
+    place = table.column_names.index("communicator")
+    changed = pyarrow.array([number] * len(table), table.schema.field(place).type)
+    parquet.write_table(table.set_column(place, "communicator", changed), path)
+    for words in (["report", folder], ["report", folder, "--dask", "local:1"]):
+        code, out, err = said(*words)
+        assert (code, out, err.count("\n")) == (1, "", 1)
+        assert "blocks.parquet: damaged" in err
+
+
 def test_its_logs_can_be_packed(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
     folder, whole = pairs["talking"]
     to = shutil.copytree(whole, tmp_path / "set")

@@ -26,7 +26,7 @@ def test_few_blocks_wait_for_those_before(span: int, monkeypatch: pytest.MonkeyP
     trace: Any = SimpleNamespace(
         tables=SimpleNamespace(communicators=[SimpleNamespace(ranks=[0, 1])] * COMMUNICATORS)
     )
-    pieces = [piece for blocks in of for piece in parts._pieces(trace, blocks)]
+    pieces = [piece for blocks in of for piece in parts._pieces(trace, blocks, 1 << 18)]
     pieces.sort(key=lambda piece: piece[0].number)
     taken = given = most = 0
 
@@ -42,3 +42,22 @@ def test_few_blocks_wait_for_those_before(span: int, monkeypatch: pytest.MonkeyP
         given += 1
     assert given == len(numbers)
     assert most <= min(span, len(numbers)) + 1
+
+
+@pytest.mark.parametrize(
+    ("calls", "threads", "piece"),
+    [
+        (10**6, 2, 1 << 18),  # small: no smaller pieces for that
+        (10**7, 2, 10**7 // 32),  # 16 for each thread
+        (10**9, 2, 1 << 21),  # each costs, and is held in memory
+        (10**9, 1000, 1 << 18),
+        (0, 0, 1 << 18),  # workers may come later
+    ],
+)
+def test_the_more_calls_the_larger_pieces(calls: int, threads: int, piece: int) -> None:
+    blocks = [Block(0, 0, "0", 0, calls // 2, 0, (), whole=True)]
+    trace: Any = SimpleNamespace(
+        tables=SimpleNamespace(communicators=[SimpleNamespace(ranks=[0, 1])]),
+        dataset=SimpleNamespace(blocks=blocks),
+    )
+    assert parts._share(trace, threads) == piece
