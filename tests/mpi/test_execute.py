@@ -105,14 +105,8 @@ def forced(algorithms: list[Algorithm], block: int) -> str:
 def test_random_algorithms(
     ranks: int, openmpi: Mpi, programs: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Every algorithm that applies is among them, beside the library's own.
-
-    Draws differ from job to job, and 2 ranks have most algorithms to draw: 1200 cases left one out
-    now and then.
-    """
-    program = programs(openmpi)
-    cases = 4000 if ranks == 2 else 1200
-    found = check(openmpi, ranks, program, f"random:{SEED}", tmp_path, cases=cases)
+    """Every algorithm that applies is among them, beside the library's own."""
+    found = check(openmpi, ranks, programs(openmpi), f"random:{SEED}", tmp_path, cases=1200)
     every = [a for algorithms in candidates(ranks).values() for a in algorithms]
     assert not [a for a in every if not found[a.operation, a.intercommunicator, a.name]]
 

@@ -204,6 +204,21 @@ def test_choices_by_chance_are_alike_on_all_ranks(mpi: Mpi, tmp_path: Path) -> N
     assert len(set(events["algorithm"])) > 8
 
 
+def test_a_seed_draws_the_same_in_every_job(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks: what fails under a seed can be run again. Another seed draws otherwise."""
+
+    def drawn(name: str, seed: int) -> list[str]:
+        (tmp_path / name).mkdir()
+        script(tmp_path / name, OPERATIONS)
+        events = switched(openmpi, 3, tmp_path / name, f"random:{seed}", "app.py")[0].events
+        by = ["rank", "communicator", "sequence", "operation"]
+        return [str(algorithm) for algorithm in events.sort_values(by)["algorithm"]]
+
+    first = drawn("first", 7)
+    assert first == drawn("again", 7)
+    assert first != drawn("other", 8)
+
+
 FREED = """
 from array import array
 from mpi4py import MPI

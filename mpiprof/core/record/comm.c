@@ -243,12 +243,13 @@ struct communicator *comm_adopt(MPI_Comm comm)
     return entry_make(&how, comm, true);
 }
 
-/* MPI_COMM_WORLD and MPI_COMM_SELF; under Sessions there are none. */
+/* MPI_COMM_WORLD and MPI_COMM_SELF; under Sessions there are none. Identities are those of any job of
+ * as many ranks, so that what is drawn by them, an algorithm or a sample, is drawn again next time. */
 void comm_start(bool sessions)
 {
-    struct communicator job = {.identity = recorder.job};
-    const struct creation world = {.how = "world", .parent = &job, .counted = true};
-    const struct creation own = {.how = "self", .parent = &job, .counted = true, .sequence = 1};
+    struct communicator none = {0};
+    const struct creation world = {.how = "world", .parent = &none, .counted = true};
+    const struct creation own = {.how = "self", .parent = &none, .counted = true, .sequence = 1};
 
     if (sessions)
         return;

@@ -35,7 +35,6 @@ uint64_t identity_agreed(const struct creation *how, const struct members *mine,
     uint64_t h = hash_mix(a < b ? a : b, a < b ? b : a);
     const bool by_parent = how->counted && strcmp(how->how, "intercomm_create") != 0;
 
-    /* The job comes in by MPI_COMM_WORLD; under Sessions its members have not all agreed on one. */
     if (by_parent)
         return hash_mix(hash_mix(h, how->parent->identity), how->sequence);
     if (strcmp(how->how, "create_group") == 0)
