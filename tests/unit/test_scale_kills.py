@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +14,8 @@ from mpiprof.bench.cost import scale
 @pytest.mark.parametrize(
     ("left", "told"),
     [
-        ("true", "0 of 0, 0 incomplete; 3 too early"),
-        ("mkdir {0}; echo no > {0}/rank-000000.tables", "0 of 3, 0 incomplete; 0 too early; "),
+        ("true", "0 of 0, 0 incomplete"),
+        ("mkdir {0}; echo no > {0}/rank-000000.tables; sleep 0.2", "0 of 3, 0 incomplete; "),
     ],
 )
 def test_no_trace_and_a_damaged_one_hold_no_promise(tmp_path: Path, left: str, told: str) -> None:
@@ -25,10 +24,18 @@ def test_no_trace_and_a_damaged_one_hold_no_promise(tmp_path: Path, left: str, t
     def words(_: str, trace: Path) -> list[str]:
         return ["sh", "-c", left.format(trace)]
 
-    bench: Any = SimpleNamespace(
-        folder=tmp_path, words=words, run=lambda *_: time.sleep(2), modes=("events",)
-    )
+    bench: Any = SimpleNamespace(folder=tmp_path, words=words)
     row = scale.kills(bench, 3, 1)
     assert row.measured.startswith(told)
     assert len(row.measured) > len(told) or left == "true"
     assert not row.holds
+
+
+def test_points_count_from_where_a_trace_begins(tmp_path: Path) -> None:
+    """Each of jobs that write nothing for most of their time is killed when something is there."""
+    slow = "sleep 0.5; mkdir {0}; echo no > {0}/rank-000000.tables; sleep 0.05"
+    bench: Any = SimpleNamespace(
+        folder=tmp_path, words=lambda _, trace: ["sh", "-c", slow.format(trace)]
+    )
+    assert scale.kills(bench, 4, 1).measured.startswith("0 of 4, ")
+    assert len(list(tmp_path.glob("left-*"))) == 0

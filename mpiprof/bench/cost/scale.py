@@ -4,7 +4,7 @@ A C program (rounds of an allreduce, a broadcast and a barrier, rank 1 late) run
 in turn, with the mpiexec beside this Python and as many ranks on this machine as are asked for.
 Printed is for each promise what was asked, what was measured, and whether it holds; exits with 3
 where one does not. Processor time counts, of all processes of a job together, as ranks outnumber
-processors. With --memory, what a rank keeps for itself beyond bare. Then all processes of a job are
+processors. With --memory, what a rank keeps for itself beyond bare. Then all processes of jobs are
 killed at random points, and what each left is read.
 """
 
@@ -40,6 +40,7 @@ LIMIT_S = 1800
 MODES = ("events", "summary", "ring")
 OPERATIONS = ("allreduce", "bcast", "barrier")  # of a round
 THRESHOLD_MET = 3
+MOST_DRAWS = 4  # of points to kill at, for each that counts
 
 
 @dataclass(frozen=True)
@@ -163,20 +164,20 @@ def _private(bench: Bench, mode: str | None) -> list[Kept]:
 
 
 def kills(bench: Bench, count: int, seed: int) -> Row:
-    """Kill all processes of jobs at random points; every trace left must be readable."""
-    chance, unreadable, partial, nothing = random.Random(seed), [], 0, 0
-    began = time.monotonic()
-    bench.run("events", bench.folder / "whole")
-    length = time.monotonic() - began
+    """Kill all processes of jobs at random points; every trace left must be readable.
+
+    A point is drawn from the time that a trace is written in. One at which nothing stood in it yet
+    tests nothing, and another is drawn.
+    """
+    chance, unreadable, partial, begun = random.Random(seed), [], 0, 0
+    length = _until(bench, bench.folder / "whole")
     with bar("killing", count) as step:
-        for number in range(count):
+        for number in range(MOST_DRAWS * count):
             trace = bench.folder / f"killed-{number}"
-            left = bench.folder / f"left-{number}"
-            _kill_after(bench.words("events", trace), chance.uniform(0, length), left)
-            step(1)
+            _until(bench, trace, chance.uniform(0, length))
             if not any(table.stat().st_size for table in trace.glob("*.tables")):
-                nothing += 1
                 continue
+            begun += 1
             try:
                 opened = mpiprof.open(trace)
                 partial += not opened.complete
@@ -184,21 +185,34 @@ def kills(bench: Bench, count: int, seed: int) -> Row:
             except TraceError as error:
                 unreadable.append(str(error))
             shutil.rmtree(trace, ignore_errors=True)
-    due = count - nothing
-    told = f"{due - len(unreadable)} of {due}, {partial} incomplete; {nothing} too early"
+            step(1)
+            if begun == count:
+                break
+    told = f"{begun - len(unreadable)} of {begun}, {partial} incomplete"
     told += "".join(f"; {why}" for why in unreadable[:1])
-    return Row("killed: a readable trace", "each that began", told, due > 0 and not unreadable)
+    held = begun == count and not unreadable
+    return Row("killed: a readable trace", f"{count} of {count}", told, held)
 
 
-def _kill_after(words: Sequence[str], seconds: float, folder: Path) -> None:
-    """Start a job and kill all of its processes; what it leaves is in a folder."""
-    quiet = subprocess.DEVNULL
-    folder.mkdir()
-    process = subprocess.Popen(words, stdout=quiet, stderr=quiet, env=jobs.killable(folder))
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(seconds)
-    jobs.kill(process)
-    shutil.rmtree(folder, ignore_errors=True)
+def _until(bench: Bench, trace: Path, seconds: float | None = None) -> float:
+    """Run a recorded job, and kill its processes so long after its trace has begun.
+
+    Returns for how long (s) it ran from there on.
+    """
+    quiet, left = subprocess.DEVNULL, trace.with_name(f"left-{trace.name}")
+    left.mkdir()
+    words = bench.words("events", trace)
+    process = subprocess.Popen(words, stdout=quiet, stderr=quiet, env=jobs.killable(left))
+    try:
+        while process.poll() is None and not any(trace.glob("*.tables")):
+            time.sleep(0.001)
+        began = time.monotonic()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LIMIT_S if seconds is None else seconds)
+        return time.monotonic() - began
+    finally:
+        jobs.kill(process)
+        shutil.rmtree(left, ignore_errors=True)
 
 
 # ---- the command
