@@ -24,6 +24,7 @@ from mpiprof.trace.types import CALL, COMPLETION, START, SUMMARY, Array, Bool, I
 NEVER = np.iinfo(np.int64).max
 Passed = Mapping[tuple[int, int], int] | None  # see Matcher
 BATCH = 1 << 21  # records read per round over all ranks: at most some 600 MB with temporaries
+LONGEST_READ = 16368  # records of a rank in a round, whole chunks: what stays in a cache
 
 
 def is_nonblocking(operation: str) -> bool:
@@ -286,7 +287,7 @@ class Matcher:
         self.any_slow = bool(self.slow.any())
         self.lanes: dict[int, _Lane] = {}
         self.pools: dict[int, _Pool] = {}
-        self.count = min(max(batch // max(len(streams), 1), 128), 8184)
+        self.count = min(max(batch // max(len(streams), 1), 128), LONGEST_READ)
         self.waiting: dict[int, int] = dict.fromkeys(streams, 0)
 
     def __iter__(self) -> Iterator[Batch]:

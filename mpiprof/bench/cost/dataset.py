@@ -41,7 +41,7 @@ from mpiprof.workers import LOCAL, Workers, connected
 
 STEP_NS = 1_000_000
 MOST_MB, SPEED_UP = 2048, 1.8
-LONGEST = 8184  # instances of a block, as matching gives them
+LONGEST = 16368  # instances of a block, as matching gives them
 THRESHOLD_MET = 3
 # Per communicator the operations that its ranks call in turn.
 CALLED = {
