@@ -7,12 +7,13 @@ line is written it takes its place in the file: what never came of it is zeros.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mpiprof.trace.check import line_is_sound
+from mpiprof.trace.check import line_is_sound, unsealed
 from mpiprof.trace.communicators import Communicators
 from mpiprof.trace.described import Communicator, Shape, Tables
 from mpiprof.trace.fields import integer, text
@@ -22,6 +23,7 @@ from mpiprof.trace.types import Problems
 
 SAMPLED = ("after", "before", "site", "samples", "ns")  # of a line of --where
 IDS = 1 << 24  # ids of shapes are dense; one beyond it is damage
+RANK = re.compile(rb'\{"rank": (\d+), (?="(?:site|shape|communicator)")')
 
 
 def read_tables(folder: Path, limit: int, problems: Problems) -> Tables:
@@ -54,6 +56,7 @@ class _Reader:
         self.naming: list[tuple[int, int, str]] = []
         self.where: list[tuple[int, ...]] = []
         self.checked = False  # whether some line carries a sum: then all do
+        self.rows: dict[bytes, Any] = {}  # by the text behind the rank
 
     def read(self, name: str, content: bytes) -> None:
         lines = content.split(b"\n")
@@ -70,7 +73,7 @@ class _Reader:
         self.checked |= any(known for _, known in sound)
         for line, known in sound:
             whole = known is True or (known is None and not self.checked)
-            damaged += not (whole and self._read_line(line))
+            damaged += not (whole and self._read_line(unsealed(line) if known else line))
         if begun:
             self.tables.cut = True
             self.problems.note(f"{name}: lines begun and not written to their end: {begun}")
@@ -80,13 +83,28 @@ class _Reader:
 
     def _read_line(self, line: bytes) -> bool:
         try:
-            self._line(json.loads(line))
+            self._line(*self._parsed(line))
         except (ValueError, KeyError, TypeError, RecursionError):
             return False
         return True
 
-    def _line(self, row: Any) -> None:
-        rank = integer(row["rank"], 0, self.limit - 1)
+    def _parsed(self, line: bytes) -> tuple[Any, Any]:
+        """Return a line's rank and its row, which ranks share whose lines are alike.
+
+        Most are: thousands of ranks have the same call sites.
+        """
+        found = RANK.match(line)
+        if found is None:
+            row = json.loads(line)
+            return row["rank"], row
+        behind = line[found.end() :]
+        row = self.rows.get(behind)
+        if row is None:
+            row = self.rows[behind] = json.loads(b"{" + behind)
+        return int(found[1]), row
+
+    def _line(self, of: Any, row: Any) -> None:
+        rank = integer(of, 0, self.limit - 1)
         tables = self.tables
         if "process" in row:
             tables.processes[rank] = _process(row["process"])
@@ -208,9 +226,14 @@ class _Sites:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.known: dict[str, int] = {}
+        self.shared: dict[int, int] = {}  # by the identity of a row
 
     def __call__(self, _: int, row: dict[str, Any]) -> int:
-        frames = row["frames"]
+        if id(row) not in self.shared:
+            self.shared[id(row)] = self._joined(row["frames"])
+        return self.shared[id(row)]
+
+    def _joined(self, frames: Any) -> int:
         if not isinstance(frames, list) or not all(isinstance(f, dict) for f in frames):
             raise ValueError("no list of frames")
         for frame in frames:

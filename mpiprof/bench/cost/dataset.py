@@ -36,12 +36,11 @@ from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.described import Communicator
-from mpiprof.trace.match import BATCH
+from mpiprof.trace.match import BATCH, LONGEST_READ
 from mpiprof.workers import LOCAL, Workers, connected
 
 STEP_NS = 1_000_000
 MOST_MB, SPEED_UP = 2048, 1.8
-LONGEST = 16368  # instances of a block, as matching gives them
 THRESHOLD_MET = 3
 # Per communicator the operations that its ranks call in turn.
 CALLED = {
@@ -76,7 +75,7 @@ def _batches(folder: Path, events: int, ranks: int) -> Iterator[Batch]:
     """Yield batches of three communicators in turn, world with three fifths of the calls."""
     tables = mpiprof.open(folder).tables
     each = events // (5 * ranks)  # instances of world's three fifths, and of the halves' two
-    rounds = max(-(-each // min(LONGEST, BATCH // ranks)), 1)
+    rounds = max(-(-each // min(LONGEST_READ, BATCH // ranks)), 1)
     count = max(each // rounds, 1)
     random = np.random.default_rng(5)
     for lap in range(rounds):
