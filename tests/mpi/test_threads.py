@@ -65,6 +65,14 @@ def test_threads_that_come_and_go(
     assert (trace / "rank-000000.log").stat().st_size <= (chunks + 1) * CHUNK
 
 
+def test_threads_that_are_cancelled(mpi: Mpi, tmp_path: Path) -> None:
+    """On 1 rank: 100, many of them while they write to the tables, under a lock that others need."""
+    program = compiled(mpi, "cancelled.c", "-pthread")
+    words = [*words_for(mpi, tmp_path / "trace"), "--", str(program), "100"]
+    assert run_mpi(mpi, 1, words, check=True).stdout == "all cancelled\n"
+    mpiprof.open(tmp_path / "trace")
+
+
 BUSY = """
 import sys, threading, time
 from mpi4py import MPI

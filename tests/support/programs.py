@@ -53,7 +53,9 @@ def of_the_core(
     """Compile some parts of the core, such as "base/text", into a program or library of their own.
 
     source: the one of tests/programs that calls them. The tables that are generated are MPICH's.
+    Locks are there as well: nearly all need them.
     """
+    parts = dict.fromkeys([*parts, "base/lock"])
     folder, core = program.parent, ROOT / "mpiprof" / "core"
     run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
     includes = [f"-I{path}" for path in (core, core / "base" / "abi" / "mpich", folder)]

@@ -3,6 +3,7 @@
  * Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, and for a pipe that no one reads SIGPIPE: to the
  * writing thread. Both are blocked around a write, and one that the write has raised is taken away
  * before the thread's own mask comes back; one that was pending before stays. errno is kept.
+ * Nor is the thread cancelled there, half way through a line.
  * Standard error is ours to write to only while it is what it was when the program started: its
  * number may have come to name a file of the program.
  */
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/guard.h"
+#include "base/lock.h"
 
 static const int deadly[] = {SIGXFSZ, SIGPIPE};
 static struct stat error_at_start;
@@ -20,6 +22,7 @@ void guard_begin(struct guard *g)
 {
     sigset_t block;
 
+    g->cancel = lock_keep_thread();
     sigemptyset(&block);
     for (size_t i = 0; i < 2; i++)
         sigaddset(&block, deadly[i]);
@@ -41,6 +44,7 @@ void guard_end(const struct guard *g)
             sigtimedwait(&raised, NULL, &at_once);
         }
     sigprocmask(SIG_SETMASK, &g->mask, NULL);
+    lock_free_thread(g->cancel);
     errno = reason;
 }
 

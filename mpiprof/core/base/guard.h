@@ -7,6 +7,7 @@
 struct stat;
 struct guard {
     sigset_t mask, pending;
+    int cancel;
 };
 void guard_begin(struct guard *g);
 void guard_end(const struct guard *g);

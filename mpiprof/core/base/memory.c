@@ -25,6 +25,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/memory.h"
 
 enum { RESERVE = 1 << 23, RESERVE_EACH = 1 << 12, UNIT = 16, SHARES = 8 };
@@ -126,7 +127,7 @@ static void *take(size_t wanted)
     const size_t bytes = (wanted + sizeof(struct block) + UNIT - 1) / UNIT * UNIT;
 
     atomic_store(&refused, true);
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     if (reserve == NULL)
         reserve_make(least, sizeof least);
     struct block *const b = wanted < reserve_bytes / SHARES ? find(bytes) : NULL;
@@ -139,7 +140,7 @@ static void *take(size_t wanted)
     }
     if (b != NULL)
         b->used = 1;
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     return b != NULL ? b + 1 : NULL;
 }
 
@@ -174,9 +175,9 @@ void memory_free(void *memory)
         free(memory);
         return;
     }
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     ((struct block *)memory)[-1].used = 0;
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
 }
 
 /* Gives the system back what static memory took that has had its use: its whole pages, which read

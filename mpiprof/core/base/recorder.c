@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/guard.h"
+#include "base/lock.h"
 #include "base/recorder.h"
 
 struct recorder recorder = {.rank = -1};
@@ -16,12 +17,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void recorder_lock(void)
 {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
 }
 
 void recorder_unlock(void)
 {
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
 }
 
 /* One line to the user. */

@@ -10,6 +10,7 @@
 
 #include "base/common.h"
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/memory.h"
 #include "base/recorder.h"
 #include "base/text.h"
@@ -55,7 +56,7 @@ static struct time *recent_of(uint32_t place)
 
 static void place_found(struct site *place, int64_t at, int64_t ns)
 {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     const int64_t since = last_ns > left_ns ? last_ns : left_ns;
     /* The kernel's samples are read when the next call has begun. */
     const bool within = ns == 0 && __atomic_load_n(&owner->call, __ATOMIC_RELAXED) != NULL;
@@ -64,7 +65,7 @@ static void place_found(struct site *place, int64_t at, int64_t ns)
     last_ns = at;
     if (t != NULL)
         add(t, 1, ns > 0 ? ns : at - since);
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
 }
 
 static struct time *pair_of(uint32_t place, uint32_t site)
@@ -108,7 +109,7 @@ void where_entered(const struct site *site)
     if (owner != &self)
         return;
     sampler_drain(left_ns);
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     for (int i = 0; i < recent_count; i++) {
         struct time *const p = pair_of(recent[i].place, site->id);
 
@@ -118,7 +119,7 @@ void where_entered(const struct site *site)
     }
     recent_count = 0;
     last_site = site->id;
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     if (samples_kept >= WRITE_EVERY)
         write_all();
 }
@@ -128,10 +129,10 @@ void where_left(void)
 {
     if (owner != &self)
         return;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     recent_count = 0;
     left_ns = now_ns();
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
 }
 
 static const char *start(void)

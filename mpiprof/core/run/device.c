@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/common.h"
+#include "base/lock.h"
 #include "base/recorder.h"
 #include "run/device.h"
 
@@ -233,11 +234,11 @@ static bool table_ready(void)
 
 bool device_present(void)
 {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     const bool present = table_ready() && (cuda_in_use(&runtimes) || hip_initialised(&runtimes) ||
                                            ze_initialised(&runtimes));
 
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     return present;
 }
 
@@ -247,12 +248,12 @@ bool device_holds(const void *buffer)
 
     if (buffer == NULL)
         return false;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     const bool holds =
         table_ready() && (cuda_holds(&runtimes, buffer) || hip_holds(&runtimes, buffer) ||
                           ze_holds(&runtimes, buffer));
 
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     if (holds && !atomic_exchange(&said, true) && recorder.rank == 0)
         recorder_say("a buffer is on a device, which was not in use when its communicator was "
                      "first switched: it goes through the host's memory");

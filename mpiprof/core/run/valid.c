@@ -14,6 +14,7 @@
 
 #include "base/arguments.h"
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/map.h"
 #include "base/native.h"
 #include "base/operation.h"
@@ -99,10 +100,10 @@ static bool type_valid(MPI_Datatype type)
         return false;
     if (alone == MPI_COMM_NULL || known(key))
         return true;
-    pthread_mutex_lock(&asking);
+    lock_take(&asking);
     const int error = pmpi.Bcast(&nothing, 1, type, 0, alone); /* to nobody */
 
-    pthread_mutex_unlock(&asking);
+    lock_give(&asking);
     if (error == MPI_SUCCESS && type_facts(type).named)
         remember(key);
     return error == MPI_SUCCESS;
@@ -118,10 +119,10 @@ static bool operation_valid(MPI_Op op, MPI_Datatype type)
         return false;
     if (alone == MPI_COMM_NULL || known(key))
         return true;
-    pthread_mutex_lock(&asking);
+    lock_take(&asking);
     const int error = pmpi.Allreduce(MPI_IN_PLACE, &nothing, 0, type, op, alone);
 
-    pthread_mutex_unlock(&asking);
+    lock_give(&asking);
     if (error == MPI_SUCCESS && predefined_reduction(op) != NULL && type_facts(type).named)
         remember(key);
     return error == MPI_SUCCESS;
@@ -231,11 +232,11 @@ int valid_pass_own(int operation, const struct own_sides *own)
     int (*const pass)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm) =
         operation == OP_gather || operation == OP_gatherv ? pmpi.Gather : pmpi.Scatter;
 
-    pthread_mutex_lock(&asking);
+    lock_take(&asking);
     const int error = pass(own_block_at(s), (int)s->count, s->type, own_block_at(r), (int)r->count,
                            r->type, 0, alone);
 
-    pthread_mutex_unlock(&asking);
+    lock_give(&asking);
     return error;
 }
 

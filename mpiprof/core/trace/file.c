@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/common.h"
+#include "base/lock.h"
 #include "base/recorder.h"
 #include "base/text.h"
 #include "trace/check.h"
@@ -227,11 +228,11 @@ bool file_append(const struct chunk *chunk)
         return false;
     }
     if (recorder.options.ring > 0) {
-        pthread_mutex_lock(&ring.lock);
+        lock_take(&ring.lock);
         const bool kept = ring_write(&parts[0], &parts[1]);
         const int why = errno;
 
-        pthread_mutex_unlock(&ring.lock);
+        lock_give(&ring.lock);
         if (!kept)
             say_stopped(recorder.folder, why);
         return kept;
@@ -321,26 +322,35 @@ bool file_line(const struct text *line)
     return false;
 }
 
-/* Appends a line to selection.jsonl, which the leaders of all communicators share. */
-bool file_selection(const struct text *line)
+/* Under recorder.lock. */
+static bool selection_is_open(void)
 {
     char path[PATH_BYTES + 32];
 
-    if (line->bytes == NULL || recorder.passive || atomic_load(&recorder.stopped))
-        return false;
-    if (selection_file.descriptor < 0) {
-        snprintf(path, sizeof path, "%s/selection.jsonl", recorder.folder);
-        const int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (selection_file.descriptor >= 0)
+        return owned_is_ours(&selection_file);
+    snprintf(path, sizeof path, "%s/selection.jsonl", recorder.folder);
+    const int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 
-        if (descriptor < 0)
-            return false;
+    if (descriptor >= 0)
         selection_file = owned_take(descriptor);
-    }
-    if (!owned_is_ours(&selection_file))
+    return selection_file.descriptor >= 0;
+}
+
+/* Appends a line to selection.jsonl, which the leaders of all communicators share: of one process
+ * several threads may come here at once. */
+bool file_selection(const struct text *line)
+{
+    if (line->bytes == NULL || recorder.passive || atomic_load(&recorder.stopped))
         return false;
     const struct iovec part = {line->bytes, line->length};
 
-    return owned_write(selection_file.descriptor, &part, 1, -1) == (ssize_t)line->length;
+    recorder_lock();
+    const bool kept = selection_is_open() &&
+                      owned_write(selection_file.descriptor, &part, 1, -1) == (ssize_t)line->length;
+
+    recorder_unlock();
+    return kept;
 }
 
 /* Appends a remark to the tables. */
