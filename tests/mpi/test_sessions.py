@@ -107,3 +107,17 @@ def test_a_second_session_runs_on(mpich: Mpi, tmp_path: Path) -> None:
     program = compiled(mpich, "sessions.c", "-O1")
     trace, _ = recorded(mpich, 1, [program, "alone"], tmp_path / "trace")
     assert "all 1" in by_name(trace)
+
+
+def test_groups_that_threads_make_in_crossed_order(mpich: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: one has begun with one of two communicators where the other begins with both.
+
+    Open MPI hangs there bare.
+    """
+    program = compiled(mpich, "sessions_crossed.c", "-pthread")
+    recorder = [str(mpich.python), "-m", "mpiprof", "run", "-q", "-o"]
+    for delay_us in (0, 200, 300, 380, 430, 480, 540, 620, 2000):
+        trace = tmp_path / str(delay_us)
+        words = [*recorder, str(trace), "--", str(program), str(delay_us)]
+        run_mpi(mpich, 2, words, check=True)
+        assert {rank for rank, _ in mpiprof.open(trace).logs.threads} == {0, 1}

@@ -6,6 +6,7 @@
  * in a folder of their own; those that begin with them take rank 0's.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -22,7 +23,8 @@
 #include "life/parts.h"
 #include "trace/folder.h"
 
-static bool by_itself; /* partial without having been asked to be */
+static bool by_itself;     /* partial without having been asked to be */
+static atomic_bool joined; /* recorder.folder is there, and will be written to */
 
 /* Whether this job is the first to write to a folder, which rank 0 asks for all: two that start at
  * once would each have some of the ranks. A second program of one job finds its own name. */
@@ -56,19 +58,18 @@ static void make_folder(struct verdict *v)
     const bool made = !o->unrecorded && folder_make_unique(v->folder, o->trace, o->base);
     const int reason = errno;
 
-    v->state = made ? RECORDING : 0;
-
+    v->state = (v->state & ~RECORDING) | (made ? RECORDING : 0);
     v->job = hash_mix((uint64_t)time(NULL) << 20 ^ (uint64_t)getpid(), (uint64_t)now_ns());
     if (!made && !o->unrecorded)
         recorder_say("cannot make the trace folder %s: %s; the program runs unrecorded", v->folder,
                      strerror(reason));
     if (made && !o->partial && !is_ours(v->folder)) {
-        v->state = 0;
+        v->state &= ~RECORDING;
         recorder_say("another job writes to %s: the program runs unrecorded; name another folder "
                      "with -o",
                      v->folder);
     }
-    if (v->state != 0 && is_taken(v->folder))
+    if ((v->state & RECORDING) && is_taken(v->folder))
         v->state |= TAKEN;
 }
 
@@ -99,7 +100,9 @@ bool join_start(MPI_Comm comm, int rank, int size, bool with_world)
         make_folder(&v);
     if (!alone)
         met = meeting_hold(comm, several, heads, false, &v);
-    if (rank == 0 && !met && !alone) /* no memory */
+    if (!met) /* and not alone: no memory */
+        v.together = 0;
+    if (rank == 0 && !met && !alone)
         v.state = 0;
     else if (v.folder[0] == '\0')
         make_folder(&v);
@@ -119,11 +122,13 @@ bool join_start(MPI_Comm comm, int rank, int size, bool with_world)
     recorder.shares_files = (v.state & NODES) != 0 || recorder.size > o->node_files_above;
     recorder.job = v.together != 0 ? v.job : job_of_folder(v.folder);
     memcpy(recorder.folder, v.folder, sizeof recorder.folder);
+    atomic_store(&joined, (v.state & RECORDING) != 0);
     return (v.state & RECORDING) != 0;
 }
 
 /* Under Sessions alone, of another communicator from a group, when this process has begun: whether
- * its members know of each other that they switch alike. */
+ * its members know of each other that they switch alike. Another thread may still be beginning, with
+ * another communicator: then this process has no folder to tell of. */
 bool join_again(MPI_Comm comm)
 {
     struct verdict v = {.together = 1, .job = recorder.job};
@@ -132,8 +137,10 @@ bool join_again(MPI_Comm comm)
     if (recorder.options.partial)
         return false;
     pmpi.Comm_rank(comm, &rank);
-    v.state = atomic_load(&recorder.active) ? RECORDING : 0;
-    memcpy(v.folder, recorder.folder, sizeof v.folder);
+    if (atomic_load(&joined)) {
+        v.state = RECORDING;
+        memcpy(v.folder, recorder.folder, sizeof v.folder);
+    }
     const bool met = meeting_hold(comm, false, rank == 0, true, &v);
 
     meeting_end();

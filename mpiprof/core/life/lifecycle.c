@@ -42,6 +42,8 @@
 #include "trace/meta.h"
 
 static atomic_int sessions;
+static atomic_int begun_by; /* what began recording, of these: once in a process */
+enum { NOTHING, INIT, A_SESSION };
 static bool ended;
 
 static bool writes_meta(int rank)
@@ -150,12 +152,11 @@ static void leave_child(void)
  * it has begun before, or this process records nothing. */
 static bool start(MPI_Comm comm, bool sessions_only)
 {
-    static atomic_bool started;
     char host[256] = "node";
     struct text machine = {0}, skipped = {0};
-    int rank = 0, size = 1;
+    int rank = 0, size = 1, none = NOTHING;
 
-    if (atomic_exchange(&started, true))
+    if (!atomic_compare_exchange_strong(&begun_by, &none, sessions_only ? A_SESSION : INIT))
         return false;
     gethostname(host, sizeof host - 1);
     recorder.sessions = sessions_only;
@@ -264,7 +265,7 @@ bool lifecycle_group_created(MPI_Comm comm)
         return false;
     if (start(comm, true))
         return recorder.agreed;
-    return recorder.sessions ? join_again(comm) : recorder.agreed;
+    return atomic_load(&begun_by) == A_SESSION ? join_again(comm) : recorder.agreed;
 }
 
 /* ---- the end */
