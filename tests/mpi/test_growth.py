@@ -23,6 +23,26 @@ def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str | Path]:
     return [str(mpi.python), "-m", "mpiprof", "run", "-o", str(trace), *options]
 
 
+def test_the_limit_holds_where_the_program_flushes(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: each MPI_Pcontrol(2) puts what is there into the log, a whole chunk."""
+    program = tmp_path / "app.py"
+    program.write_text(
+        "from mpi4py import MPI\n"
+        "for i in range(100):\n    MPI.COMM_WORLD.Barrier()\n    MPI.Pcontrol(2)\n"
+    )
+    trace = tmp_path / "trace"
+    words = [*words_for(openmpi, trace, "--limit", "1M"), program]
+    done = run_mpi(openmpi, 2, words, check=True)
+    assert done.stderr.count("reached its limit of 1048576 bytes") == 1
+    for log in trace.glob("*.log"):
+        assert LIMIT < log.stat().st_size <= LIMIT + 2 * (1 << 16)
+    opened = mpiprof.open(trace)
+    events, summary = opened.events, opened.summary
+    assert (summary["operation"] == "barrier").sum() == 2
+    logged = (events["operation"] == "barrier").sum()
+    assert logged + summary.loc[summary["operation"] == "barrier", "calls"].sum() == 2 * 100
+
+
 def test_past_the_limit_calls_are_summed_up(mpi: Mpi, tmp_path: Path) -> None:
     """2 ranks; calls and bytes of the log and of the totals together are what was called."""
     program = tmp_path / "app.py"

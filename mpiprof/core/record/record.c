@@ -256,7 +256,7 @@ void record_flush(void)
     /* Not from a callback within a call: that call's record is open in this window; nor where the
      * window would take a whole place of a ring. */
     if (recorder.options.ring == 0 && t->call == NULL && t->window != NULL && t->used > 0 &&
-        !atomic_load(&recorder.stopped))
+        !atomic_load(&recorder.stopped) && !file_full())
         window_turn(t);
 }
 
