@@ -311,8 +311,9 @@ def start_ranks(
         check_folder(folder, {})
     words = launcher.words(args.ranks, environment)
     if args.record != "off" and plan is None and is_the_same_for_all(args, program, environment):
+        together = args.together or (mpi.shown and not args.partial)
         recording = replace(
-            recording_of(args), folder=folder, unrecorded=unrecorded, together=not args.partial
+            recording_of(args), folder=folder, unrecorded=unrecorded, together=together
         )
         prepared = recorder_environment(program, mpi, recording, environment)
         kept = {name: value for name, value in environment.items() if name in prepared}

@@ -49,11 +49,15 @@ print(json.dumps([sys.path[1:], prefixes, m.EXTENSION_SUFFIXES]))
 
 @dataclass(frozen=True)
 class Mpi:
-    """An MPI as a program will load it: its ABI, its file where known, and how we know."""
+    """An MPI as a program will load it: its ABI, its file where known, and how we know.
+
+    shown: the program itself shows that it loads it, so that it is no script that starts another.
+    """
 
     abi: str
     library: Path | None
     reason: str
+    shown: bool = False
 
     @property
     def family(self) -> str:

@@ -319,13 +319,18 @@ def recorder_environment(
         "MPIPROF_VERSION": __version__,
         "MPIPROF_INVOCATION": invocation(),
     }
-    return result | place_in_job(program, options, environment) | options.environment()
+    place = place_in_job(program, mpi, options, environment)
+    return result | place | options.environment()
 
 
 def place_in_job(
-    program: Program, options: Recording, environment: Mapping[str, str]
+    program: Program, mpi: Mpi, options: Recording, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return what tells a process where to write, and what else of its job there is."""
+    """Return what tells a process where to write, and what else of its job there is.
+
+    All ranks surely record only where what is started loads MPI itself: a script may choose by
+    rank, and a rank that it leaves bare would get our messages with its own receives.
+    """
     parts, rank = job.parts_in(environment), job.rank_in(environment)
     several = parts is not None and parts > 1
     shared = Path.cwd() / shared_name(program, environment)
@@ -338,7 +343,7 @@ def place_in_job(
     if rank is None:
         return found
     found["MPIPROF_ALONE"] = str(shared)
-    if options.named or job.is_whole(environment):
+    if mpi.shown and (options.named or job.is_whole(environment)):
         found["MPIPROF_TOGETHER"] = "1"
     if several and not options.partial:
         found["MPIPROF_PARTS"] = str(parts)

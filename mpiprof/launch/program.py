@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -144,7 +144,7 @@ def find_mpi(program: Program, wanted: str | None, environment: Mapping[str, str
                 f"--mpi {wanted} doesn't fit: {found.reason}, which is {found.family}; "
                 "leave the option out"
             )
-        return found
+        return replace(found, shown=True)
     launcher = library.mpi_of_launcher(environment)
     if wanted is not None:
         if launcher is not None and wanted not in (launcher, "mpiabi"):

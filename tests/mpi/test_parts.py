@@ -183,3 +183,20 @@ def test_the_launchers_words_show_who_records(
     assert job.is_whole(alone) is whole
     assert not job.is_whole(alone | {"PMI_SIZE": "4"})
     assert not job.is_whole({})
+
+
+def test_a_rank_that_a_script_leaves_bare(mpi: Mpi, tmp_path: Path) -> None:
+    """On 4 ranks: rank 2, to which rank 3 would speak where all were known to record."""
+    pick = tmp_path / "pick.sh"
+    pick.write_text(
+        'rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n[ "$rank" = 2 ] && unset LD_PRELOAD\nexec "$@"\n'
+    )
+    program = [str(compiled(mpi, "parts.c")), "2"]
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-o", "trace", "--", "/bin/sh", str(pick)]
+    ended = run_mpi(mpi, 4, [*words, *program], cwd=tmp_path, check=True)
+    assert ended.stdout.replace("\n", "") == "ok" * 4
+    assert "1 of 4 ranks have not answered for 10 s (2)" in ended.stderr
+    lines = raw.read(tmp_path / "trace")
+    assert [[c.operation for c in lines.of(r)] for r in range(4)] == [
+        *(["barrier"], ["barrier"], [], ["barrier"])
+    ]
