@@ -66,7 +66,7 @@ def test_threads_that_come_and_go(
 
 
 def test_threads_that_are_cancelled(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: 100, many of them while they write to the tables, under a lock that others need."""
+    """On 1 rank: 100, many of them while they write to the tables, under a lock."""
     program = compiled(mpi, "cancelled.c", "-pthread")
     words = [*words_for(mpi, tmp_path / "trace"), "--", str(program), "100"]
     assert run_mpi(mpi, 1, words, check=True).stdout == "all cancelled\n"
