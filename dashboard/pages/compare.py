@@ -122,7 +122,8 @@ def _labels(first: Sequence[Data], to: Sequence[Data]) -> list[str]:
 
 def verdict(first: Sequence[Data], to: Sequence[Data], table: pd.DataFrame) -> list[str]:
     """Return what changed, where, how sure that is and what to do, as `compare` prints it."""
-    return in_words(difference(table), [one.trace for one in to], len(first))
+    before, other = ([one.trace for one in side] for side in (first, to))
+    return in_words(difference(table), other, len(first), before=before)
 
 
 def _fitting(data: Data, state: states.State) -> states.State:

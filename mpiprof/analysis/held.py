@@ -1,6 +1,6 @@
-"""What rings hold of a run: how many of all instances, and the number of the first of them.
+"""What is held of a run whose logs are rings or have reached their limit.
 
-The totals of all calls are the summary's; nothing is extrapolated from what is held.
+The totals of the other calls are the summary's; nothing is extrapolated from what is held.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from mpiprof.trace.trace import Trace
 class Held:
     """The part of a run that is held; since_ns after its start, for held_ns.
 
-    instances of `total` in all (None: what ranks started from persistent operations is not in the
-    totals); first: the number of each call site's first instance that is held, None unknown.
+    why: the option, "--record ring" (the last calls) or "--limit" (the first). instances of `total`
+    in all (None: what ranks started from persistent operations is not in the totals, and those past
+    a limit are calls); first: the number of each call site's first instance, None unknown.
     """
 
+    why: str
     since_ns: int
     held_ns: int
     instances: int
@@ -28,16 +30,19 @@ class Held:
 
 
 def held(trace: Trace) -> Held | None:
-    """Return what is held where rings have turned, None where all is.
+    """Return what is held where rings have turned or logs reached their limit, None where all is.
 
     A call site's number is unknown where ranks reach its instances from several places in several
     ways, so that the totals of these places don't tell, and of starts of persistent operations.
     """
-    if not trace.turned:
+    limited = trace.held_until_ns is not None and trace.record != "summary"
+    if not (trace.turned or limited):
         return None
     sums, keys = trace.aggregate
     sums.sums.grow(len(keys))
     here = sums.sums["instances"][: len(keys)].astype(np.int64)
+    if not trace.turned:
+        return Held("--limit", 0, trace.duration_ns, int(here.sum()), None, (0,) * len(keys))
     left = sums.sums["left"][: len(keys)].astype(np.int64)
     totals = _totals(trace)
     first: list[int | None] = []
@@ -47,6 +52,7 @@ def held(trace: Trace) -> Held | None:
         first.append(None if total is None else max(total - int(left[number]), 0))
     started = any(key.started for key in keys)
     return Held(
+        "--record ring",
         trace.started_ns - trace.run_started_ns,
         trace.duration_ns,
         int(here.sum()),

@@ -13,7 +13,7 @@ from mpiprof.reports.difference import verdict as in_words
 from mpiprof.reports.json import TOTALS, VERSION, places_of, plain, run_of, totals
 from mpiprof.reports.places import places
 from mpiprof.reports.table import Column, render
-from mpiprof.reports.text import percent, total_time
+from mpiprof.reports.text import held_time, percent, total_time
 from mpiprof.units import change, count, duration
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def verdicts(
     for number in sorted(set(table["other"].tolist())) or [1]:
         one = difference(table[table["other"] == number])
         name = chr(ord("A") + number)
-        words = in_words(one, to or traces[number : number + 1], len(traces) if to else 1, name)
+        before, other = (traces, to) if to else (traces[:1], traces[number : number + 1])
+        words = in_words(one, other, len(before), name, before=before)
         found[number] = one, words
     return found
 
@@ -110,7 +111,7 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
     whole = [total_time(trace) for trace in traces]
     parts = list(zip(traces, collective, waiting, whole, strict=True))
     held = [trace.derive("held") for trace in traces]
-    kept = ["all" if one is None else f"the last {duration(one.held_ns)}" for one in held]
+    kept = ["all" if one is None else held_time(one) for one in held]
     shown = [Column("held", kept, left=True)] if any(held) else []
     return render(
         [

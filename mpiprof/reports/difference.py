@@ -11,10 +11,12 @@ from mpiprof.reports.actions import action
 from mpiprof.reports.conclusion import portion
 from mpiprof.reports.places import pattern_of, places
 from mpiprof.reports.sentences import claim
+from mpiprof.reports.text import held_time
 from mpiprof.units import change, continued, duration
 
 if TYPE_CHECKING:
     from mpiprof.analysis.difference import Changed, Difference
+    from mpiprof.analysis.held import Held
     from mpiprof.trace import Trace
 
 NOTABLE = 0.1  # of the time in collectives: so large a difference may be more than chance
@@ -22,14 +24,38 @@ MORE_RUNS = "Record each several times, and `compare A1 A2 ... --to B1 B2 ...`."
 
 
 def verdict(
-    found: Difference, other: Sequence[Trace], runs: int = 1, name: str = "B", first: str = "A"
+    found: Difference,
+    other: Sequence[Trace],
+    runs: int = 1,
+    name: str = "B",
+    first: str = "A",
+    before: Sequence[Trace] = (),
 ) -> list[str]:
     """Return the verdict, a paragraph each: what changed, where, how sure, what to do.
 
-    other: the runs that were compared with `runs` others.
+    other: the runs that were compared with `runs` others, which are `before` where they are known.
     """
     lines = [_what(found, first, name), *_where(found, name), _sure(found, runs, len(other))]
-    return [line for line in (*lines, _do(found, other, runs, name)) if line]
+    held = [trace.derive("held") for trace in (*before, *other)]
+    lines.append(_parts([*before, *other], held))
+    unlike = len({None if one is None else one.why for one in held}) > 1
+    if not (unlike and found.outcome == "faster"):  # other parts of its run may be slower
+        lines.append(_do(found, other, runs, name))
+    return [line for line in lines if line]
+
+
+def _parts(traces: Sequence[Trace], held: Sequence[Held | None]) -> str:
+    """Return of which traces only a part of the run is compared; "" where all are whole."""
+    told = [
+        f"{trace.path.name} holds {held_time(one)} of {duration(trace.run_ns)} ({one.why})"
+        for trace, one in zip(traces, held, strict=True)
+        if one is not None
+    ]
+    if not told:
+        return ""
+    return (
+        f"{'; '.join(told)}. The rest is not compared, and may differ: record whole runs to tell."
+    )
 
 
 def _what(found: Difference, first: str, name: str) -> str:

@@ -94,12 +94,18 @@ def _between(trace: Trace, name: str) -> str:
 
 
 def held_part(held: Held) -> str:
-    """Return which part of a run rings hold."""
+    """Return which part of a run is held."""
     of = f"{count(held.instances)}" + (f" of {count(held.total)}" if held.total else "")
+    others = "what was summed up later" if held.why == "--limit" else "the totals of all"
     return (
-        f"the last {duration(held.held_ns)}, {of} instances (--record ring); all figures here are "
-        "of this part, but for the totals of all"
+        f"{held_time(held)}, {of} instances ({held.why}); all figures here are of this part, but "
+        f"for {others}"
     )
+
+
+def held_time(held: Held) -> str:
+    """Return how much of a run's time is held, and which end of it."""
+    return f"the {'first' if held.why == '--limit' else 'last'} {duration(held.held_ns)}"
 
 
 def summarised(observed: int, instances: int) -> str:

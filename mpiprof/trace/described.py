@@ -76,6 +76,7 @@ class Tables:
     shape_ids: dict[int, Int] = field(default_factory=dict)
     where: dict[tuple[int, int, int, int], tuple[int, int]] = field(default_factory=dict)
     limits: dict[int, int] = field(default_factory=dict)  # of a rank's log that has reached it
+    limited_ns: dict[int, int] = field(default_factory=dict)  # when, on its own node's clock
     cut: bool = False
 
     def shape_map(self, rank: int) -> Int:

@@ -145,9 +145,18 @@ class Records(Folder):
         return self.run_started_ns if since is None else since
 
     @cached_property
+    def held_until_ns(self) -> int | None:
+        """Until when the logs of all ranks hold all calls, on the joint clock; None: to the end."""
+        reached = self.tables.limited_ns.items()
+        return min((t + self.clock_of(r).offset_at(t) for r, t in reached), default=None)
+
+    @cached_property
     def duration_ns(self) -> int:
-        """From `started_ns` to the end of the run, or of what is known of it."""
-        return self.run_ns - (self.started_ns - self.run_started_ns)
+        """From `started_ns` to the end of the run, of what is known of it, or of what is held."""
+        end = self.run_started_ns + self.run_ns
+        if self.held_until_ns is not None:
+            end = min(end, self.held_until_ns)
+        return max(end - self.started_ns, 0)
 
     @property
     def process_time_ns(self) -> int:

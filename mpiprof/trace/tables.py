@@ -114,6 +114,7 @@ class _Reader:
             tables.clocks.append({"rank": rank, **_clock(row["clock"], self.limit)})
         elif "limit" in row:
             tables.limits[rank] = integer(row["limit"]["bytes"], 0)
+            tables.limited_ns[rank] = integer(row["limit"]["at_ns"])
         elif "where" in row:
             self.where.append((rank, *(integer(row["where"][name], 0) for name in SAMPLED)))
         elif "note" in row:

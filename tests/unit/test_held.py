@@ -1,0 +1,67 @@
+"""Traces that hold a part of a run: their figures are of that part, and say so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from support.dataset_traces import said
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.analysis.changes import compare
+from mpiprof.analysis.difference import difference
+from mpiprof.reports.difference import verdict as in_words
+from mpiprof.trace import Trace
+
+MS = 1_000_000
+
+
+def half_waited(folder: Path, count: int, limit_ns: int | None = None, late: int = MS) -> Trace:
+    """2 ranks: each ms of 100 has an allreduce, for which rank 0 waits late; count are logged.
+
+    limit_ns: when the logs reached their limit.
+    """
+    made = Synthetic(2)
+    made.started_ns = 0
+    at = 2 * MS * np.arange(count)[:, None] + np.array([[0, late]])
+    made.collective("allreduce", at, np.repeat(at[:, 1:], 2, 1), site="app.py:3:main")
+    made.ended_ns = 200 * MS
+    if limit_ns is not None:
+        for rank in range(2):
+            limit = {"at_ns": int(made.local(rank, limit_ns)), "bytes": 1 << 20}
+            made.lines[rank].append({"rank": rank, "limit": limit})
+    return mpiprof.open(made.write(folder))
+
+
+def test_shares_are_of_the_time_until_the_limit(tmp_path: Path) -> None:
+    """Rank 0 waits half of the time, a quarter of both ranks' time: whole or cut at a fifth."""
+    whole = half_waited(tmp_path / "whole", 100)
+    cut = half_waited(tmp_path / "cut", 20, 40 * MS)
+    for trace, length in ((whole, 200 * MS), (cut, 40 * MS)):
+        assert trace.run_ns == 200 * MS
+        assert trace.duration_ns == length
+        assert trace.totals["wait"].value / trace.process_time_ns == 0.25
+    assert whole.derive("held") is None
+    held = cut.derive("held")
+    assert (held.why, held.since_ns, held.held_ns) == ("--limit", 0, 40 * MS)
+    assert (held.instances, held.total, held.first) == (20, None, (0,))
+    code, text, _ = said("report", tmp_path / "cut")
+    assert code == 0
+    assert "25 % of all ranks' time is waiting" in text
+    assert "held            the first 40.0 ms, 20 instances (--limit)" in text
+    assert "run time        200 ms" in text
+
+
+def test_a_part_of_a_run_is_not_said_to_be_faster_than_a_whole_one(tmp_path: Path) -> None:
+    """It takes half as long a call; what came later is not known, so that nothing is to be kept."""
+    a = half_waited(tmp_path / "a", 100)
+    b = half_waited(tmp_path / "b", 40, 80 * MS, MS // 2)
+    found = difference(compare([a, b]))
+    lines = in_words(found, [b], before=[a])
+    assert found.outcome == "faster"
+    assert lines[-1] == (
+        "b holds the first 80.0 ms of 200 ms (--limit). The rest is not compared, and may differ: "
+        "record whole runs to tell."
+    )
+    assert in_words(found, [a], before=[a])[-1] == "Keep what was changed in B."
