@@ -6,6 +6,8 @@ doesn't know, which are none of ours.
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -172,6 +174,8 @@ def read_definitions(reader: Any) -> Definitions:
         getattr(otf2, f"GlobalDefReaderCallbacks_Set{name}Callback")(callbacks, handler)
     otf2.Reader_RegisterGlobalDefCallbacks(reader, definitions, callbacks, None)
     otf2.GlobalDefReaderCallbacks_Delete(callbacks)
-    otf2.Reader_ReadAllGlobalDefinitions(reader, definitions)
+    # Of a name that is no text the wheel prints a traceback, and then raises.
+    with contextlib.redirect_stderr(io.StringIO()):
+        otf2.Reader_ReadAllGlobalDefinitions(reader, definitions)
     otf2.Reader_CloseGlobalDefReader(reader, definitions)
     return found
