@@ -17,22 +17,27 @@ def place_of(trace: Trace, rank: int, after: int, callsite: int) -> dict[str, An
 
     file, line and function: the function with most of the time, and the line with most of it there,
     each None where not known; share: of all samples' time. None where the program was not sampled
-    there, or too seldom.
+    there, or too seldom, or where most samples tell nothing: at the line of a Python call itself
+    Python's lock is given away, for which the sampler may have waited since the program was
+    elsewhere.
     """
     if not trace.tables.where:
         return None
     sites = {number: key.sites for key, number in trace.aggregate[1].items()}
     here, before = sites.get(callsite, frozenset()), sites.get(after, frozenset())
     times: Counter[int] = Counter()
-    samples = 0
+    samples = blind_ns = 0
     for (of, left, entered, place), (count, ns) in trace.tables.where.items():
         if of == rank and entered in here and (left in before or after == left == START):
-            times[place] += ns
             samples += count
-    if samples < FEWEST or not times.total():
+            if place in here and "module" not in trace.tables.sites[place][0]:
+                blind_ns += ns
+            else:
+                times[place] += ns
+    if samples < FEWEST or times.total() <= blind_ns:
         return None
     found = describe_sites(trace.tables.sites, [list(times)])[0]
-    return _most(list(zip(found, times.values(), strict=True)), times.total())
+    return _most(list(zip(found, times.values(), strict=True)), times.total() + blind_ns)
 
 
 def _most(places: list[tuple[dict[str, Any], int]], whole: int) -> dict[str, Any]:

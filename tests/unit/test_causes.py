@@ -221,17 +221,30 @@ def test_who_waits_for_a_message_has_no_more_to_do(waits: bool, tmp_path: Path) 
     assert ("less to do" in said) != waits and ("who sends late" in said) == waits
 
 
-def test_what_a_late_rank_does_is_named(tmp_path: Path) -> None:
-    """Samples between the calls, by function: 6 of 8 in solve(), most of them in line 9."""
+@pytest.mark.parametrize(
+    ("at_the_call", "said"),
+    [
+        (0, " 75 % of that time it is in work.py:9 solve (sampled)."),
+        (4, " 50 % of that time it is in work.py:9 solve (sampled)."),
+        (8, "between two calls of allreduce at md.py:93 step."),
+    ],
+)
+def test_what_a_late_rank_does_is_named(tmp_path: Path, at_the_call: int, said: str) -> None:
+    """Samples between the calls, by function: 6 of 8 in solve(), most of them in line 9.
+
+    Those at the line of the call were taken when Python's lock was given away there: they are of
+    an unknown place, and where they are as many as the others nothing is named.
+    """
     made, random = Synthetic(4), np.random.default_rng(9)
     came = np.arange(40)[:, None] * 10 * MS + random.integers(0, MS // 10, (40, 4)) + 10 * MS
     came[:, 2] += 3 * MS
     left = np.repeat(came.max(1, keepdims=True) + 50_000, 4, 1)
     made.collective("allreduce", came, left, site="md.py:93:step")
     entered = made.site(2, "md.py:93:step")
-    for line, function, samples in ((8, "solve", 2), (9, "solve", 4), (20, "load", 2)):
+    places = {"work.py:8:solve": 2, "work.py:9:solve": 4, "work.py:20:load": 2}
+    for place, samples in (places | {"md.py:93:step": at_the_call}).items():
         where = {
-            "site": made.site(2, f"work.py:{line}:{function}"),
+            "site": made.site(2, place),
             "after": entered,
             "before": entered,
             "samples": samples,
@@ -241,7 +254,7 @@ def test_what_a_late_rank_does_is_named(tmp_path: Path) -> None:
     made.ended_ns = 500 * MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     text = sentences.finding(trace, trace.findings()[0])
-    assert text.endswith("75 % of that time it is in work.py:9 solve (sampled).")
+    assert text.endswith(said)
 
 
 def test_waiting_in_a_smaller_group_leads_to_who_was_waited_for(tmp_path: Path) -> None:
