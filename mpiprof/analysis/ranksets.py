@@ -123,17 +123,18 @@ def _division(grid: Grid, centred: Float, mean: Float, upper: Int, lower: Int) -
     few = upper if len(upper) <= len(lower) else lower
     others = lower if few is upper else upper
     sign = 1.0 if few is upper else -1.0
-    reference = float(np.median(mean[others]))
+    apart = centred[few] - median_of(centred[others])
     shift = np.zeros(len(mean))
-    shift[few] = mean[few] - reference
-    if few is lower:
-        few = few[::-1]  # the earliest first
+    if np.isnan(centred).any():  # those who are in other instances say nothing of these
+        shift[few] = _usual(apart)
+    else:
+        shift[few] = mean[few] - float(np.median(mean[others]))
+    few = few[np.argsort(-sign * shift[few], kind="stable")]
     amount = sign * float(shift[few[0]])
     least = sign * float(shift[few[-1]])
     if least <= max(grid.least_ns, ALIKE * amount):
         return None
-    against = median_of(centred[others])
-    p = min(float(p_above(sign * (centred[few] - against)).max()) * len(mean), 1.0)
+    p = min(float(p_above(sign * apart).max()) * len(mean), 1.0)
     return RankSet("rank" if sign > 0 else "early", few, amount, shift, p)
 
 
