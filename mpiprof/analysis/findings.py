@@ -17,6 +17,7 @@ from mpiprof.analysis.causes import Causes
 from mpiprof.analysis.chain import Walk
 from mpiprof.analysis.grid import Grid, median_of
 from mpiprof.analysis.operations import STATES
+from mpiprof.analysis.outliers import also_costly
 from mpiprof.analysis.patterns import Pattern, patterns
 from mpiprof.analysis.sample import sample_of
 from mpiprof.analysis.where import place_of
@@ -179,6 +180,9 @@ def _of_pattern(
     }
     if one.cause == "early" and causes.point_to_point.value >= MOSTLY:
         evidence["point_to_point"] = causes.point_to_point.value  # the others may but wait for it
+    if one.cause == "outlier":
+        costly = also_costly(grid.waiting(grid.arrival), one.instances)
+        evidence["also_costly"] = round(costly * scaled)
     found = _finding(trace, cause, one.gain_ns * scale, causes.callsite, evidence)
     return replace(
         found,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpiprof.analysis import ranksets, tails
+from mpiprof.analysis import outliers, ranksets, tails
 from mpiprof.analysis.grid import Grid, mean_of, median_of
 from mpiprof.analysis.phases import (
     CHANCE_PERIODIC,
@@ -28,10 +28,6 @@ from mpiprof.trace.types import Bool, Float, Int
 PART = 0.05  # of the waiting that a pattern must explain
 MOST = 5  # patterns of a call site
 SURE = 0.002  # chance at most, over all that is looked at
-FEW = 0.02  # of the instances, that hold much of the waiting: outliers
-MOST_OUTLIERS = 8
-OUTLYING = 10.0  # times the usual waiting
-MUCH = 0.4  # of the waiting, that outliers hold
 ALIKE = 0.9  # of the best one's waiting: then the simpler pattern is preferred
 HARDER = {"rank": 1.1, "early": 1.1, "node": 1.1, "gradient": 1.05, "each": 1.2}
 MOST_TRIED = 16  # ranks of a set that are tried without
@@ -47,10 +43,11 @@ SPORADIC = 0.2  # of the waiting that a rank explains beyond what chance makes o
 class Pattern:
     """Who is late, when and by how much; times in ns.
 
-    cause: of findings.CAUSES; ranks: world ranks, the latest first; instances: columns of the grid
-    in which it holds; period and offsets: every period-th instance, those with number % period in
-    offsets; step: by how many ranks lateness goes on each time; gain_ns: waiting that it explains,
-    in the sample; p: how likely chance makes it.
+    cause: of findings.CAUSES; ranks: world ranks, the latest first; late_ns: of an outlier, in the
+    worst of its instances, else the usual; instances: columns of the grid in which it holds; period
+    and offsets: every period-th instance, those with number % period in offsets; step: by how many
+    ranks lateness goes on each time; gain_ns: waiting that it explains, in the sample; p: how
+    likely chance makes it.
     """
 
     cause: str
@@ -94,7 +91,7 @@ def patterns(grid: Grid) -> tuple[list[Pattern], float]:
 def _only(grid: Grid) -> tuple[list[Pattern], float]:
     """Return what is known of a single instance: who came far behind the others in it."""
     waits = float(grid.waiting(grid.arrival).sum())
-    ranks = blamed(grid, grid.arrival)
+    ranks = outliers.blamed(grid, grid.arrival)
     spread = float(np.nanmax(grid.arrival))
     if not ranks or spread <= grid.least_ns or waits <= 0:
         return [], waits
@@ -242,32 +239,15 @@ def signals(grid: Grid, arrival: Float) -> tuple[Float, Int]:
 
 
 def _outliers(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
-    count, whole = len(waits), float(waits.sum())
-    most = min(max(int(FEW * count), 1), MOST_OUTLIERS)
-    if count < 4 or whole <= 0:
-        return
-    order = np.argsort(-waits, kind="stable")[:most]
-    usual = float(np.median(waits))
-    columns = np.sort(order[waits[order] > OUTLYING * usual])
-    if not len(columns) or waits[columns].sum() < MUCH * whole:
+    columns = outliers.outlying(grid, arrival, waits)
+    if not len(columns):
         return
     shift = np.zeros_like(arrival)
     shift[:, columns] = arrival[:, columns] - np.nanmin(arrival[:, columns], 0)
     gain = float(waits[columns].sum())
-    ranks = blamed(grid, arrival[:, columns])
-    late = float(np.median(np.nanmax(arrival[:, columns], 0)))
+    ranks = outliers.blamed(grid, arrival[:, columns])
+    late = float(np.nanmax(arrival[:, columns]))
     yield _Candidate(Pattern("outlier", ranks, late, columns, gain, 0.0), shift)
-
-
-def blamed(grid: Grid, arrival: Float) -> tuple[int, ...]:
-    """Return who came far behind all others, the latest first; empty where nobody did."""
-    high = np.nanmax(arrival, 0)
-    middle = median_of(arrival)
-    far = (arrival - middle) > (high - middle) / 2
-    far &= far.sum(0) <= len(arrival) / 2
-    rows = np.flatnonzero(far.any(1))
-    late = np.nanmax(np.where(far, arrival, 0.0), 1)[rows]
-    return tuple(grid.ranks[rows[np.argsort(-late, kind="stable")]].tolist())
 
 
 # Again and again

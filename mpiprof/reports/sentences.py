@@ -28,6 +28,7 @@ WHO_WAITS = {
 FOLLOWED = "in the algorithm that ran, a rank waits for all through whom its data comes"
 MOST_SPANS = 3
 MOST_NAMED = 3  # call sites
+SOME = 0.1  # of the instances: exceptions that are told
 
 # What each cause asks for, as a heading.
 TITLES = {
@@ -150,7 +151,7 @@ def _periodic(trace: Trace, found: Finding) -> str:
     late, here = duration(found.evidence["late_ns"]), where(trace, found.callsites[0])
     claim = f"{named(found.ranks)} come{s} {late} later than the others"
     if not who:
-        claim = f"the ranks come up to {late} apart"
+        claim = f"the ranks usually come {late} apart"
     return f"{_turn(found)} of {here}, {claim}"
 
 
@@ -184,6 +185,8 @@ def _gradient(trace: Trace, found: Finding) -> str:
 def _outlier(trace: Trace, found: Finding) -> str:
     known, here = found.evidence, where(trace, found.callsites[0])
     late = duration(known["late_ns"])
+    if known["late_instances"] > 1:
+        late = f"up to {late}"
     who = f"{named(found.ranks)} came {late} late" if found.ranks else f"ranks came {late} apart"
     if known["instances"] == 1:
         return f"In {_only(trace)} of {here}, {who}"
@@ -300,7 +303,11 @@ def _basis(found: Finding) -> str:
     if found.cause == "noise":
         return _of_spread(found)
     if found.cause == "outlier":
-        return "The other instances wait less than a tenth of that."
+        more = known["also_costly"]
+        if more > SOME * instances:
+            return ""  # so many wait for what other findings say
+        others = f"All but {count(more)} of the" if more else "The"
+        return f"{others} other instances wait less than a tenth of that."
     late = known.get("late_instances")
     if not late or len(known["spans"]) > MOST_SPANS:
         return ""

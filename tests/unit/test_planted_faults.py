@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.late import MS
+from support.late import MS, noise, one_site
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -46,3 +46,52 @@ def test_a_rank_is_late_by_what_those_know_who_met_it(
     assert one.evidence["late_ns"] == pytest.approx(6 * MS, rel=0.01)
     assert one.cost_ns == pytest.approx(len(named) * 100 * 6 * MS, rel=0.02)
     assert " 6.0" in sentences.what(trace, one)
+
+
+def accidents(folder: Path, late: dict[int, tuple[int, float]]) -> Trace:
+    """Return a trace of 200 instances, quiet but for some with a rank that is late by some ms."""
+    spread = noise(200, 4, 0.1)
+    for instance, (rank, by) in late.items():
+        spread[instance, rank] = np.delete(spread[instance], rank).min() + by
+    return one_site(folder, Synthetic(4), spread)
+
+
+def test_an_accident_is_told_from_the_small_ones_beside_it(tmp_path: Path) -> None:
+    """Others hold more than ten times the usual waiting, and next to nothing of all."""
+    late = {0: (3, 1000.0), 40: (0, 8.0), 90: (1, 7.0), 150: (2, 9.0)}
+    trace = accidents(tmp_path, late)
+    (one,) = trace.findings()
+    assert (one.cause, one.ranks, one.first_instance) == ("outlier", (3,), 0)
+    assert one.evidence["late_ns"] == pytest.approx(1000 * MS, rel=1e-6)
+    said = sentences.finding(trace, one)
+    assert said.startswith("In one instance of allreduce at md.py:93 exchange, number 0, rank 3 ")
+    assert "rank 3 came 1.00 s late" in said
+    assert "The other instances wait less than a tenth of that." in said
+
+
+def test_two_accidents_are_two_findings(tmp_path: Path) -> None:
+    trace = accidents(tmp_path, {50: (1, 300.0), 120: (2, 100.0), 53: (3, 4.0), 154: (3, 4.0)})
+    found = [one for one in trace.findings() if one.cause == "outlier"]
+    assert [(one.ranks, one.first_instance) for one in found] == [((1,), 50), ((2,), 120)]
+    assert [one.evidence["late_ns"] for one in found] == pytest.approx([300 * MS, 100 * MS])
+    assert "All but 1 of the other instances wait" in sentences.finding(trace, found[0])
+
+
+def test_many_accidents_are_said_to_be_as_bad_as_the_worst(tmp_path: Path) -> None:
+    """No rank holds much by itself: they are told together, without one time for all."""
+    trace = accidents(tmp_path, {20: (0, 90.0), 70: (1, 60.0), 110: (2, 70.0), 160: (3, 80.0)})
+    one = trace.findings()[0]
+    assert (one.cause, one.ranks) == ("outlier", (0, 3, 2, 1))
+    said = sentences.finding(trace, one)
+    assert "In 4 of the 200 instances of " in said and "ranks 0-3 came up to 90.0 ms late" in said
+
+
+def test_what_is_usual_is_not_said_to_be_the_most(tmp_path: Path) -> None:
+    """In every 5th instance nobody in particular is late, in one of them by far the most."""
+    spread = noise(200, 4, 0.05)
+    spread[4::5] = noise(40, 4, 1.0, seed=3) - 5
+    spread[44, 1] += 10.0
+    trace = one_site(tmp_path, Synthetic(4), spread)
+    said = sentences.what(trace, trace.findings()[0])
+    assert said.startswith("In every 5th instance (4, 9, 14, ...) of ")
+    assert "the ranks usually come " in said and "up to" not in said
