@@ -9,6 +9,7 @@ nodes, or moves at random (noise).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,6 +113,13 @@ def causes(trace: Trace, callsite: int) -> Causes:
         follower_table(labels, sample.without.followers if sample.without else {}),
         sample.without.saved_ns if sample.without else 0.0,
     )
+
+
+def in_messages(found: Causes, ranks: Sequence[int]) -> list[int]:
+    """Return those of some late ranks that are late for point-to-point messages, not for work."""
+    table = found.ranks.set_index("rank").reindex(list(ranks))
+    talked = table["point_to_point_ns"] > table["outside_ns"].clip(lower=0)
+    return [rank for rank, mostly in zip(ranks, talked.tolist(), strict=True) if mostly]
 
 
 class Labels:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.analysis.causes import Causes
+from mpiprof.analysis.causes import Causes, in_messages
 from mpiprof.analysis.chain import Walk
 from mpiprof.analysis.grid import Grid, median_of
 from mpiprof.analysis.operations import STATES
@@ -180,6 +180,8 @@ def _of_pattern(
     }
     if one.cause == "early" and causes.point_to_point.value >= MOSTLY:
         evidence["point_to_point"] = causes.point_to_point.value  # the others may but wait for it
+    if cause == "rank" and began.get("origin_callsite") == causes.callsite:
+        evidence["in_messages"] = in_messages(causes, ranks)
     if one.cause == "outlier":
         costly = also_costly(grid.waiting(grid.arrival), one.instances)
         evidence["also_costly"] = round(costly * scaled)

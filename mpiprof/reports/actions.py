@@ -9,7 +9,7 @@ from mpiprof.analysis.chain import START
 from mpiprof.invocation import quoted, switched
 from mpiprof.reports.places import pattern_of, where
 from mpiprof.trace.sites import site_label
-from mpiprof.units import named, share
+from mpiprof.units import capital, named, share
 
 if TYPE_CHECKING:
     from mpiprof.analysis.findings import Finding
@@ -50,7 +50,23 @@ def _between(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> 
 
 
 def _do_ranks(trace: Trace, found: Finding) -> str:
-    return _look(trace, found.evidence, found.ranks)
+    known, (workers, talkers) = found.evidence, parted(found)
+    if not talkers:
+        return _look(trace, known, found.ranks)
+    known = {**known, "origin_how": "outside"}
+    if known["origin_rank"] not in workers:
+        known |= {"origin_rank": workers[0], "doing": None}
+    return f"{_look(trace, known, workers)} {capital(named(talkers))} may only wait for a message."
+
+
+def parted(found: Finding) -> tuple[Sequence[int], Sequence[int]]:
+    """Return a finding's ranks that work longer, and those that send, receive or wait for messages.
+
+    All are the first where they do the same: what that is, is said of them together.
+    """
+    talkers = found.evidence.get("in_messages", [])
+    workers = [rank for rank in found.ranks if rank not in talkers]
+    return (workers, talkers) if workers and talkers else (found.ranks, [])
 
 
 def by_messages(known: Mapping[str, Any]) -> bool:

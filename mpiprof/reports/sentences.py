@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.chain import START
-from mpiprof.reports.actions import action, by_messages
+from mpiprof.reports.actions import action, by_messages, parted
 from mpiprof.reports.places import where
 from mpiprof.units import capital, count, duration, named, ordinal, share
 
@@ -49,7 +49,8 @@ TITLES = {
 
 def title(trace: Trace, found: Finding) -> str:
     """Return what a finding asks for, in a short line."""
-    who = found.algorithm or found.evidence.get("host") or named(found.ranks) or "Ranks"
+    ranks, _ = parted(found)
+    who = found.algorithm or found.evidence.get("host") or named(ranks) or "Ranks"
     if found.cause == "periodic":
         who = capital(who)
     if found.cause == "early" and by_messages(found.evidence):
@@ -123,6 +124,14 @@ def _rank(trace: Trace, found: Finding) -> str:
     how, place = known.get("origin_how", "unknown"), known.get("origin_callsite", START)
     if how not in ("outside", "point_to_point"):
         return f"{who} come{s} {late} later than the others to {here}{when(found)}"
+    workers, talkers = parted(found)
+    if talkers:
+        it = "they do" if len(workers) > 1 else "it does"
+        its = "their" if len(talkers) > 1 else "its"
+        return (
+            f"{who} come{s} {late} later than the others to {here}{when(found)}, {named(workers)} "
+            f"for what {it} before and {named(talkers)} for {its} messages"
+        )
     verb = f"take{s} {late} longer than the others"
     if how == "point_to_point":
         verb = f"spend{s} {late} more than the others in point-to-point messages"

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.late import MS, noise, one_site
+from support.late import MS, messages, noise, one_site
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.reports import sentences
+from mpiprof.analysis.verdict import verdict
+from mpiprof.reports import conclusion, sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 
@@ -95,3 +96,27 @@ def test_what_is_usual_is_not_said_to_be_the_most(tmp_path: Path) -> None:
     said = sentences.what(trace, trace.findings()[0])
     assert said.startswith("In every 5th instance (4, 9, 14, ...) of ")
     assert "the ranks usually come " in said and "up to" not in said
+
+
+def waiting_for_a_message(folder: Path) -> Trace:
+    """Return a trace in which rank 0 works 5 ms longer, and rank 1 for its message, then 1 ms."""
+    made, random = Synthetic(4), np.random.default_rng(7)
+    for i in range(100):
+        came = 20 * MS * (i + 1) + random.integers(0, MS // 50, 4) + np.array([5, 6, 0, 0]) * MS
+        messages(made, 1, 5 * MS)
+        made.collective("allreduce", came, np.full(4, came.max() + 50_000), site="md.py:10:step")
+    made.ended_ns = 20 * MS * 102
+    return mpiprof.open(made.write(folder / "t"))
+
+
+def test_who_works_is_not_said_to_send_messages(tmp_path: Path) -> None:
+    trace = waiting_for_a_message(tmp_path)
+    one = trace.findings()[0]
+    assert (one.cause, one.ranks) == ("rank", (1, 0))
+    said = sentences.finding(trace, one)
+    assert said.startswith("Ranks 0-1 come up to 6.0")
+    assert "step, rank 0 for what it does before and rank 1 for its messages: " in said
+    assert "Look at what rank 0 does between two calls of allreduce at md.py:10 step" in said
+    assert said.endswith("Rank 1 may only wait for a message.")
+    assert sentences.title(trace, one).startswith("Rebalance rank 0 before ")
+    assert conclusion.verdict(trace, verdict(trace, [one]))[2].endswith("it is the load.")
