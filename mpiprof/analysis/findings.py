@@ -101,11 +101,14 @@ def findings(trace: Trace, gains: Sequence[Gain] = ()) -> list[Finding]:
     found = [one for callsite in trace.hot for one in trace.conclusions(callsite)]
     found += [_of_gain(trace, gain) for gain in gains if gain.saved_ns > gain.error_ns]
     costly = [one for one in _joined(found) if one.cost_ns > least or one.cause == "algorithm"]
-    return sorted(costly, key=lambda one: -one.cost_ns)
+    return _ordered(costly)
 
 
 def conclusions(trace: Trace, callsite: int) -> list[Finding]:
-    """Return what is wrong at a call site, the costliest first: together at most its waiting."""
+    """Return what is wrong at a call site, the costliest first: together at most its waiting.
+
+    What pays only once another one is repaired comes behind that.
+    """
     row: Any = trace.callsites.loc[callsite]
     waiting = float(row["total_wait_ns"])
     facts = _facts(row)
@@ -120,13 +123,37 @@ def conclusions(trace: Trace, callsite: int) -> list[Finding]:
     known, left = patterns(grid) if grid.instances else ([], 0.0)
     whole = left + sum(one.gain_ns for one in known)
     scale = waiting / whole if whole > 0 else 0.0
-    found = [_of_pattern(trace, one, grid, scale, causes, facts) for one in known] + list(
-        _of_barrier(trace, causes, facts)
-    )
+    found = [_of_pattern(trace, one, grid, scale, causes, facts) for one in known]
+    found = [_after(one, pattern.once, found) for one, pattern in zip(found, known, strict=True)]
+    found += _of_barrier(trace, causes, facts)
     if not known or left >= REST * whole:
         besides = [one.cause for one in known]
         found.append(_rest(trace, left * scale if known else waiting, causes, facts, besides))
-    return sorted(found, key=lambda one: -one.cost_ns)
+    return _ordered(found)
+
+
+def _after(one: Finding, once: int | None, found: Sequence[Finding]) -> Finding:
+    """Return a finding with what must be repaired before it pays, if anything."""
+    if once is None or found[once].ranks == one.ranks:
+        return one
+    first = {"cause": found[once].cause, "ranks": list(found[once].ranks)}
+    return replace(one, evidence={**one.evidence, "once": first})
+
+
+def _ordered(found: Sequence[Finding]) -> list[Finding]:
+    """Return findings, the costliest first, but none before what must be repaired before it."""
+    known = {(at, one.cause, one.ranks): one for one in found for at in one.callsites}
+
+    def place(one: Finding, behind: int = 0) -> tuple[float, int]:
+        once = one.evidence.get("once")
+        key = (one.callsites[0], once["cause"], tuple(once["ranks"])) if once else None
+        first = known.get(key) if key else None
+        if first is None or behind > len(found):  # where call sites are joined, both may be first
+            return -one.cost_ns, 0
+        cost, depth = place(first, behind + 1)
+        return max(-one.cost_ns, cost), depth + 1
+
+    return sorted(found, key=place)
 
 
 def _finding(

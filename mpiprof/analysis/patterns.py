@@ -47,7 +47,8 @@ class Pattern:
     worst of its instances, else the usual; instances: columns of the grid in which it holds; period
     and offsets: every period-th instance, those with number % period in offsets; step: by how many
     ranks lateness goes on each time; gain_ns: waiting that it explains, in the sample; p: how
-    likely chance makes it.
+    likely chance makes it; once: of the patterns found before, the one without which this explains
+    its waiting; None where it does so at once.
     """
 
     cause: str
@@ -60,6 +61,7 @@ class Pattern:
     offsets: tuple[int, ...] = ()
     step: int | None = None
     node: str | None = None
+    once: int | None = None
 
 
 @dataclass(frozen=True)
@@ -78,11 +80,13 @@ def patterns(grid: Grid) -> tuple[list[Pattern], float]:
         return _only(grid)
     whole = left = float(grid.waiting(arrival).sum())
     found: list[Pattern] = []
+    shifts: list[Float] = []
     while whole > 0 and len(found) < MOST:
         best = _best(list(_candidates(grid, arrival)))
         if best is None or best.pattern.gain_ns < PART * whole:
             break
-        found.append(best.pattern)
+        found.append(replace(best.pattern, once=_once(grid, shifts, best)))
+        shifts.append(best.shift)
         arrival = arrival - best.shift
         left -= best.pattern.gain_ns
     return found, max(left, 0.0)
@@ -118,6 +122,20 @@ def _candidates(grid: Grid, arrival: Float) -> Iterator[_Candidate]:
 def gain_of(grid: Grid, arrival: Float, shift: Float, waits: Float) -> float:
     """Return the waiting that vanishes where ranks come earlier by `shift`."""
     return float((waits - grid.waiting(arrival - shift)).sum())
+
+
+def _once(grid: Grid, shifts: Sequence[Float], last: _Candidate) -> int | None:
+    """Return which lateness, of those taken out before, hides most of what the last one costs.
+
+    Where a rank comes later still, nothing is gained by an earlier arrival of the one before it.
+    """
+    arrival = grid.arrival
+    for number, shift in enumerate([*shifts, last.shift]):
+        gain = gain_of(grid, arrival, last.shift, grid.waiting(arrival))
+        if gain > last.pattern.gain_ns / 2:
+            return number - 1 if number else None
+        arrival = arrival - shift
+    return len(shifts) - 1 if shifts else None
 
 
 # The same ranks, as long as a phase lasts

@@ -190,9 +190,11 @@ def places_of(sites: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _value(value: Any) -> Any:
-    """Return a text as such, a list value by value, and numbers as `plain` does."""
+    """Return a text as such, a list or dict value by value, and numbers as `plain` does."""
     if isinstance(value, str):
         return value
+    if isinstance(value, dict):
+        return {name: _value(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_value(one) for one in value]
     return plain(value)

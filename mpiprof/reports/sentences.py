@@ -72,7 +72,18 @@ def text(trace: Trace, found: Finding) -> str:
 
 def what(trace: Trace, found: Finding) -> str:
     """Return what is wrong and what it costs, in one sentence."""
-    return f"{claim(trace, found)}: {cost(found)}."
+    return f"{claim(trace, found)}: {cost(found)}{_once(found)}."
+
+
+def _once(found: Finding) -> str:
+    """Return what must be repaired before a finding's waiting vanishes; empty for nothing."""
+    once = found.evidence.get("once")
+    if once is None:
+        return ""
+    if not once["ranks"]:
+        return ", once no other finding hides it"
+    s = "" if len(once["ranks"]) > 1 else "s"
+    return f", once {named(once['ranks'])} come{s} with the others"
 
 
 def claim(trace: Trace, found: Finding) -> str:

@@ -11,7 +11,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.analysis.verdict import verdict
-from mpiprof.reports import conclusion, sentences
+from mpiprof.reports import conclusion, json, sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 
@@ -120,3 +120,31 @@ def test_who_works_is_not_said_to_send_messages(tmp_path: Path) -> None:
     assert said.endswith("Rank 1 may only wait for a message.")
     assert sentences.title(trace, one).startswith("Rebalance rank 0 before ")
     assert conclusion.verdict(trace, verdict(trace, [one]))[2].endswith("it is the load.")
+
+
+def own_loads(folder: Path, late: tuple[float, ...], count: int = 150) -> Trace:
+    """Return a trace of ranks with lateness of their own, in ms."""
+    return one_site(folder, Synthetic(len(late)), noise(count, len(late), 0.02) + np.array(late))
+
+
+def test_what_pays_only_after_another_repair_stands_behind_it(tmp_path: Path) -> None:
+    """With rank 1 in time all wait for rank 2 as before, and rank 1 with them."""
+    trace = own_loads(tmp_path, (0.0, 4.0, 8.0, 0.0))
+    first, second = trace.findings()
+    assert (first.ranks, second.ranks) == ((2,), (1,))
+    # 8 + 8 + 4 ms of waiting an instance; without rank 2's lateness 4 + 4 + 4, then none.
+    assert first.cost_ns == pytest.approx(150 * 8 * MS, rel=0.02)
+    assert second.cost_ns == pytest.approx(150 * 12 * MS, rel=0.03)
+    assert sentences.what(trace, first).endswith("of all ranks' time.")
+    assert sentences.what(trace, second).endswith(", once rank 2 comes with the others.")
+    assert json.finding(trace, second)["evidence"]["once"] == {"cause": "rank", "ranks": [2]}
+    lines = conclusion.verdict(trace, verdict(trace, [first, second]))
+    assert lines[1].startswith("40 % of it: rank 2 takes ")
+
+
+def test_what_pays_by_itself_needs_no_other_repair(tmp_path: Path) -> None:
+    late = noise(300, 8, 0.1)
+    late[:, 3] += 3
+    late[4::10, 6] += 8
+    for one in one_site(tmp_path, Synthetic(8), late).findings():
+        assert "once" not in one.evidence
