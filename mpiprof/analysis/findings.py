@@ -202,12 +202,13 @@ def _of_pattern(
         "spans": [] if np.isin(taken, one.instances).all() else _spans(number, grid),
         "offsets": list(one.offsets),
         "step": one.step,
+        "each": one.each,
         "host": _host(trace, one.node),
         **began,
     }
     if one.cause == "early" and causes.point_to_point.value >= MOSTLY:
         evidence["point_to_point"] = causes.point_to_point.value  # the others may but wait for it
-    if cause == "rank" and began.get("origin_callsite") == causes.callsite:
+    if cause == "rank" and not one.each and began.get("origin_callsite") == causes.callsite:
         evidence["in_messages"] = in_messages(causes, ranks)
     if one.cause == "outlier":
         costly = also_costly(grid.waiting(grid.arrival), one.instances)

@@ -48,7 +48,7 @@ class Pattern:
     and offsets: every period-th instance, those with number % period in offsets; step: by how many
     ranks lateness goes on each time; gain_ns: waiting that it explains, in the sample; p: how
     likely chance makes it; once: of the patterns found before, the one without which this explains
-    its waiting; None where it does so at once.
+    its waiting; None where it does so at once; each: all ranks differ, and these are the latest.
     """
 
     cause: str
@@ -62,6 +62,7 @@ class Pattern:
     step: int | None = None
     node: str | None = None
     once: int | None = None
+    each: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,8 @@ def _steady(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
         ranks = tuple(grid.ranks[first.rows].tolist())
         p = max(one.p for one, _ in of)
         cause = "rank" if first.kind == "each" else first.kind
-        found = Pattern(cause, ranks, late, columns, gain, p, node=first.node)
+        each = first.kind == "each"
+        found = Pattern(cause, ranks, late, columns, gain, p, node=first.node, each=each)
         yield _Candidate(found, shift)
 
 
@@ -288,7 +290,7 @@ def _periodic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     shift = np.zeros_like(arrival)
     ranks: tuple[int, ...] = ()
     late, p = float(np.median(np.nanmax(arrival[:, columns], 0))), CHANCE_PERIODIC
-    if one is not None and one.kind != "gradient":
+    if one is not None and one.kind not in ("gradient", "each"):
         shift[:, columns] = one.shift[:, None]
         ranks, late, p = tuple(grid.ranks[one.rows].tolist()), one.late_ns, one.p
     else:

@@ -201,7 +201,8 @@ def _everybody(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator
         return
     p = min(float(p_above(centred[rows]).max()) * len(mean), 1.0)
     if p <= sure:
-        yield RankSet("each", rows, float(mean[rows[0]] - np.median(mean)), shift, p)
+        late = float(mean[rows[0]] - np.median(np.delete(mean, rows)))
+        yield RankSet("each", rows, late, shift, p)
 
 
 def _on_a_level(mean: Float) -> int:

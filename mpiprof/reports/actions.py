@@ -52,7 +52,8 @@ def _between(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> 
 def _do_ranks(trace: Trace, found: Finding) -> str:
     known, (workers, talkers) = found.evidence, parted(found)
     if not talkers:
-        return _look(trace, known, found.ranks)
+        all_ = " All that waiting ends only where all ranks come together."
+        return _look(trace, known, found.ranks) + (all_ if known.get("each") else "")
     known = {**known, "origin_how": "outside"}
     if known["origin_rank"] not in workers:
         known |= {"origin_rank": workers[0], "doing": None}

@@ -53,6 +53,8 @@ def title(trace: Trace, found: Finding) -> str:
     who = found.algorithm or found.evidence.get("host") or named(ranks) or "Ranks"
     if found.cause == "periodic":
         who = capital(who)
+    if found.evidence.get("each"):
+        who = "the ranks"
     if found.cause == "early" and by_messages(found.evidence):
         return f"Look at the messages before {where(trace, found.callsites[0])}"
     here = where(trace, found.callsites[0])
@@ -133,6 +135,9 @@ def _rank(trace: Trace, found: Finding) -> str:
     if len(found.ranks) > 1 and found.cause == "rank":
         late = f"up to {late}"
     how, place = known.get("origin_how", "unknown"), known.get("origin_callsite", START)
+    if known.get("each"):
+        late = f"{named(found.ranks)} {late} after the median of the others"
+        return f"Each rank comes at its own time to {here}{when(found)}, {late}"
     if how not in ("outside", "point_to_point"):
         return f"{who} come{s} {late} later than the others to {here}{when(found)}"
     workers, talkers = parted(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -148,3 +149,36 @@ def test_what_pays_by_itself_needs_no_other_repair(tmp_path: Path) -> None:
     late[4::10, 6] += 8
     for one in one_site(tmp_path, Synthetic(8), late).findings():
         assert "once" not in one.evidence
+
+
+def test_what_all_ranks_cost_is_not_said_of_one(tmp_path: Path) -> None:
+    """Rank 1 in time takes 13 of 21 ms of waiting away; all ranks alike take all."""
+    trace = own_loads(tmp_path, (0.0, 9.0, 4.0, 2.0))
+    one = trace.findings()[0]
+    assert one.cost_ns == pytest.approx(150 * 21 * MS, rel=0.02)
+    said = sentences.finding(trace, one)
+    assert said.startswith(
+        "Each rank comes at its own time to allreduce at md.py:93 exchange, rank 1 7.0"
+    )
+    assert " ms after the median of the others: " in said
+    assert (
+        sentences.title(trace, one) == "Rebalance the ranks before allreduce at md.py:93 exchange"
+    )
+    assert said.endswith(" All that waiting ends only where all ranks come together.")
+    (count,) = re.findall(r"It is so in (\d+) of 150 instances", said)
+    assert int(count) == 150
+
+
+def test_what_all_ranks_cost_now_and_then_is_not_said_of_one(tmp_path: Path) -> None:
+    late = noise(200, 4, 0.02)
+    late[4::5] += np.array([0.0, 9.0, 4.0, 2.0])
+    trace = one_site(tmp_path, Synthetic(4), late)
+    one = trace.findings()[0]
+    assert (one.cause, one.period) == ("periodic", 5)
+    said = sentences.what(trace, one)
+    # 7 ms behind the median of the others: 13 of 21 ms.
+    if one.ranks:
+        assert one.cost_ns == pytest.approx(40 * 13 * MS, rel=0.05)
+    else:
+        assert "the ranks usually come 9.0" in said
+        assert one.cost_ns == pytest.approx(40 * 21 * MS, rel=0.05)
