@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 MOSTLY = 0.5  # of the instances
+TALKED = "point_to_point"  # how lateness began: in messages
+LOAD = ("rank", "early", "gradient", "periodic", "moving")  # causes that no algorithm mends
 
 
 def action(trace: Trace, found: Finding) -> str:
@@ -41,12 +43,14 @@ def _between(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> 
         return f"Look at what {named(members)} does before this call."
     origin, after = where(trace, known["origin_callsite"]), known["origin_after"]
     rank = members[0] if len(members) == 1 else known["origin_rank"]
-    does = "exchanges" if known["origin_how"] == "point_to_point" else "does"
+    does, end = "does", ""
+    if known["origin_how"] == TALKED:
+        does, end = "exchanges", ", and for who sends late to it"
     if after == known["origin_callsite"]:
-        return f"Look at what rank {rank} {does} between two calls of {origin}."
+        return f"Look at what rank {rank} {does} between two calls of {origin}{end}."
     if after not in trace.callsites.index and after != START:
-        return f"Look at what rank {rank} {does} before {origin}."
-    return f"Look at what rank {rank} {does} from {where(trace, after)} to {origin}."
+        return f"Look at what rank {rank} {does} before {origin}{end}."
+    return f"Look at what rank {rank} {does} from {where(trace, after)} to {origin}{end}."
 
 
 def _do_ranks(trace: Trace, found: Finding) -> str:
@@ -70,20 +74,31 @@ def parted(found: Finding) -> tuple[Sequence[int], Sequence[int]]:
     return (workers, talkers) if workers and talkers else (found.ranks, [])
 
 
-def by_messages(known: Mapping[str, Any]) -> bool:
-    """Whether ranks are early as the others send, receive or wait for messages."""
-    return "point_to_point" in known
+def by_messages(found: Finding) -> bool:
+    """Whether ranks are late, or others early, as they send, receive or wait for messages."""
+    known = found.evidence
+    if found.cause == "early":
+        return "point_to_point" in known
+    sure = found.cause == "rank" or known.get("origin_share", 0.0) >= MOSTLY
+    _, talkers = parted(found)
+    return found.cause in LOAD and known.get("origin_how") == TALKED and sure and not talkers
+
+
+def _here(trace: Trace, found: Finding) -> str:
+    """Return the place that most waiting is at."""
+    return where(trace, found.callsites[0])
 
 
 def _do_early(trace: Trace, found: Finding) -> str:
-    if by_messages(found.evidence):
-        here = where(trace, found.callsites[0])
-        return f"Look at who sends late to the others before {here}."
+    if by_messages(found):
+        return f"Look at who sends late to the others before {_here(trace, found)}."
     it = "them" if len(found.ranks) > 1 else "it"
     return f"Give {named(found.ranks)} more of the work, or the others less: nobody waits for {it}."
 
 
-def _do_periodic(_: Trace, found: Finding) -> str:
+def _do_periodic(trace: Trace, found: Finding) -> str:
+    if by_messages(found):
+        return f"Look for who sends late to {named(found.ranks)} before {_here(trace, found)}."
     if not found.ranks:
         return "Look at what the program does only then, such as output or a check."
     does = named(found.ranks)
@@ -95,7 +110,12 @@ def _do_moving(*_: Any) -> str:
     return "Look for work that is handed from rank to rank, such as a token or output in turn."
 
 
-def _do_gradient(*_: Any) -> str:
+def _do_gradient(trace: Trace, found: Finding) -> str:
+    if by_messages(found):
+        here = _here(trace, found)
+        return (
+            f"Look at the messages before {here}: a rank may wait for a message of the one before."
+        )
     return "Look at what grows with the rank: its share of the work, or the order of being served."
 
 

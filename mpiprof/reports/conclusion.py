@@ -9,7 +9,7 @@ import pandas as pd
 
 from mpiprof.analysis.findings import MOSTLY
 from mpiprof.analysis.verdict import LITTLE, SURE
-from mpiprof.reports.actions import action, by_messages
+from mpiprof.reports.actions import LOAD, action, by_messages
 from mpiprof.reports.places import where
 from mpiprof.reports.sentences import claim, finding, what
 from mpiprof.reports.wording import share_between
@@ -87,11 +87,10 @@ def _other_algorithm(trace: Trace, found: Verdict) -> str:
             f" Besides, {found.gain.algorithm} would save {gained} at "
             f"{where(trace, found.gain.callsites[0])}."
         )
-    load = ("rank", "early", "gradient", "periodic", "moving", "node")
     sure = found.beside or found.worst
     assert sure is not None
-    helped = sure.cause in load
-    cause = "the messages" if by_messages(sure.evidence) else "the load"
+    helped = sure.cause in (*LOAD, "node")
+    cause = "the messages" if by_messages(sure) else "the load"
     return f" No algorithm would help: it is {cause}." if helped else ""
 
 

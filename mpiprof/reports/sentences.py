@@ -55,7 +55,7 @@ def title(trace: Trace, found: Finding) -> str:
         who = capital(who)
     if found.evidence.get("each"):
         who = "the ranks"
-    if found.cause == "early" and by_messages(found.evidence):
+    if by_messages(found) and found.cause != "moving":
         return f"Look at the messages before {where(trace, found.callsites[0])}"
     here = where(trace, found.callsites[0])
     origin = where(trace, found.callsites[-1])
@@ -162,7 +162,7 @@ def _early(trace: Trace, found: Finding) -> str:
     late = duration(found.evidence["late_ns"])
     wait = "wait" if len(found.ranks) > 1 else "waits"
     here = where(trace, found.callsites[0])
-    if by_messages(found.evidence):
+    if by_messages(found):
         s = "" if len(found.ranks) > 1 else "s"
         return (
             f"{who} come{s} {late} before the others to {here}{when(found)}, and {wait}: most of "
@@ -177,6 +177,8 @@ def _periodic(trace: Trace, found: Finding) -> str:
     claim = f"{named(found.ranks)} come{s} {late} later than the others"
     if not who:
         claim = f"the ranks usually come {late} apart"
+    elif by_messages(found):
+        claim += ", most of that in point-to-point messages"
     return f"{_turn(found)} of {here}, {claim}"
 
 
@@ -204,7 +206,10 @@ def _moving(trace: Trace, found: Finding) -> str:
 def _gradient(trace: Trace, found: Finding) -> str:
     late, here = duration(found.evidence["late_ns"]), where(trace, found.callsites[0])
     top = found.ranks[0]
-    return f"Lateness grows along the ranks at {here}{when(found)}, up to {late} at rank {top}"
+    most = ", most of that in point-to-point messages" if by_messages(found) else ""
+    return (
+        f"Lateness grows along the ranks at {here}{when(found)}, up to {late} at rank {top}{most}"
+    )
 
 
 def _outlier(trace: Trace, found: Finding) -> str:

@@ -182,3 +182,34 @@ def test_what_all_ranks_cost_now_and_then_is_not_said_of_one(tmp_path: Path) -> 
     else:
         assert "the ranks usually come 9.0" in said
         assert one.cost_ns == pytest.approx(40 * 21 * MS, rel=0.05)
+
+
+def in_messages(folder: Path, late: Float) -> Trace:
+    """Return a trace whose ranks are late (instances x ranks, ms) as they wait for messages."""
+    made, random = Synthetic(late.shape[1]), np.random.default_rng(8)
+    for i, row in enumerate(np.rint(late * MS).astype(np.int64)):
+        came = 20 * MS * (i + 1) + random.integers(0, MS // 50, len(row)) + row
+        for rank in np.flatnonzero(row).tolist():
+            messages(made, rank, int(row[rank]))
+        left = np.full(len(row), came.max() + 50_000)
+        made.collective("allreduce", came, left, site="md.py:7:step")
+    made.ended_ns = 20 * MS * (len(late) + 2)
+    return mpiprof.open(made.write(folder / "t"))
+
+
+@pytest.mark.parametrize("cause", ["rank", "periodic", "gradient"])
+def test_who_waits_for_messages_has_no_load(cause: str, tmp_path: Path) -> None:
+    late = np.zeros((200, 4))
+    late[:: 2 if cause == "periodic" else 1, 2] = 5
+    if cause == "gradient":
+        late[:] = [0, 3, 6, 9]
+    trace = in_messages(tmp_path, late)
+    one = trace.findings()[0]
+    assert one.cause == cause
+    said = sentences.finding(trace, one)
+    assert "in point-to-point messages" in said and "only then" not in said
+    assert "who sends late to" in said or "may wait for a message of the one before" in said
+    assert sentences.title(trace, one) == "Look at the messages before allreduce at md.py:7 step"
+    assert conclusion.verdict(trace, verdict(trace, [one]))[2].endswith(
+        "No algorithm would help: it is the messages."
+    )
