@@ -203,6 +203,7 @@ def _of_pattern(
         "offsets": list(one.offsets),
         "step": one.step,
         "each": one.each,
+        "recorded": [int(grid.number[0]), int(grid.number[-1])],
         "host": _host(trace, one.node),
         **began,
     }

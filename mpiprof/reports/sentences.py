@@ -109,9 +109,9 @@ def _who(found: Finding) -> tuple[str, str]:
 def when(found: Finding) -> str:
     """Return in which instances a finding holds, as the end of a clause; empty for all."""
     spans = found.evidence.get("spans") or []
-    last = found.evidence["instances"] - 1
     if not spans:
         return ""
+    begin, end = found.evidence["recorded"]  # a ring has lost those before
     if len(spans) > MOST_SPANS:
         late, taken = found.evidence["late_instances"], found.evidence["taken_instances"]
         return f" in {count(late)} of its {count(taken)} instances"
@@ -119,9 +119,9 @@ def when(found: Finding) -> str:
         ((first, final),) = spans
         if first == final:
             return f" in instance {first}"
-        if final >= last:
+        if final >= end:
             return f" from instance {first} on"
-        return f" up to instance {final}" if first == 0 else f" in instances {first} to {final}"
+        return f" up to instance {final}" if first <= begin else f" in instances {first} to {final}"
     return " in instances " + " and ".join(f"{first} to {final}" for first, final in spans)
 
 

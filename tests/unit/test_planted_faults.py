@@ -213,3 +213,15 @@ def test_who_waits_for_messages_has_no_load(cause: str, tmp_path: Path) -> None:
     assert conclusion.verdict(trace, verdict(trace, [one]))[2].endswith(
         "No algorithm would help: it is the messages."
     )
+
+
+def test_phases_of_what_a_ring_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last of 200 instances that are held is not number 199, where 4000 before it are lost."""
+    monkeypatch.setattr("mpiprof.analysis.collect.first_number", lambda *_: 4000)
+    late = noise(200, 4, 0.02)
+    late[:140, 1] += 2
+    late[140:, 2] += 6
+    trace = one_site(tmp_path, Synthetic(4), late)
+    first, second = (sentences.what(trace, one) for one in trace.findings())
+    assert first.startswith("Rank 2 ") and "exchange from instance 4140 on: " in first
+    assert second.startswith("Rank 1 ") and "exchange up to instance 4139: " in second
