@@ -44,7 +44,7 @@ class Sampled:
 
     parts: instances, then sums and sums of squares of each of SUMMED; always: sums of SUMMED, by
     call site, of calls that are recorded whatever the sample is, those that make a persistent
-    operation; made: how many these are, by communicator.
+    operation and MPI_Finalize; made: how many of the former there are, by communicator.
     """
 
     every: int
@@ -59,18 +59,20 @@ class Sampled:
         keys = [callsites[callsite] for callsite in ids.tolist()]
         started = np.array([key.started for key in keys], np.bool_)[site]
         makes = np.array([k.operation.endswith("_init") and not k.started for k in keys])[site]
+        alone = makes | np.array([key.operation == "finalize" for key in keys])[site]
         # The starts of a persistent operation are numbered by themselves.
         within = np.where(started, -1 - batch.sequence, batch.start)
         number = np.where(started, batch.start, batch.sequence + 1)
         values = np.stack([np.nan_to_num(getattr(rows, name)) for name in SUMMED])
         index = batch.communicator.index
-        for i in np.unique(site[makes]).tolist():
-            mine = makes & (site == i)
+        for i in np.unique(site[alone]).tolist():
+            mine = site == i
             known = self.always.get(int(ids[i]), np.zeros(len(SUMMED)))
             self.always[int(ids[i])] = known + values[:, mine].sum(1)
-            self.made[index] = self.made.get(index, 0) + int(mine.sum())
-        if not makes.all():
-            rest = ~makes
+        if makes.any():
+            self.made[index] = self.made.get(index, 0) + int(makes.sum())
+        if not alone.all():
+            rest = ~alone
             self._add(index, within[rest], number[rest], ids[site[rest]], values[:, rest])
 
     def _add(self, index: int, within: Int, number: Int, callsite: Int, values: Float) -> None:

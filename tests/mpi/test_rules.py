@@ -130,6 +130,8 @@ def test_sample_keeps_the_same_instances_on_all_ranks(mpi: Mpi, tmp_path: Path) 
     kept = [[(r.operation, r.sequence) for r in trace.of(rank)] for rank in range(2)]
     assert kept[0] == kept[1]
     assert 200 < len(kept[0]) < 400
+    # No other one could stand for MPI_Finalize.
+    assert [(r.operation, r.sequence) for r in trace.gathered(1)] == [("finalize", 1200)]
     # No aliasing with the loop: both operations are there.
     shares = Counter(operation for operation, _ in kept[0])
     assert min(shares["barrier"], shares["ibarrier"]) > 90

@@ -129,6 +129,27 @@ def test_what_is_recorded_always_is_not_scaled(tmp_path: Path) -> None:
     assert start["total_elapsed_ns"] == pytest.approx(truth, rel=0.1)
 
 
+def test_there_is_one_finalize(tmp_path: Path) -> None:
+    """It stands for no other: its time is its own, whatever the sample is."""
+    made = Synthetic(2)
+    kept = np.flatnonzero(np.random.default_rng(6).random(40 * EVERY) < 1 / EVERY)
+    at = made.started_ns + kept[:, None] * MS + np.zeros((1, 2), np.int64)
+    made.collective("barrier", at, at + MS // 2)
+    for records in made.records:
+        records[-1]["sequence"] = kept
+    made.meta["sample"] = EVERY
+    ends = made.started_ns + 40 * EVERY * MS
+    made.collective("finalize", [[ends, ends]], [[ends + 50 * MS] * 2])
+    for records in made.records:
+        records[-1]["sequence"] = 40 * EVERY
+    made.ended_ns = ends + 60 * MS
+    table = mpiprof.open(made.write(tmp_path / "t")).callsites.set_index("operation")
+    assert table.loc["finalize", "total_instances"] == 1
+    for name in ("total_elapsed_ns", "total_elapsed_low_ns", "total_elapsed_high_ns"):
+        assert table.loc["finalize", name] == 100 * MS
+    assert table.loc["barrier", "total_instances"] == pytest.approx(40 * EVERY, abs=3 * EVERY)
+
+
 def test_a_single_instance_says_little(tmp_path: Path) -> None:
     """It is surely in the sum, which can't be longer than the run."""
     made = Synthetic(2)

@@ -29,8 +29,10 @@ static bool wanted(const struct call *c)
         return false;
     if (operation_form(c->operation) == 2) /* an _init: what its starts are said of */
         return true;
+    /* There is one MPI_Finalize: no other stands for it, nor it for others. */
     return !atomic_load_explicit(&recorder.paused, memory_order_relaxed) &&
-           (record_samples(c->comm->identity, c->sequence, 0) || record_is_summed());
+           (c->operation == OP_finalize || record_samples(c->comm->identity, c->sequence, 0) ||
+            record_is_summed());
 }
 
 /* Whose rows a call's record refers to. The starts of a persistent operation have a number of their
