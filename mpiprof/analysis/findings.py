@@ -15,14 +15,14 @@ import pandas as pd
 
 from mpiprof.analysis.causes import Causes, in_messages
 from mpiprof.analysis.chain import Walk
-from mpiprof.analysis.grid import Grid, median_of
+from mpiprof.analysis.extent import late_in, spans_of, taken_in
+from mpiprof.analysis.grid import Grid
 from mpiprof.analysis.operations import STATES
 from mpiprof.analysis.outliers import also_costly
 from mpiprof.analysis.patterns import Pattern, patterns
 from mpiprof.analysis.sample import sample_of
 from mpiprof.analysis.where import place_of
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Int
 
 # What can be wrong, in the words of the JSON output.
 CAUSES = {
@@ -46,7 +46,6 @@ MOSTLY = 0.5  # of the instances in which lateness began at one place
 OFTEN = 0.1  # of what follows a barrier
 FEWEST = 5  # instances that tell who mostly comes last
 MOST_SURE = 0.999
-LEAST_SPANS = 1  # instances by which spans are apart
 
 
 @dataclass(frozen=True)
@@ -193,13 +192,13 @@ def _of_pattern(
         cause = "inside"
         callsites = tuple(dict.fromkeys((causes.callsite, began["origin_callsite"])))
     scaled = facts["instances"] / max(grid.instances, 1)
-    taken = _taken(one, grid)
+    taken = taken_in(one, grid)
     evidence = {
         **facts,
         "late_ns": one.late_ns,
-        "late_instances": round(_late(one, grid) * scaled),
+        "late_instances": round(late_in(one, grid) * scaled),
         "taken_instances": round(len(taken) * scaled),
-        "spans": [] if np.isin(taken, one.instances).all() else _spans(number, grid),
+        "spans": [] if np.isin(taken, one.instances).all() else spans_of(number, grid),
         "offsets": list(one.offsets),
         "step": one.step,
         "each": one.each,
@@ -225,34 +224,6 @@ def _of_pattern(
         last_instance=int(number[-1]),
         certainty=min(max(1.0 - one.p, 0.0), MOST_SURE),
     )
-
-
-def _late(one: Pattern, grid: Grid) -> int:
-    """Return in how many of its instances a pattern shows: by half of what it is on average."""
-    arrival = grid.arrival[:, one.instances]
-    rows = np.searchsorted(grid.ranks, one.ranks)
-    others = np.setdiff1d(np.arange(len(arrival)), rows)
-    if not len(rows) or not len(others) or one.cause in ("moving", "outlier"):
-        return len(one.instances)
-    apart = arrival[rows[0]] - median_of(arrival[others])
-    apart = -apart if one.cause == "early" else apart
-    return int((apart > one.late_ns / 2).sum())
-
-
-def _taken(one: Pattern, grid: Grid) -> Int:
-    """Return the columns in which any of a pattern's ranks take part; all where it names none."""
-    rows = np.searchsorted(grid.ranks, one.ranks)
-    if not len(rows):
-        return np.arange(grid.instances)
-    return np.flatnonzero(~np.isnan(grid.arrival[rows]).all(0))
-
-
-def _spans(number: Int, grid: Grid) -> list[list[int]]:
-    """Return runs of instances that a pattern holds for, first and last."""
-    columns = np.searchsorted(grid.number, number)
-    edges = np.flatnonzero(np.diff(columns) > LEAST_SPANS)
-    first, last = number[np.r_[0, edges + 1]], number[np.r_[edges, len(number) - 1]]
-    return [[int(a), int(b)] for a, b in zip(first, last, strict=True)]
 
 
 def _host(trace: Trace, node: str | None) -> str | None:

@@ -48,7 +48,8 @@ class Pattern:
     and offsets: every period-th instance, those with number % period in offsets; step: by how many
     ranks lateness goes on each time; gain_ns: waiting that it explains, in the sample; p: how
     likely chance makes it; once: of the patterns found before, the one without which this explains
-    its waiting; None where it does so at once; each: all ranks differ, and these are the latest.
+    its waiting; None where it does so at once; each: all ranks differ, and these are the latest;
+    shows: in how many instances who is due is late by half of late_ns, None where that is no turn.
     """
 
     cause: str
@@ -63,6 +64,7 @@ class Pattern:
     node: str | None = None
     once: int | None = None
     each: bool = False
+    shows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -327,7 +329,8 @@ def _moving(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     cause = "periodic" if len(rows) == 1 else "moving"
     period, offsets, step = found.period, found.offsets, found.step
     moves = Pattern(cause, ranks, amount, columns, gain, found.p, period, offsets, step)
-    yield _Candidate(moves, shift)
+    shows = int((late > amount / 2).sum())
+    yield _Candidate(replace(moves, shows=shows), shift)
 
 
 def _median_of_others(arrival: Float, row: Int) -> Float:

@@ -225,3 +225,30 @@ def test_phases_of_what_a_ring_holds(tmp_path: Path, monkeypatch: pytest.MonkeyP
     first, second = (sentences.what(trace, one) for one in trace.findings())
     assert first.startswith("Rank 2 ") and "exchange from instance 4140 on: " in first
     assert second.startswith("Rank 1 ") and "exchange up to instance 4139: " in second
+
+
+def test_in_how_many_instances_lateness_moves_is_counted(tmp_path: Path) -> None:
+    """It goes from rank to rank, and in every fourth of the instances nobody is late."""
+    late, random = noise(400, 4, 0.02), np.random.default_rng(4)
+    due = np.arange(400)
+    here = random.random(400) < 0.75
+    late[due[here], due[here] % 4] += 3
+    trace = one_site(tmp_path, Synthetic(4), late)
+    one = trace.findings()[0]
+    assert one.cause == "moving"
+    assert one.evidence["late_instances"] == here.sum()
+    said = sentences.finding(trace, one)
+    assert f"It is so in {here.sum()} of 400 instances." in said
+
+
+def test_in_how_many_instances_ranks_come_apart_is_counted(tmp_path: Path) -> None:
+    """In every 5th instance nobody in particular is late, and in some of them nobody at all."""
+    spread = noise(200, 4, 0.05)
+    spread[4::5] = noise(40, 4, 1.0, seed=3) - 5
+    spread[[4, 24, 69, 94]] = 5
+    trace = one_site(tmp_path, Synthetic(4), spread)
+    one = trace.findings()[0]
+    assert (one.cause, one.ranks) == ("periodic", ())
+    apart = np.ptp(spread[4::5], axis=1)
+    shows = int((apart > np.median(apart) / 2).sum())
+    assert shows < 40 and one.evidence["late_instances"] == shows
