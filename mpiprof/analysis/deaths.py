@@ -5,29 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from signal import Signals
 
+from mpiprof.analysis.positions import Pending, Position
+from mpiprof.analysis.waiting import leaves, waits_for_messages, whom
+
 
 def first_dead(
     left: list[int],
     gone: list[int],
     signals: Mapping[int, int],
-    absent: set[int],
-    leaving: set[int],
-) -> list[int]:
-    """Return who died by itself: the launcher, or a person, ends all others by SIGTERM.
+    positions: Sequence[Position],
+    pending: Sequence[Pending],
+) -> tuple[list[int], list[int]]:
+    """Return who died by itself, and who may have: the launcher, or a person, ends all others.
 
-    On a busy machine it may kill one before that could note anything: then those that others waited
-    for. Nothing tells where all were ended alike. Who is in MPI_Finalize notes no signal any more:
-    where all are gone, that it has none tells nothing.
+    By SIGTERM; on a busy machine by SIGKILL before one could note anything. So may who waited for a
+    rank that was ended, too, or for a message: it only may have died. Of the others that note
+    nothing those died that others waited for. Nothing tells where all were ended alike. Who is in
+    MPI_Finalize notes no signal any more: where all are gone, that it has none tells nothing.
     """
     fatal = [rank for rank in gone if signals.get(rank, Signals.SIGTERM) != Signals.SIGTERM]
     if fatal:
-        return fatal
+        return fatal, []
     silent = [rank for rank in gone if rank not in signals]
     if len(silent) == len(left):
-        return []
+        return [], []
     if len(gone) == len(left):
-        silent = [rank for rank in silent if rank not in leaving]
-    return [rank for rank in silent if rank in absent] or silent
+        silent = [rank for rank in silent if not leaves(positions[rank])]
+    awaited, ended = whom(positions, pending), {*signals, *silent}
+    perhaps = [
+        rank for rank in silent
+        if awaited.get(rank, set()) & ended or (signals and waits_for_messages(positions[rank]))
+    ]  # fmt: skip
+    absent = {rank for one in pending for rank in one.missing}
+    silent = [rank for rank in silent if rank not in perhaps]
+    return [rank for rank in silent if rank in absent] or silent, perhaps
 
 
 def _name(signal: int) -> str:

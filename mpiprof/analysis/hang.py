@@ -6,24 +6,28 @@ needs something that no sound program does, or that lasts: a rank that is merely
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from mpiprof.analysis import disagreement
+from mpiprof.analysis import disagreement, waiting
 from mpiprof.analysis.circle import Link, shortest
 from mpiprof.analysis.deaths import first_dead, names
 from mpiprof.analysis.disagreement import Disagreement, Side
 from mpiprof.analysis.operations import WAITS, base_operation
 from mpiprof.analysis.positions import Call, Key, Pending, Position
+from mpiprof.analysis.waiting import (
+    WAITS_FOR_MESSAGES,
+    keeps,
+    leaves,
+    took_part,
+    waits_for_messages,
+)
 from mpiprof.trace.processes import Processes
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
-
-WAITS_FOR_MESSAGES = ("point_to_point", "completion")
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Verdict:
     sides: the groups of ranks that disagree, the largest first. cycle: who waits for whom.
     pending: the instance that waits. ended: no process of the job is left, and some did not end in
     MPI_Finalize. through: all did. why: more of a class: finished, busy, still, stopped, abort, or
-    the names of signals.
+    the names of signals. unnoted: of whom nothing tells whether the launcher ended it or it died.
     """
 
     kind: str
@@ -59,6 +63,7 @@ class Verdict:
     ended: bool = False
     through: bool = False
     why: str = ""
+    unnoted: tuple[int, ...] = ()
 
     @property
     def is_bad(self) -> bool:
@@ -78,7 +83,7 @@ def suspects(
     """Return the ranks whose processes are worth a look: what has waited long waits for them."""
     if now_ns is None:
         return []
-    if any(_is_long(one, positions, now_ns, patience) for one in pending if _keeps(one, positions)):
+    if any(_is_long(one, positions, now_ns, patience) for one in pending if keeps(one, positions)):
         return [p.rank for p in positions if not p.finished and not p.open]
     unfinished = [p for p in positions if not p.finished]
     last = max((_last_ns(p) for p in unfinished), default=now_ns)
@@ -90,15 +95,6 @@ def suspects(
 def _last_ns(position: Position) -> int:
     call = position.current
     return 0 if call is None else call.exit_ns or call.enter_ns
-
-
-def _keeps(one: Pending, positions: Sequence[Position]) -> bool:
-    """Whether a rank waits in an instance; one that was only started keeps nobody."""
-    return any(
-        any(call.key == one.key for call in positions[rank].open)
-        or (positions[rank].between == "completion" and one.key in positions[rank].started)
-        for rank in one.arrived
-    )
 
 
 def _is_long(one: Pending, positions: Sequence[Position], now_ns: int, patience: Patience) -> bool:
@@ -130,27 +126,30 @@ def conclude(
     wrong = disagreement.first(disagreement.instances(positions), trace.tables.communicators)
     if wrong is not None:
         return disagree(wrong, ended, not left)
+    sure = _finished(positions, pending, ended) or _order(trace, positions, pending, set(), ended)
+    if sure is not None:  # needs no process, and no death makes it
+        return sure
     if aborted:
         return _gone(sorted(aborted), positions, pending, ended, "abort")
-    absent = {rank for one in pending for rank in one.missing}
-    leaving = {rank for rank in left if _leaves(positions[rank])}
-    dead = first_dead(left, gone, signals, absent, leaving)
+    dead, perhaps = first_dead(left, gone, signals, positions, pending)
     if dead:
         return _gone(dead, positions, pending, ended, names(dead, signals))
     long = [
         one for one in pending
-        if _keeps(one, positions)
+        if keeps(one, positions)
         and (ended or (processes.now_ns and _is_long(one, positions, processes.now_ns, patience)))
     ]  # fmt: skip
     silent = ended and not signals  # as by SIGKILL: who is lacked may have died, or hung
-    return (
-        _finished(positions, pending, ended)
-        or _order(trace, positions, pending, {one.key for one in long}, ended)
+    hangs = (
+        _order(trace, positions, pending, {one.key for one in long}, ended)
         or _lacking(positions, pending, long, processes, ended, silent)
         or _messages(positions, processes, ended)
-        or _unclear(long, ended)
-        or WELL
     )
+    if hangs is not None:
+        return replace(hangs, unnoted=tuple(perhaps))
+    if perhaps:
+        return _gone(perhaps, positions, pending, ended)
+    return _unclear(long, ended) or WELL
 
 
 def disagree(wrong: Disagreement, ended: bool, through: bool) -> Verdict:
@@ -182,11 +181,6 @@ def _gone(
     return Verdict("dead", tuple(ranks), sites, pending=one, ended=ended, why=why)
 
 
-def _leaves(position: Position) -> bool:
-    """Whether a rank will make no more calls: it is in MPI_Finalize, or through."""
-    return position.finished or any(call.operation == "finalize" for call in position.open)
-
-
 def _finished(
     positions: Sequence[Position], pending: Sequence[Pending], ended: bool
 ) -> Verdict | None:
@@ -196,8 +190,8 @@ def _finished(
             rank for rank in one.arrived
             if any(c.key == one.key and c.operation != "finalize" for c in positions[rank].open)
         ]  # fmt: skip
-        gone = [rank for rank in (*one.missing, *one.arrived) if _leaves(positions[rank])]
-        gone = [rank for rank in gone if not _took_part(positions[rank], one)]
+        gone = [rank for rank in (*one.missing, *one.arrived) if leaves(positions[rank])]
+        gone = [rank for rank in gone if not took_part(positions[rank], one)]
         if not waiting or not gone:
             continue
         members = len(one.arrived) + len(one.missing)
@@ -207,13 +201,6 @@ def _finished(
             sites = tuple(dict.fromkeys([*sites, *_sites(positions, gone[:1], None)]))
         return Verdict("missing", odd, sites, pending=one, ended=ended, why="finished")
     return None
-
-
-def _took_part(position: Position, one: Pending) -> bool:
-    """Whether a rank has been in an instance with anything but MPI_Finalize, or is past it."""
-    if position.rank in one.missing:
-        return False
-    return not any(c.key == one.key and c.operation == "finalize" for c in position.open)
 
 
 # ---- who waits for whom
@@ -235,7 +222,7 @@ def _order(
     for position in positions:
         for call in position.open:
             one = by_key.get(call.key)
-            stuck = not position.free and not _leaves(position)
+            stuck = not position.free and not leaves(position)
             if one is not None and one.missing and stuck:
                 for other in _awaited(trace, position.rank, call, one, call.key in long):
                     links.setdefault(position.rank, []).append(Link(position.rank, call, other))
@@ -298,7 +285,7 @@ def _lacking(
 ) -> Verdict | None:
     """What has long lacked a rank: the ranks that others wait for and that wait for none."""
     for one in long:
-        absent = _ends_of_waiting(one, positions, pending, {other.key for other in long})
+        absent = waiting.ends(one, positions, pending, {other.key for other in long})
         if not absent:
             continue
         if silent:
@@ -326,37 +313,10 @@ def _idle(odd: Sequence[int], processes: Processes) -> str:
     return "still" if set(odd) <= processes.still else ""
 
 
-def _ends_of_waiting(
-    one: Pending, positions: Sequence[Position], pending: Sequence[Pending], long: set[Key]
-) -> list[int]:
-    """Follow those who have not come because they wait elsewhere to whom they wait for.
-
-    Who has a thread to spare waits elsewhere only if it has long done so.
-    """
-    by_key = {other.key: other for other in pending}
-    seen: set[int] = set()
-    ends: set[int] = set()
-    queue = deque(one.missing)
-    while queue:
-        rank = queue.popleft()
-        if rank in seen:
-            continue
-        seen.add(rank)
-        mine = positions[rank].open
-        lacking = [by_key[c.key].missing for c in mine if c.key in by_key]
-        if positions[rank].free and not any(c.key in long for c in mine):
-            ends.add(rank)
-        elif any(lacking):
-            queue.extend(other for missing in lacking for other in missing)
-        elif not mine:
-            ends.add(rank)
-    return sorted(ends)
-
-
 def _messages(positions: Sequence[Position], processes: Processes, ended: bool) -> Verdict | None:
     """No collective waits, but all ranks that are left wait in point-to-point calls."""
     left = [p for p in positions if not p.finished]
-    waiting = tuple(p.rank for p in left if p.between in WAITS_FOR_MESSAGES and not p.open)
+    waiting = tuple(p.rank for p in left if waits_for_messages(p))
     if not waiting or len(waiting) < len(left):
         return None
     if not ended and not set(waiting) <= processes.still:

@@ -101,7 +101,9 @@ def text(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None 
     told = _told(trace, found, one, now)
     if one.through:
         return f"{told} The job went on to its end all the same: check its results."
-    return f"{told} No process of the job is left." if one.ended else told + _look(trace, one)
+    if one.ended:
+        return f"{told}{_doubt(one)} No process of the job is left."
+    return told + _look(trace, one)
 
 
 def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
@@ -168,6 +170,14 @@ def _absent(trace: Trace, found: Sequence[Position], one: Verdict) -> str:
     return seen
 
 
+def _doubt(one: Verdict) -> str:
+    """Return of whom nothing tells whether it died, as a sentence; "" where there is none."""
+    if not one.unnoted:
+        return ""
+    it, who = "they" if len(one.unnoted) > 1 else "it", named(list(one.unnoted))
+    return f" No signal is noted of {who}: {it} left by an exit or SIGKILL, perhaps the launcher's."
+
+
 def _stuck(one: Verdict) -> str:
     """Return that ranks wait for messages, as a clause; no others are left."""
     who, many = _ranks(one.odd_ranks), len(one.odd_ranks) > 1
@@ -200,12 +210,13 @@ def _place(trace: Trace, site: int) -> str:
 def _after(trace: Trace, found: Sequence[Position], chosen: Sequence[int]) -> str:
     """Return where ranks were last seen, " after barrier at app.py:3 main"; "" if they never were.
 
-    Where they differ, each place has its ranks in brackets.
+    " in barrier at ..." of an open call. Where they differ, each place has its ranks in brackets.
     """
     seen: dict[str, list[int]] = {}
     for rank in chosen:
         call = found[rank].current
-        after = "" if call is None else f"after {call.operation} at {_place(trace, call.site)}"
+        how = "after" if call is None or call.exit_ns else "in"
+        after = "" if call is None else f"{how} {call.operation} at {_place(trace, call.site)}"
         seen.setdefault(after, []).append(rank)
     if len(seen) < 2:
         return "".join(f" {after}" for after in seen if after)
