@@ -60,9 +60,9 @@ def of_trace(trace: Trace) -> tuple[Verdict, str]:
 
     Of a job that ended well, on the calls of the whole run: a wrong one may have gone through.
     """
-    if len(trace.tables.ends) == trace.ranks and not trace.wrong:
+    if trace.finalised and not trace.wrong:
         return WELL, ""
-    if len(trace.tables.ends) == trace.ranks:
+    if trace.finalised:
         one = hang.disagree(trace.wrong[0], ended=False, through=True)
         return one, text(trace, [], one)
     if trace.ranks > MOST_RANKS:

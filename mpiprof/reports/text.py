@@ -45,8 +45,7 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
     whose = "all ranks" if trace.threads == trace.ranks else f"all {count(trace.threads)} threads"
     collective, waiting = (trace.totals[name].value for name in ("elapsed", "wait"))
     partial = bool((trace.meta.get("options") or {}).get("partial"))
-    ended = len(trace.tables.ends) == trace.ranks
-    until = "MPI_Finalize" if ended else "the last that is known of any rank"
+    until = "MPI_Finalize" if trace.finalised else "the last that is known of any rank"
     rows = [
         ("trace", str(trace.path)),
         ("run time", f"{duration(trace.run_ns)} from MPI_Init to {until}"),

@@ -214,11 +214,15 @@ class Folder:
     @property
     def sound(self) -> bool:
         """As `complete`, but for what the ring of a rank no longer holds."""
-        ended = all(e["reason"] == "finalize" for e in self.tables.ends.values())
-        all_there = len(self.tables.ends) == self.ranks
         lacking = self.dropped or self.tables.limits or self.logs.cut or self.tables.cut
         lacking = lacking or self.logs.damaged
-        return ended and all_there and not lacking
+        return self.finalised and not lacking
+
+    @property
+    def finalised(self) -> bool:
+        """Every rank has called MPI_Finalize: none has aborted, or died, or is on its way."""
+        ends = self.tables.ends.values()
+        return len(ends) == self.ranks and all(one["reason"] == "finalize" for one in ends)
 
     @property
     def sample(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.dataset_traces import MADE, exported, said
+from support.hung import abort, call, job
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -64,3 +65,27 @@ def test_it_is_the_same_from_a_data_set_and_by_workers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", MADE)
 def test_sound_traces_have_none(name: str, tmp_path: Path) -> None:
     assert mpiprof.open(MADE[name](tmp_path / "job")).wrong == []
+
+
+def test_who_aborts_did_not_end_well(tmp_path: Path) -> None:
+    """`report` says what `status` says: all ranks have an end, but no rank called MPI_Finalize."""
+    made = job(2)
+    folder = made.write(tmp_path / "t")
+    assert "to MPI_Finalize" in said("report", folder)[1]
+    abort(folder)
+    _, out, _ = said("report", folder)
+    told = "DEAD RANK: Ranks 0-1 called MPI_Abort after barrier at app.py:1 main."
+    assert " ".join(out.split("\n\n")[0].split()).startswith(told)
+    assert told in " ".join(said("status", folder)[1].split())
+    assert "MPI_Init to MPI_Finalize" not in out
+
+
+def test_a_wrong_call_before_an_abort_did_not_go_through(tmp_path: Path) -> None:
+    made = job(2)
+    for rank in range(2):
+        call(made, rank, "allreduce", sent=8 + rank, ends=9_100)
+    folder = made.write(tmp_path / "t")
+    abort(folder)
+    first = " ".join(said("report", folder)[1].split("\n\n")[0].split())
+    assert first.startswith("DIFFERENT SIZES: ") and "went on to its end" not in first
+    assert first in " ".join(said("status", folder)[1].split())
