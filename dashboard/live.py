@@ -32,7 +32,7 @@ def found_in(data: Data) -> tuple[list[positions.Position], list[positions.Pendi
 def verdict_of(data: Data) -> Verdict:
     """Return the verdict on the job, as `status` gives it; time alone may change it."""
     moment = (now_ns(data.trace) or 0) // FRESH_NS
-    return data.once(("hang", moment), lambda: hang.verdict(data.trace, *found_in(data)))
+    return data.once(("hang", moment), lambda: hang.of_job(data.trace, *found_in(data)))
 
 
 def strip(data: Data, state: State) -> Component | None:

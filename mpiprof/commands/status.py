@@ -28,9 +28,9 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.trace.newest import chosen
 
     trace = mpiprof.open(chosen(args.trace))
-    with working("reading the ends of the logs"):
+    with working("reading the logs" if trace.finalised else "reading the ends of the logs"):
         found, pending = positions.find(trace)
-        verdict = hang.verdict(trace, found, pending)
+        verdict = hang.of_job(trace, found, pending)
     if args.json:
         print(json.text(status.as_json(trace, found, pending, verdict)))
         return 0

@@ -17,7 +17,18 @@ from mpiprof.units import duration, named, ranks, size
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
-__all__ = ["STATES", "TITLES", "WELL", "Verdict", "as_json", "of_trace", "text", "title", "verdict"]
+__all__ = [
+    "STATES",
+    "TITLES",
+    "WELL",
+    "Verdict",
+    "as_json",
+    "of_job",
+    "of_trace",
+    "text",
+    "title",
+    "verdict",
+]
 MOST_RANKS = 1 << 16
 MOST_PLACES = 4
 KEYS = ("file", "line", "function")
@@ -55,6 +66,20 @@ def verdict(
     return hang.conclude(trace, found, pending, look(trace, watched), patience)
 
 
+def of_job(trace: Trace, found: Sequence[Position], pending: Sequence[Pending]) -> Verdict:
+    """Return the verdict of `status`; of a job that has ended well that of `report`.
+
+    Which looks at the calls of the whole run, and not only at the newest of each rank.
+    """
+    if trace.finalised and all(one.finished for one in found) and trace.wrong:
+        return _through(trace)
+    return verdict(trace, found, pending)
+
+
+def _through(trace: Trace) -> Verdict:
+    return hang.disagree(trace.wrong[0], ended=False, through=True)
+
+
 def of_trace(trace: Trace) -> tuple[Verdict, str]:
     """Return the verdict on the job of a trace, and its text; none on more ranks than can be.
 
@@ -63,7 +88,7 @@ def of_trace(trace: Trace) -> tuple[Verdict, str]:
     if trace.finalised and not trace.wrong:
         return WELL, ""
     if trace.finalised:
-        one = hang.disagree(trace.wrong[0], ended=False, through=True)
+        one = _through(trace)
         return one, text(trace, [], one)
     if trace.ranks > MOST_RANKS:
         return WELL, ""

@@ -47,6 +47,8 @@ def test_a_report_begins_with_it(kind: str, tmp_path: Path) -> None:
     assert f"{WRONG[kind][2]} at app.py:9 step" in first
     assert first.endswith("The job went on to its end all the same: check its results.")
     hang = json.loads(said("report", folder, "--json")[1])["hang"]
+    assert json.loads(said("status", folder, "--json")[1])["verdict"] == hang
+    assert first in " ".join(said("status", folder)[1].split())
     assert (hang["class"], hang["odd_ranks"]) == (kind, [3 if kind == "root" else 2])
     for ending in ("md", "html"):
         assert said("report", folder, "-o", tmp_path / f"page.{ending}")[0] == 0
