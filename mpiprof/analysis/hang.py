@@ -50,8 +50,9 @@ class Verdict:
 
     sides: the groups of ranks that disagree, the largest first. cycle: who waits for whom.
     pending: the instance that waits. ended: no process of the job is left, and some did not end in
-    MPI_Finalize. through: all did. why: more of a class: finished, busy, still, stopped, abort, or
-    the names of signals. unnoted: of whom nothing tells whether the launcher ended it or it died.
+    MPI_Finalize. through: all did. why: more of a class: finished, busy, still, stopped, abort,
+    unwritten, or the names of signals. unnoted: of whom nothing tells whether it died or the
+    launcher ended it.
     """
 
     kind: str
@@ -126,11 +127,15 @@ def conclude(
     wrong = disagreement.first(disagreement.instances(positions), trace.tables.communicators)
     if wrong is not None:
         return disagree(wrong, ended, not left)
+    blind = bool(left) and any(position.blind for position in positions)
+    pending = [] if blind else pending
     sure = _finished(positions, pending, ended) or _order(trace, positions, pending, set(), ended)
     if sure is not None:  # needs no process, and no death makes it
         return sure
     if aborted:
         return _gone(sorted(aborted), positions, pending, ended, "abort")
+    if blind:
+        return _blindly(trace, positions, left, signals, ended)
     dead, perhaps = first_dead(left, gone, signals, positions, pending)
     if dead:
         return _gone(dead, positions, pending, ended, names(dead, signals))
@@ -150,6 +155,25 @@ def conclude(
     if perhaps:
         return _gone(perhaps, positions, pending, ended)
     return _unclear(long, ended) or WELL
+
+
+def _blindly(
+    trace: Trace,
+    positions: Sequence[Position],
+    left: list[int],
+    signals: dict[int, int],
+    ended: bool,
+) -> Verdict:
+    """Return the verdict where it is not known where ranks are: on how the job ended.
+
+    Where records could not be written, an end that is missing tells nothing: it had no room either.
+    """
+    fatal, _ = first_dead(left, list(signals), signals, positions, [])
+    if fatal:
+        return _gone(fatal, positions, [], ended, names(fatal, signals))
+    if ended and trace.unwritten:
+        return Verdict("undecided", ended=True, why="unwritten")
+    return _unclear([], ended) or WELL
 
 
 def disagree(wrong: Disagreement, ended: bool, through: bool) -> Verdict:

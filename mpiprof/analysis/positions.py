@@ -58,7 +58,8 @@ class Position:
 
     recent: its newest calls, oldest first, open ones among them. between: the kind of call without
     a record that all its threads are in (point_to_point, completion, one_sided, files), or "".
-    free: how many of its threads are in no open call, of those that have made any.
+    free: how many of its threads are in no open call, of those that have made any. blind: its log
+    does not hold what it has called since: records could not be written, or calls are summed up.
     """
 
     rank: int
@@ -69,13 +70,16 @@ class Position:
     last: Call | None = None
     started: dict[Key, Call] = field(default_factory=dict)
     free: int = 0
+    blind: bool = False
 
     @property
     def state(self) -> str:
-        """The state as in the JSON: finished, inside (a collective) or outside."""
+        """The state as in the JSON: finished, inside (a collective), outside or unknown."""
         if self.finished:
             return "finished"
-        return "inside" if self.open else "outside"
+        if self.open:
+            return "inside"
+        return "unknown" if self.blind else "outside"
 
     @property
     def current(self) -> Call | None:
@@ -189,6 +193,9 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
     """
     tails = {rank: Tail(trace, rank) for rank in range(trace.ranks)}
     positions = [_position(trace, rank, tail) for rank, tail in tails.items()]
+    blind = trace.unwritten | trace.tables.limits.keys()
+    for position in positions:
+        position.blind = position.rank in blind
     waiting: dict[Key, list[tuple[int, Call]]] = {}
     blocking: set[Key] = set()
     for position in positions:

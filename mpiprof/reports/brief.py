@@ -38,9 +38,9 @@ def callsites(trace: Trace) -> pd.DataFrame | None:
 def brief(trace: Trace, table: pd.DataFrame | None, state: str) -> dict[str, Any]:
     """Return what a job has come to: its sums, and the call site that costs most.
 
-    state: running, hung, ended, aborted or killed. Times in s; `run_s` goes on while the job runs;
-    `waiting_s` is of all calls, estimated from those whose arrivals were observed; None where it is
-    not known.
+    state: running, hung, ended, aborted, killed or unknown. Times in s; `run_s` goes on while the
+    job runs; `waiting_s` is of all calls, estimated from those whose arrivals were observed; None
+    where it is not known.
     """
     run_ns = _run_ns(trace, state)
     whole = run_ns * trace.threads
@@ -127,7 +127,7 @@ OF_SITE = {
     "total_wait_ns": ("callsite_waiting_seconds", "Of it waiting; an estimate."),
     "worst_imbalance_ns": ("callsite_imbalance_seconds", "Mean time from first to last arrival."),
 }
-STATES = ("running", "hung", "ended", "aborted", "killed")
+STATES = ("running", "hung", "ended", "aborted", "killed", "unknown")
 
 
 def metrics(found: Mapping[str, Any], table: pd.DataFrame | None, job: str) -> str:

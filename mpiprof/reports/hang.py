@@ -143,6 +143,11 @@ def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None
             f"{_stuck(one)}: a message is missing. Compare who sends with who receives"
             f"{_after(trace, found, one.odd_ranks)}."
         )
+    if one.why == "unwritten":
+        return (
+            f"It is not known how the job ended: records of {named(sorted(trace.unwritten))} could "
+            "not be written, as on a full disk, and so perhaps their ends."
+        )
     if one.pending is None:
         return "Nothing that is known tells what is wrong."
     waits = _waits(trace, found, one, now)
@@ -239,7 +244,7 @@ def _after(trace: Trace, found: Sequence[Position], chosen: Sequence[int]) -> st
     """
     seen: dict[str, list[int]] = {}
     for rank in chosen:
-        call = found[rank].current
+        call = None if found[rank].state == "unknown" else found[rank].current
         how = "after" if call is None or call.exit_ns else "in"
         after = "" if call is None else f"{how} {call.operation} at {_place(trace, call.site)}"
         seen.setdefault(after, []).append(rank)

@@ -111,7 +111,11 @@ def text(trace: Trace, positions: list[Position], pending: list[Pending], verdic
         lines += [_sentence(trace, one, positions, now, verdict), ""]
     if len(pending) > 20:
         lines += [f"and {len(pending) - 20} more pending operations (see --json)", ""]
-    if not pending:
+    lost = [p.rank for p in positions if p.state == "unknown" and p.rank in trace.unwritten]
+    if lost:
+        since = "what they have called since is not known"
+        lines += [f"Records of {named(lost)} could not be written: {since}.", ""]
+    if not pending and not any(p.state == "unknown" for p in positions):
         lines += ["No collective is pending.", ""]
     waits = _waits(trace)
     if waits:
@@ -148,6 +152,8 @@ def _state(
     if aborted:
         return f"aborted by rank {ranks(aborted)}"
     gone = [rank for rank in left if living.get(rank) is False]
+    if verdict.why == "unwritten":
+        return "no process is left"
     if gone:
         died = _died(verdict, gone)
         how = "died" if died else "ended"
@@ -179,12 +185,13 @@ def _rank_table(
     for position in positions:
         call = position.current
         state = position.state
-        if state != "finished" and living.get(position.rank) is False:
+        if state not in ("finished", "unknown") and living.get(position.rank) is False:
             state = f"{'died' if _died(verdict, [position.rank]) else 'ended'} {state}"
         doing = "" if call is None else call.operation
         doing = f"after {doing}" if call is not None and not position.open else doing
         where = "" if call is None else place(site_of(trace, call.site))
-        members = groups.setdefault((state, doing or none_yet, where), [])
+        unseen = "not logged" if state == "unknown" else none_yet
+        members = groups.setdefault((state, doing or unseen, where), [])
         members.append((position.rank, _since(trace, position)))
     states, calls, sites = zip(*groups, strict=True)
     return render(

@@ -121,9 +121,10 @@ class Folder:
         absent = [r for r in range(self.ranks) if r not in known] if len(known) < self.ranks else []
         if absent:
             self._found.note(f"nothing was written by {named(absent)}")
-        silent = sorted(self.tables.shape_ids.keys() - {rank for rank, _ in self.logs.threads})
-        if silent:
-            self._found.note(f"{named(silent)}: the tables name calls, but the log holds none")
+        self._silent = self.tables.shape_ids.keys() - {rank for rank, _ in self.logs.threads}
+        if self._silent:
+            silent = named(sorted(self._silent))
+            self._found.note(f"{silent}: the tables name calls, but the log holds none")
             self.logs.cut = True
         found: Counter[int] = Counter()
         for (rank, _), chunks in self.logs.threads.items():
@@ -135,10 +136,9 @@ class Folder:
                 self.logs.cut = True
         unfinished = [r for r in sorted(known) if r not in self.tables.ends]
         if unfinished:
-            self._found.note(
-                f"{named(unfinished)} did not reach the end of the run: "
-                "the job is running, or it was killed"
-            )
+            why = "the job is running, or it was killed"
+            why += ", or their ends could not be written" if self.unwritten else ""
+            self._found.note(f"{named(unfinished)} did not reach the end of the run: {why}")
         aborted = [r for r, end in self.tables.ends.items() if end["reason"] != "finalize"]
         if aborted:
             self._found.note(f"{named(sorted(aborted))} aborted")
@@ -205,6 +205,13 @@ class Folder:
             in_logs[rank] = in_logs.get(rank, 0) + count
         ends = {rank: end["dropped"] for rank, end in self.tables.ends.items()}
         return sum(max(in_logs.get(r, 0), ends.get(r, 0)) for r in in_logs.keys() | ends.keys())
+
+    @property
+    def unwritten(self) -> set[int]:
+        """Ranks of whose records some, or all, could not be written, as on a full disk."""
+        found = {rank for (rank, _), count in self.logs.dropped.items() if count}
+        found |= {rank for rank, end in self.tables.ends.items() if end["dropped"]}
+        return found | self._silent
 
     @property
     def complete(self) -> bool:

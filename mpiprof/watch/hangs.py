@@ -25,7 +25,7 @@ from mpiprof.invocation import command
 from mpiprof.launch.options import ABORT
 from mpiprof.reports import hang, patience
 from mpiprof.trace import Trace
-from mpiprof.units import duration
+from mpiprof.units import duration, named
 from mpiprof.watch.node import Node, Use
 
 COMPUTES = 0.02  # of a processor since the last call: what sleeps between looks uses less
@@ -93,9 +93,9 @@ class Hangs:
         trace = mpiprof.open(self.folder)
         if len(trace.tables.processes) < trace.ranks:
             return []
-        if trace.tables.limits:
-            why = "where ranks are is not known, as logs have reached their limit"
-            return [f"{_silence(since)}; {why}"]
+        if trace.tables.limits or trace.unwritten:
+            why = "logs have reached their limit" if trace.tables.limits else _lacks(trace)
+            return [f"{_silence(since)}; where ranks are is not known, as {why}"]
         found, pending = positions.find(trace)
         verdict = hang.verdict(trace, found, pending, patience.of_limit(self.wanted.limit_s))
         if not verdict.is_bad or verdict.kind == "stalled":
@@ -187,6 +187,10 @@ class Hangs:
             elif seconds < self.wanted.limit_s + LATE_S:
                 return None
         return shares
+
+
+def _lacks(trace: Trace) -> str:
+    return f"records of {named(sorted(trace.unwritten))} could not be written"
 
 
 def _silence(since: float) -> str:

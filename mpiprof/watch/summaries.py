@@ -43,7 +43,8 @@ class Summaries:
             if not state and "abort" in reasons:
                 state = "aborted"
             elif not state:
-                state = "ended" if len(reasons) == trace.ranks else "killed"
+                lost = "unknown" if trace.unwritten else "killed"
+                state = "ended" if len(reasons) == trace.ranks else lost
             callsites = brief.callsites(trace)
             found = brief.brief(trace, callsites, state)
             if self.path.suffix == METRICS:

@@ -63,3 +63,11 @@ def abort(folder: Path) -> None:
     """Let all ranks of a trace that ended have ended by MPI_Abort."""
     for path in folder.glob("*.tables"):
         path.write_text(path.read_text().replace('"reason": "finalize"', '"reason": "abort"'))
+
+
+def drop(folder: Path, rank: int, records: int = 17) -> None:
+    """Let some records of a rank not have been written."""
+    path = folder / f"rank-{rank:06d}.log"
+    content = bytearray(path.read_bytes())
+    content[65536 + 24 : 65536 + 32] = records.to_bytes(8, "little")
+    path.write_bytes(content)
