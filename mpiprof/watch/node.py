@@ -89,9 +89,13 @@ class Node:
         }
 
     def is_stopped(self) -> bool:
-        """Return whether a rank is, by a debugger, a person or the scheduler."""
-        states = [stat(one.pid) for one in self.ranks.values()]
-        return any(state is not None and state[0] in "Tt" for state in states)
+        """Return whether the ranks are, by a person or the scheduler, or one by a debugger.
+
+        One that alone was stopped by a signal is what the others wait for.
+        """
+        found = [stat(one.pid) for one in self.ranks.values()]
+        states = [state[0] for state in found if state is not None]
+        return "t" in states or (bool(states) and set(states) == {"T"})
 
     def shares(self, before: Mapping[int, Use], seconds: float) -> dict[int, float]:
         """Return what share of a processor each rank has used since `used` gave `before`."""

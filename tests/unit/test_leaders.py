@@ -93,6 +93,22 @@ def test_a_look_that_waits_for_a_processor_does_not_delay_the_next(
     assert hangs.next_s - time.monotonic() < AGAIN_S + 1
 
 
+@pytest.mark.parametrize(
+    ("states", "stopped"),
+    [("TTT", True), ("SST", False), ("StS", True), ("SS", False), ("", False)],
+)
+def test_a_rank_that_alone_is_stopped_keeps_the_others(
+    states: str, stopped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that is stopped does not hang, nor one in a debugger."""
+    mine = job.process(os.getpid())
+    assert mine is not None
+    found = [(state, 0) for state in states] + [None]  # one has ended
+    node = Node(mine, dict.fromkeys(range(len(found)), mine), {}, 4)
+    monkeypatch.setattr("mpiprof.watch.node.stat", lambda _: found.pop(0))
+    assert node.is_stopped() == stopped
+
+
 @pytest.mark.parametrize("name", ["../x", "a b", "node;rm", "-"])
 def test_a_node_may_have_any_name(name: str, tmp_path: Path) -> None:
     assert leader_of(tmp_path, "a", True)._file(name).parent == tmp_path
