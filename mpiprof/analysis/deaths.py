@@ -36,7 +36,7 @@ def first_dead(
         rank for rank in silent
         if awaited.get(rank, set()) & ended or (signals and waits_for_messages(positions[rank]))
     ]  # fmt: skip
-    absent = {rank for one in pending for rank in one.missing}
+    absent = {rank for one in pending for rank in one.missing}.union(*awaited.values())
     silent = [rank for rank in silent if rank not in perhaps]
     return [rank for rank in silent if rank in absent] or silent, perhaps
 

@@ -21,7 +21,9 @@ from mpiprof.analysis.waiting import (
     WAITS_FOR_MESSAGES,
     keeps,
     leaves,
+    started_only,
     took_part,
+    unattended,
     waits_for_messages,
 )
 from mpiprof.trace.processes import Processes
@@ -148,13 +150,14 @@ def conclude(
     hangs = (
         _order(trace, positions, pending, {one.key for one in long}, ended)
         or _lacking(positions, pending, long, processes, ended, silent)
+        or (None if silent else _left_alone(positions, long, processes, ended))
         or _messages(positions, processes, ended)
     )
     if hangs is not None:
         return replace(hangs, unnoted=tuple(perhaps))
     if perhaps:
         return _gone(perhaps, positions, pending, ended)
-    return _unclear(long, ended) or WELL
+    return _unclear([one for one in long if not started_only(one, positions)], ended) or WELL
 
 
 def _blindly(
@@ -327,6 +330,23 @@ def _lacking(
             kind, why = "missing", _idle(odd, processes)
         sites = _sites(positions, odd, one)
         return Verdict(kind, tuple(odd), sites, pending=one, ended=ended, why=why)
+    return None
+
+
+def _left_alone(
+    positions: Sequence[Position], long: Sequence[Pending], processes: Processes, ended: bool
+) -> Verdict | None:
+    """What all have started, and some wait for, while others are outside MPI.
+
+    It tells only where no rank moves: who starts an operation may long do something else before it
+    waits for it, and when others came to their Wait is not known.
+    """
+    resting = {p.rank for p in positions if not p.finished and not p.open}
+    for one in long:
+        late = unattended(one, positions)
+        if late and not one.missing and not resting & processes.busy:
+            sites, why = _sites(positions, late, one), _idle(late, processes)
+            return Verdict("missing", tuple(late), sites, pending=one, ended=ended, why=why)
     return None
 
 

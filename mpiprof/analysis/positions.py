@@ -189,7 +189,8 @@ def _read(thread: ThreadStream, chunks: list[Chunk]) -> Block | None:
 def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
     """Return where every rank is, and every instance that somebody waits in, oldest first.
 
-    An operation that was only started counts as pending while a member has not started it.
+    An operation that was only started counts as pending while a member has not started it, or one
+    is in a Wait.
     """
     tails = {rank: Tail(trace, rank) for rank in range(trace.ranks)}
     positions = [_position(trace, rank, tail) for rank, tail in tails.items()]
@@ -204,6 +205,8 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
             blocking.add(call.key)
         for call in position.started.values():
             waiting.setdefault(call.key, []).append((position.rank, call))
+        if position.between == "completion":
+            blocking |= position.started.keys()
     pending = []
     for key, calls in waiting.items():
         members = trace.tables.communicators[key[0]].ranks.tolist()

@@ -22,14 +22,32 @@ def keeps(one: Pending, positions: Sequence[Position]) -> bool:
     return any(waits_in(positions[rank], one) for rank in one.arrived)
 
 
+def started_only(one: Pending, positions: Sequence[Position]) -> bool:
+    """Whether no rank is in a call of an instance: who waits may wait for something else."""
+    return not any(call.key == one.key for rank in one.arrived for call in positions[rank].open)
+
+
 def whom(positions: Sequence[Position], pending: Sequence[Pending]) -> dict[int, set[int]]:
     """Return for each rank that waits in something pending who has not come to it."""
     found: dict[int, set[int]] = {}
     for one in pending:
+        absent = one.missing or unattended(one, positions)
         for rank in one.arrived:
-            if one.missing and waits_in(positions[rank], one):
-                found.setdefault(rank, set()).update(one.missing)
+            if absent and waits_in(positions[rank], one):
+                found.setdefault(rank, set()).update(absent)
     return found
+
+
+def unattended(one: Pending, positions: Sequence[Position]) -> list[int]:
+    """Return who has started an instance, not completed it, and is outside MPI.
+
+    MPI may go on with it only while it is called, and so keep those who wait for it.
+    """
+    return [
+        rank for rank in one.arrived
+        if one.key in positions[rank].started
+        and not positions[rank].open and not positions[rank].between
+    ]  # fmt: skip
 
 
 def waits_for_messages(position: Position) -> bool:

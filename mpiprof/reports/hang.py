@@ -9,6 +9,7 @@ from mpiprof.analysis import hang, positions
 from mpiprof.analysis.disagreement import Side
 from mpiprof.analysis.hang import WELL, Patience, Verdict
 from mpiprof.analysis.positions import Call, Pending, Position
+from mpiprof.analysis.waiting import started_only, waits_in
 from mpiprof.reports.patience import of_folder
 from mpiprof.reports.places import communicator_name, place, site_of
 from mpiprof.trace.processes import look, now_ns
@@ -187,6 +188,12 @@ def _absent(trace: Trace, found: Sequence[Position], one: Verdict) -> str:
             f"{it.capitalize()} {'are' if many else 'is'} slow, or in a loop without end."
         )
     seen = f"{who}, last seen{last or ' before any collective'}."
+    if one.pending is not None and not one.pending.missing:
+        out = "was" if one.ended and not many else "were" if one.ended else "are" if many else "is"
+        seen = (
+            f"{_ranks(one.odd_ranks)} {verb} started it, too, and {out} outside MPI, last "
+            f"seen{last}: MPI may go on with it only while {it} call{s} MPI."
+        )
     if one.why == "still":
         return (
             f"{seen} {it.capitalize()} use{s} no processor: {it} sleep{s}, or wait{s} outside MPI."
@@ -259,19 +266,20 @@ def _waits(trace: Trace, found: Sequence[Position], verdict: Verdict, now: int |
     """Return who waits in what and where, as a sentence."""
     one = verdict.pending
     assert one is not None
-    inside = [r for r in one.arrived if _open(found[r], one)] or one.arrived
+    waiting = [r for r in one.arrived if waits_in(found[r], one)]
+    inside = [r for r in waiting if _open(found[r], one)] or waiting or one.arrived
     calls = _open(found[inside[0]], one) if inside else []
     operation = calls[0].operation if calls else one.operations[0]
     site = calls[0].site if calls else next(iter(one.sites), -1)
-    many = len(inside) > 1
+    many, on = len(inside) > 1, communicator_name(trace, one.communicator)
     wait = "waited" if verdict.ended else "wait" if many else "waits"
+    if waiting and started_only(one, found):  # since when is not known
+        wait = f"{wait} in {BETWEEN['completion']} for {operation}"
+        return f"{_ranks(inside)} {wait} at {_place(trace, site)} on {on}."
     if now is not None and not verdict.ended:
         lasting = duration(float(now - one.since_ns))
         wait = f"{'have' if many else 'has'} waited for {lasting}"
-    return (
-        f"{_ranks(inside)} {wait} in {operation} at {_place(trace, site)} "
-        f"on {communicator_name(trace, one.communicator)}."
-    )
+    return f"{_ranks(inside)} {wait} in {operation} at {_place(trace, site)} on {on}."
 
 
 def _open(position: Position, one: Pending) -> list[Call]:

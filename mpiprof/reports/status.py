@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mpiprof.analysis.hang import Verdict
 from mpiprof.analysis.positions import Pending, Position
 from mpiprof.analysis.statistics import waits_so_far
+from mpiprof.analysis.waiting import unattended
 from mpiprof.reports import hang
 from mpiprof.reports.json import plain
 from mpiprof.reports.places import communicator_name, place, site_of
@@ -254,6 +255,9 @@ def _sentence(
         return f"{head}\n  of these {named(leaving)} {verb} called MPI_Finalize instead"
     if len(one.operations) > 1:
         head += f"\n  ranks call different operations here: {', '.join(one.operations)}"
+    alone = unattended(one, positions)
+    if not one.missing and alone:
+        return f"{head}\n  of these outside MPI: {ranks(alone)}"
     if not one.missing:
         return f"{head}\n  {state_of_arrived(verdict)}"
     lines = [head, f"  NOT ARRIVED: {ranks(one.missing)}"]
