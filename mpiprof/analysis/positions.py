@@ -60,6 +60,7 @@ class Position:
     a record that all its threads are in (point_to_point, completion, one_sided, files), or "".
     free: how many of its threads are in no open call, of those that have made any. blind: its log
     does not hold what it has called since: records could not be written, or calls are summed up.
+    unlogged: the log holds no calls at all.
     """
 
     rank: int
@@ -71,6 +72,7 @@ class Position:
     started: dict[Key, Call] = field(default_factory=dict)
     free: int = 0
     blind: bool = False
+    unlogged: bool = False
 
     @property
     def state(self) -> str:
@@ -79,7 +81,7 @@ class Position:
             return "finished"
         if self.open:
             return "inside"
-        return "unknown" if self.blind else "outside"
+        return "unknown" if self.blind or self.unlogged else "outside"
 
     @property
     def current(self) -> Call | None:
@@ -196,6 +198,7 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
     positions = [_position(trace, rank, tail) for rank, tail in tails.items()]
     blind = trace.unwritten | trace.tables.limits.keys()
     for position in positions:
+        position.unlogged = trace.record == "summary"
         position.blind = position.rank in blind
     waiting: dict[Key, list[tuple[int, Call]]] = {}
     blocking: set[Key] = set()

@@ -116,7 +116,9 @@ def text(trace: Trace, positions: list[Position], pending: list[Pending], verdic
     if lost:
         since = "what they have called since is not known"
         lines += [f"Records of {named(lost)} could not be written: {since}.", ""]
-    if not pending and not any(p.state == "unknown" for p in positions):
+    if trace.record == "summary" and not pending and not all(p.finished for p in positions):
+        lines += ["Whether a collective is pending is not known: calls are not logged.", ""]
+    elif not pending and not any(p.state == "unknown" for p in positions):
         lines += ["No collective is pending.", ""]
     waits = _waits(trace)
     if waits:
@@ -174,6 +176,14 @@ def _died(verdict: Verdict, gone: list[int]) -> list[int]:
     return [rank for rank in gone if verdict.kind == "dead" and rank in verdict.odd_ranks]
 
 
+def _gone(verdict: Verdict, position: Position) -> str:
+    """Return the state of a rank whose process is gone: how it went, and where it was."""
+    if verdict.why == "unwritten":
+        return "unknown"
+    how = "died" if _died(verdict, [position.rank]) else "ended"
+    return how if position.state == "unknown" else f"{how} {position.state}"
+
+
 def _rank_table(
     trace: Trace,
     positions: list[Position],
@@ -186,8 +196,8 @@ def _rank_table(
     for position in positions:
         call = position.current
         state = position.state
-        if state not in ("finished", "unknown") and living.get(position.rank) is False:
-            state = f"{'died' if _died(verdict, [position.rank]) else 'ended'} {state}"
+        if state != "finished" and living.get(position.rank) is False:
+            state = _gone(verdict, position)
         doing = "" if call is None else call.operation
         doing = f"after {doing}" if call is not None and not position.open else doing
         where = "" if call is None else place(site_of(trace, call.site))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from support.mpis import Mpi
 from support.synthetic import Synthetic, head_chunk
 
 from mpiprof.__main__ import main
+from mpiprof.reports import status
 
 HANG = """
 import time
@@ -206,3 +208,21 @@ def test_who_is_in_finalize_has_not_come(
     text = text_of(made.write(tmp_path / "t", finished=[2]), capsys)
     assert "of these rank 2 has called MPI_Finalize instead" in text
     assert "all had arrived" not in text and "all have arrived" not in text
+
+
+def test_a_summary_does_not_tell_where_ranks_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Synthetic(3)
+    made.meta["record"] = "summary"
+    folder = write(made, tmp_path / "t", finished=[2])
+    assert [row["state"] for row in state(folder, capsys)["ranks"]] == 2 * ["unknown"] + [
+        "finished"
+    ]
+    text = text_of(folder, capsys)
+    assert "outside" not in text and "No collective is pending" not in text
+    assert "Whether a collective is pending is not known: calls are not logged." in text
+    monkeypatch.setattr(status, "alive", lambda _: dict.fromkeys(range(3), False))
+    assert re.search("^  0-1 +ended +not logged", text_of(folder, capsys), re.M)
+    ended = write(made, tmp_path / "ended")
+    assert "No collective is pending." in text_of(ended, capsys)
