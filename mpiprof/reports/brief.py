@@ -35,14 +35,16 @@ def callsites(trace: Trace) -> pd.DataFrame | None:
     return observed.callsites(trace) if len(trace.summary) else None
 
 
-def brief(trace: Trace, table: pd.DataFrame | None, state: str) -> dict[str, Any]:
+def brief(
+    trace: Trace, table: pd.DataFrame | None, state: str, until_ns: int = 0
+) -> dict[str, Any]:
     """Return what a job has come to: its sums, and the call site that costs most.
 
     state: running, hung, ended, aborted, killed or unknown. Times in s; `run_s` goes on while the
     job runs; `waiting_s` is of all calls, estimated from those whose arrivals were observed; None
-    where it is not known.
+    where it is not known. until_ns: when the job was last seen to run, on the trace's clock.
     """
-    run_ns = _run_ns(trace, state)
+    run_ns = _run_ns(trace, state, until_ns)
     whole = run_ns * trace.threads
     found: dict[str, Any] = {
         "program": trace.program,
@@ -82,10 +84,11 @@ def brief(trace: Trace, table: pd.DataFrame | None, state: str) -> dict[str, Any
     return found
 
 
-def _run_ns(trace: Trace, state: str) -> float:
+def _run_ns(trace: Trace, state: str, until_ns: int) -> float:
     """Return the time since MPI_Init: of a job that runs until now, though it may call nothing."""
     now = now_ns(trace) if state in RUNNING else None
-    return float(max(trace.run_ns, now - int(trace.run_started_ns) if now is not None else 0))
+    until = max(now or 0, until_ns)
+    return float(max(trace.run_ns, until - int(trace.run_started_ns) if until else 0))
 
 
 def _seconds(ns: float) -> float:

@@ -10,6 +10,7 @@ from pathlib import Path
 import mpiprof
 from mpiprof.errors import MpiprofError
 from mpiprof.reports import brief
+from mpiprof.trace.processes import now_ns
 
 FIRST_S, EVERY_S = 1.0, 10.0  # after the start, and between two
 COSTS = 20  # of the time between two at most a twentieth goes into one
@@ -22,6 +23,7 @@ class Summaries:
     def __init__(self, path: Path, folder: Path, job: str) -> None:
         self.path, self.folder, self.job = path, folder, job
         self.next_s = time.monotonic() + FIRST_S
+        self.seen_ns = 0  # when the job was last seen to run, on the trace's clock
 
     def look(self, hung: bool) -> None:
         """Write it where it is time to."""
@@ -45,8 +47,10 @@ class Summaries:
             elif not state:
                 lost = "unknown" if trace.unwritten else "killed"
                 state = "ended" if len(reasons) == trace.ranks else lost
+            if state not in ("ended", "aborted"):  # these tell when; of the others it is about now
+                self.seen_ns = now_ns(trace) or self.seen_ns
             callsites = brief.callsites(trace)
-            found = brief.brief(trace, callsites, state)
+            found = brief.brief(trace, callsites, state, 0 if state == "ended" else self.seen_ns)
             if self.path.suffix == METRICS:
                 text = brief.metrics(found, callsites, self.job)
             else:

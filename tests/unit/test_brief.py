@@ -10,6 +10,9 @@ import pytest
 
 import mpiprof
 from mpiprof.reports import brief
+from mpiprof.testing.synthetic import Synthetic
+from mpiprof.watch import summaries
+from mpiprof.watch.summaries import Summaries
 
 FOUND = {
     "program": "a",
@@ -100,3 +103,27 @@ def test_the_time_goes_on_in_a_job_that_hangs(
     seconds = {state: brief.brief(trace, None, state)["run_s"] for state in brief.STATES}
     assert seconds["running"] == seconds["hung"] == 60
     assert seconds["killed"] < 1
+
+
+def test_the_time_of_a_job_never_runs_backwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hangs for a minute and is killed: that it called nothing is no reason to forget it."""
+    made = Synthetic(2)
+    made.collective("barrier", [[10_000, 10_000]], [[20_000, 20_000]])
+    made.write(tmp_path / "t", finished=False)
+    to = Summaries(tmp_path / "s.json", tmp_path / "t", "")
+    seen = []
+    for second, state in ((1, "running"), (60, "hung"), (61, "")):
+        for where in (brief, summaries):
+            monkeypatch.setattr(where, "now_ns", lambda _, at=second: 1_000 + at * 10**9)
+        to.write(state)
+        seen.append(json.loads((tmp_path / "s.json").read_text()))
+    assert [one["state"] for one in seen] == ["running", "hung", "killed"]
+    assert [one["run_s"] for one in seen] == [1, 60, 61]
+    made.ended_ns = 61_500_001_000
+    made.write(tmp_path / "t")
+    monkeypatch.setattr(summaries, "now_ns", lambda _: 99 * 10**9)
+    to.end()
+    last = json.loads((tmp_path / "s.json").read_text())
+    assert (last["state"], last["run_s"]) == ("ended", 61.5)
