@@ -326,16 +326,14 @@ def test_events_that_are_cut_off(tmp_path: Path, kept: int) -> None:
 def test_a_name_that_is_no_text(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """One line, and not the traceback that the wheel prints as well."""
     again(mixed(tmp_path / "trace"), tmp_path / "archive")
-    shutil.rmtree(tmp_path / "archive" / "traces.mpiprof", ignore_errors=True)
+    shutil.rmtree(tmp_path / "archive" / "traces.mpiprof")
     definitions = tmp_path / "archive" / "traces.def"
     content = definitions.read_bytes()
-    assert b"MPI_Allreduce" in content
     definitions.write_bytes(content.replace(b"MPI_Allreduce", b"MPI_\xcd\xcdlreduce"))
     capfd.readouterr()
     code = main(["report", str(tmp_path / "archive" / "traces.otf2")])
-    out, err = capfd.readouterr()
-    assert (code, out) == (1, "")
-    assert len(err.splitlines()) == 1 and "its definitions are damaged" in err
+    err = capfd.readouterr().err
+    assert code == 1 and len(err.splitlines()) == 1 and "its definitions are damaged" in err
 
 
 def test_without_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

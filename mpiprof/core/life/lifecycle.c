@@ -41,9 +41,8 @@
 #include "trace/file.h"
 #include "trace/meta.h"
 
-static atomic_int sessions;
-static atomic_int begun_by; /* what began recording, of these: once in a process */
 enum { NOTHING, INIT, A_SESSION };
+static atomic_int sessions, begun_by; /* the latter of these, once in a process */
 static bool ended;
 
 static bool writes_meta(int rank)
