@@ -3,7 +3,7 @@
 export const OWN = ["from", "to", "colour", "off", "sort", "find", "callsite", "instance", "select", "ruler", "notes"];
 const SHARED = ["trace", "communicator", "operation", "node", "rank"];
 export const COLOURS = [["operation", "Operation"], ["algorithm", "Algorithm"], ["waiting", "Waiting"]];
-export const SORTS = [["rank", "by rank"], ["late", "latest first"], ["node", "by node"], ["nodes", "a row a node"]];
+export const SORTS = [["rank", "by rank"], ["late", "latest first"], ["node", "by node"], ["nodes", "a row a node"], ["switches", "a row a switch"]];
 const NOTES = 20, LONGEST = 120; // notes, and characters of one: the server keeps 4000 of a value
 const QUIET_MS = 250; // after the last of the changes that are one step
 

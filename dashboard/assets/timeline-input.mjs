@@ -128,7 +128,7 @@ const hover = (t, x, y) => {
 const label = (t, row) => t.overview.labels[row] + (t.overview.hosts[row] ? ` on ${t.overview.hosts[row]}` : "");
 
 const rowTip = (t, row, x, y) => tip(t, x, y, `rank ${t.overview.labels[row]}`, [
-  ["host", t.overview.hosts[row]], ["on average", `${Format.time(Math.abs(t.overview.late[row]))} ${t.overview.late[row] > 0 ? "after" : "before"} the mean arrival`],
+  ["host", t.overview.hosts[row]], ["switch", t.overview.switches[row] || null], ["on average", `${Format.time(Math.abs(t.overview.late[row]))} ${t.overview.late[row] > 0 ? "after" : "before"} the mean arrival`],
   ["click", t.overview.rows[row].length > 1 ? "shows these ranks alone" : null],
 ]);
 

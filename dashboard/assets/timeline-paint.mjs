@@ -172,12 +172,13 @@ export const gutter = (c, view, overview, theme, sort) => {
       c.fillRect(4, y - 1, GUTTER - 4 + view.width, 1);
     }
   }
-  if (sort === "node" || sort === "nodes") {
+  if (sort === "node" || sort === "nodes" || sort === "switches") {
+    const names = sort === "switches" ? overview.switches.map((name) => name || "?") : overview.hosts;
     c.textAlign = "left";
     c.fillStyle = theme.ink;
-    for (let row = 0; row < view.rows; row += sort === "nodes" ? every : 1) {
-      if (row === 0 || overview.nodes[row] !== overview.nodes[row - 1]) {
-        c.fillText(overview.hosts[row].slice(0, 24), 4, AXIS + row * h + Math.min(h / 2 + 1, 8), 44);
+    for (let row = 0; row < view.rows; row += sort === "node" ? 1 : every) {
+      if (row === 0 || sort === "switches" || overview.nodes[row] !== overview.nodes[row - 1]) {
+        c.fillText(names[row].slice(0, 24), 4, AXIS + row * h + Math.min(h / 2 + 1, 8), 44);
       }
     }
   }

@@ -190,7 +190,10 @@ class Timeline {
     if (grown) this.to = this.length;
     this.clip();
     for (const [box, value] of [[this.colours, this.colour], [this.sorts, this.sort]]) {
-      for (const button of box.children) button.setAttribute("aria-pressed", String(button.dataset.value === value));
+      for (const button of box.children) {
+        button.setAttribute("aria-pressed", String(button.dataset.value === value));
+        button.hidden = button.dataset.value === "switches" && !found.switches.some(Boolean);
+      }
     }
     this.search.show(found.searched);
     Panels.showAll(this);

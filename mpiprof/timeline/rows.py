@@ -12,7 +12,7 @@ from mpiprof.trace import Trace
 from mpiprof.trace.types import Float, Int
 
 COLOURS = ("operation", "algorithm", "waiting")
-SORTS = ("rank", "late", "node", "nodes")  # the last: a row is a node
+SORTS = ("rank", "late", "node", "nodes", "switches")  # the last two: a row is a node or a switch
 STATES = 12  # beyond it the least frequent share one
 OTHER = "other"
 WAITING, OWN = "waiting", "own part"  # the states of colour "waiting"
@@ -119,19 +119,29 @@ def order(trace: Trace, ranks: Int, sort: str, lateness: Float) -> Int:
     if sort == "late":
         late = np.nan_to_num(lateness[ranks], nan=-np.inf)
         return ranks[np.argsort(-late, kind="stable")]
-    if sort in ("node", "nodes"):
-        nodes = list(dict.fromkeys(trace.node_of.values()))
-        place = {node: i for i, node in enumerate(nodes)}
-        of = np.array([place.get(trace.node_of.get(r, ""), len(nodes)) for r in ranks.tolist()])
-        return ranks[np.argsort(of, kind="stable")] if len(ranks) else ranks
+    if len(ranks) and (group_of := groups(trace, sort)) is not None:
+        place = {group: i for i, group in enumerate(dict.fromkeys(group_of.values()))}
+        of = np.array([place.get(group_of.get(r, ""), len(place)) for r in ranks.tolist()])
+        return ranks[np.argsort(of, kind="stable")]
     return ranks
 
 
+def groups(trace: Trace, sort: str) -> dict[int, str] | None:
+    """Return the node or switch of each rank that ranks are sorted by; None: by neither."""
+    if sort == "switches":
+        return trace.switch_of
+    return trace.node_of if sort in ("node", "nodes") else None
+
+
 def rows(trace: Trace, ranks: Int, sort: str = SORTS[0]) -> Rows:
-    """Return a row for each rank or node, in their order; for some neighbours beyond ROWS rows."""
+    """Return a row for each rank, node or switch, in their order.
+
+    Beyond ROWS rows a row is for some neighbours.
+    """
     edges = np.arange(len(ranks) + 1)
-    if sort == "nodes":
-        of = np.array([trace.node_of.get(r, "") for r in ranks.tolist()])
+    if sort in ("nodes", "switches"):
+        group_of = groups(trace, sort) or {}
+        of = np.array([group_of.get(r, "") for r in ranks.tolist()])
         edges = np.flatnonzero(np.concatenate([[True], of[1:] != of[:-1], [True]]))
     group = 1
     while -(-(len(edges) - 1) // group) > ROWS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -272,7 +272,8 @@ class Timeline:
             "length": self.length_ns,
             "rows": [r.tolist() for r in rows],
             "labels": [timeline_rows.label(r) for r in rows],
-            "hosts": [self._host(int(r[0])) for r in rows],
+            "hosts": [self._name(r, self._host) for r in rows],
+            "switches": [self._name(r, self.trace.switch_of.get) for r in rows],
             "nodes": [
                 nodes.index(n) if (n := self.trace.node_of.get(int(r[0]))) in nodes else -1
                 for r in rows
@@ -286,6 +287,11 @@ class Timeline:
 
     def _host(self, rank: int) -> str:
         return str(self.trace.tables.processes.get(rank, {}).get("host") or "?")
+
+    def _name(self, ranks: Int, name_of: Callable[[int], str | None]) -> str:
+        """Return the host or switch of a row's ranks: "a +1" where a second one is among them."""
+        first, *more = dict.fromkeys(name_of(rank) or "" for rank in ranks.tolist())
+        return f"{first} +{len(more)}" if more else first
 
 
 def level_for(length: int, pixels: int) -> int:

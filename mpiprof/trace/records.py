@@ -17,6 +17,7 @@ from mpiprof.trace.folder import Folder
 from mpiprof.trace.machine import fault
 from mpiprof.trace.match import BATCH, Matcher
 from mpiprof.trace.stream import FOREVER, SLACK, RankStream, Source
+from mpiprof.trace.switches import switch_of
 from mpiprof.trace.types import SUMMARY, Problems
 
 
@@ -45,6 +46,11 @@ class Records(Folder):
     def node_of(self) -> dict[int, str]:
         """Node id of each rank whose process is known."""
         return {r: p["node"] for r, p in sorted(self.tables.processes.items())}
+
+    @cached_property
+    def switch_of(self) -> dict[int, str]:
+        """Leaf switch of each rank of which it is known; raises TraceError, see `switches`."""
+        return switch_of(self.path, self.tables.processes)
 
     @property
     def nodes(self) -> int:

@@ -194,7 +194,15 @@ def _process(row: Any) -> dict[str, Any]:
         "size": integer(row.get("size", 0), 0),
         "abi": row.get("abi"),
         "mpi": row.get("mpi"),
+        "address": _address(row.get("switches")),
     }
+
+
+def _address(row: Any) -> tuple[str, str]:
+    """Return where on the network a node is, as Slurm told it: names and their pattern."""
+    if not isinstance(row, dict):
+        return "", ""
+    return text(row.get("address", "")), text(row.get("pattern", ""))
 
 
 def _processors(given: Any) -> list[int]:

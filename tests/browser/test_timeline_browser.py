@@ -32,6 +32,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
     secret = base / "secret"
     secret.mkdir()
     switched(plain(base / "switched"))
+    (base / "switched" / "switches.txt").write_text("SwitchName=leaf7 Nodes=n[0-1]\n")
     of_size(base / "large", 300, 40)
     hostile(base / "hostile", secret)
     folders = [plain(base / "plain"), base / "switched", base / "large", base / "hostile"]
@@ -255,6 +256,20 @@ def test_messages_of_a_switched_algorithm_are_drawn_as_modelled(page: Page) -> N
     query = "trace=plain&what=messages&number=0"
     found = page.page.evaluate(f"fetch('/timeline-data?{query}').then((a) => a.json())")
     assert "library's own" in found["reason"]
+
+
+def test_a_row_a_switch_is_offered_where_switches_are_known(page: Page) -> None:
+    choice = page.page.locator(".tl-choice button[data-value=switches]")
+    page.timeline("?trace=plain")
+    expect(choice).to_be_hidden()
+    page.timeline("?trace=switched")
+    choice.click()
+    page.page.wait_for_url("**sort=switches**")
+    page.drawn()
+    expect(choice).to_have_attribute("aria-pressed", "true")
+    box = page.box()
+    page.page.mouse.move(box["x"] + 20, box["y"] + AXIS + 10)
+    expect(page.page.locator(".tl-tip")).to_contain_text("leaf7")
 
 
 def test_groups_of_ranks_open_when_pressed(page: Page) -> None:

@@ -11,6 +11,7 @@ import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections import defaultdict
@@ -72,6 +73,21 @@ def test_files_of_its_own_for_each_rank_of_one_node(mpi: Mpi, tmp_path: Path) ->
     run_mpi(mpi, 2, [*words(mpi, tmp_path / "trace"), str(NBODY)], check=True)
     assert names(tmp_path / "trace", ".log") == ["rank-000000.log", "rank-000001.log"]
     check_nbody(tmp_path / "trace", 2)
+
+
+def test_the_switch_that_slurm_tells(mpi: Mpi, tmp_path: Path) -> None:
+    """3 ranks: one has an address of this host, one that of another, and one has none."""
+    folder = tmp_path / "trace"
+    host = socket.gethostname().partition(".")[0]
+    rank = f"${RANK[mpi.name]}"
+    tell = (
+        f"case {rank} in 0) SLURM_TOPOLOGY_ADDR=core.leaf3.{host};; "
+        '1) SLURM_TOPOLOGY_ADDR=core.leaf4.elsewhere;; *) exec "$@";; esac; '
+        "export SLURM_TOPOLOGY_ADDR SLURM_TOPOLOGY_ADDR_PATTERN=switch.switch.node; "
+        'exec "$@"'
+    )
+    run_mpi(mpi, 3, ["sh", "-c", tell, "sh", *words(mpi, folder), str(NBODY)], check=True)
+    assert check_nbody(folder, 3).switch_of == {0: "leaf3"}
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(2, 2), (5, 2), (8, 4)])
