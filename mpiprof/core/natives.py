@@ -124,7 +124,8 @@ def natives_header(abi: str) -> str:
         names += full_names(function, abi) + thin_names(function, abi)
     lines = ["/* written by wrappers.py */", "#pragma once", "enum native {"]
     lines += [f"    NATIVE_{name}," for name in names]
-    lines += ["    NATIVE_COUNT", "};", "#define NATIVE_NAMES \\"]
+    lines += ["    NATIVE_COUNT", "};"]
+    lines += [f"#define NATIVE_NAME_BYTES {max(map(len, names)) + 1}", "#define NATIVE_NAMES \\"]
     lines += [f'    "{name}", \\' for name in names]
     lines += ["", "enum operation {"]
     for operation in COLLECTIVES:

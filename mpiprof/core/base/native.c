@@ -13,7 +13,8 @@
 
 native_function *_Atomic natives[NATIVE_COUNT];
 
-static const char *const native_names[] = {NATIVE_NAMES};
+/* No pointers: a process would have the pages of these for itself. */
+static const char native_names[][NATIVE_NAME_BYTES] = {NATIVE_NAMES};
 
 static void *library(void)
 {

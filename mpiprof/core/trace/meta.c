@@ -19,11 +19,12 @@
 
 const char *meta_library(void)
 {
-    static char version[8200];
+    static char version[512]; /* its first line */
+    char all[8200];
     int length = 0;
 
-    if (version[0] == '\0' && pmpi.Get_library_version(version, &length) == MPI_SUCCESS)
-        version[strcspn(version, "\n")] = '\0';
+    if (version[0] == '\0' && pmpi.Get_library_version(all, &length) == MPI_SUCCESS)
+        snprintf(version, sizeof version, "%.*s", (int)strcspn(all, "\n"), all);
     for (char *s = version; *s != '\0'; s++)
         if (*s == '\t')
             *s = ' ';
