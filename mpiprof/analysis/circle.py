@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mpiprof.analysis.positions import Call
+from mpiprof.analysis.disagreement import Side
+from mpiprof.analysis.operations import WAITS, base_operation
+from mpiprof.analysis.positions import Call, Key, Pending, Position
+from mpiprof.analysis.waiting import leaves
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
 
 MOST_TRIED = 64  # ranks from which a circle is looked for
 
@@ -54,3 +61,61 @@ def _way_back(
                 return tuple(way)
             queue.append(link.waits_for)
     return ()
+
+
+def find(
+    trace: Trace, positions: Sequence[Position], pending: Sequence[Pending], long: set[Key]
+) -> tuple[tuple[Link, ...], tuple[int, ...]]:
+    """Return a circle among what is pending, and whom to look at; both empty where there is none.
+
+    A rank with a thread that is in no operation may still come: nothing is concluded from it.
+    long: what is pending for long.
+    """
+    links: dict[int, list[Link]] = {}
+    by_key = {one.key: one for one in pending}
+    for position in positions:
+        for call in position.open:
+            one = by_key.get(call.key)
+            stuck = not position.free and not leaves(position)
+            if one is not None and one.missing and stuck:
+                for other in _awaited(trace, position.rank, call, one, call.key in long):
+                    links.setdefault(position.rank, []).append(Link(position.rank, call, other))
+    cycle = shortest(links)
+    return cycle, _odd_of_cycle(trace, positions, cycle) if cycle else ()
+
+
+def _awaited(trace: Trace, rank: int, call: Call, one: Pending, is_long: bool) -> list[int]:
+    """Return whom a rank cannot go on without; of what lasts long, all who have not arrived."""
+    waits = WAITS.get(base_operation(call.operation), "")
+    communicator = trace.tables.communicators[call.key[0]]
+    missing = [other for other in one.missing if other != rank]
+    if is_long or waits in ("nxn", "barrier"):
+        return missing
+    if waits == "late_root":
+        return [other for other in missing if other == call.shape.root]
+    if waits == "early_root":
+        return missing if rank == call.shape.root else []
+    if waits == "early_scan" and not communicator.inter:
+        return [m for m in missing if communicator.column(m) < communicator.column(rank)]
+    return []
+
+
+def _odd_of_cycle(
+    trace: Trace, positions: Sequence[Position], cycle: Sequence[Link]
+) -> tuple[int, ...]:
+    """Of the ranks that could be in any of a circle's operations: those in the rarer one."""
+    calls = {link.call.key: link.call for link in cycle}
+    members = [set(trace.tables.communicators[key[0]].ranks.tolist()) for key in calls]
+    both = set.intersection(*members)
+    groups = [
+        Side(
+            key[1],
+            tuple(r for r in sorted(both) if any(c.key == key for c in positions[r].open)),
+            (),
+        )
+        for key in calls
+    ]
+    groups.sort(key=lambda side: -len(side.ranks))
+    if len(groups) == 2 and len(groups[0].ranks) > len(groups[1].ranks) > 0:
+        return groups[1].ranks
+    return tuple(sorted(link.rank for link in cycle))

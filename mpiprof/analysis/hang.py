@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from mpiprof.analysis import disagreement, waiting
-from mpiprof.analysis.circle import Link, shortest
+from mpiprof.analysis import circle, disagreement, waiting
+from mpiprof.analysis.circle import Link
 from mpiprof.analysis.deaths import first_dead, names
-from mpiprof.analysis.disagreement import Disagreement, Side
-from mpiprof.analysis.operations import WAITS, base_operation
-from mpiprof.analysis.positions import Call, Key, Pending, Position
+from mpiprof.analysis.disagreement import Disagreement
+from mpiprof.analysis.positions import Key, Pending, Position
 from mpiprof.analysis.waiting import (
     WAITS_FOR_MESSAGES,
     keeps,
@@ -54,7 +53,7 @@ class Verdict:
     pending: the instance that waits. ended: no process of the job is left, and some did not end in
     MPI_Finalize. through: all did. why: more of a class: finished, busy, still, stopped, abort,
     unwritten, or the names of signals. unnoted: of whom nothing tells whether it died or the
-    launcher ended it.
+    launcher ended it. spare: who has a thread that may still come, where all wait in a circle.
     """
 
     kind: str
@@ -67,6 +66,7 @@ class Verdict:
     through: bool = False
     why: str = ""
     unnoted: tuple[int, ...] = ()
+    spare: tuple[int, ...] = ()
 
     @property
     def is_bad(self) -> bool:
@@ -87,7 +87,10 @@ def suspects(
     if now_ns is None:
         return []
     if any(_is_long(one, positions, now_ns, patience) for one in pending if keeps(one, positions)):
-        return [p.rank for p in positions if not p.finished and not p.open]
+        # Of one with a thread to spare only where it is known which threads are in MPI.
+        return [
+            p.rank for p in positions if not p.finished and (not p.open or (p.free and p.tasks))
+        ]
     unfinished = [p for p in positions if not p.finished]
     last = max((_last_ns(p) for p in unfinished), default=now_ns)
     if all(p.between in WAITS_FOR_MESSAGES for p in unfinished) and now_ns - last > patience.ns:
@@ -230,9 +233,6 @@ def _finished(
     return None
 
 
-# ---- who waits for whom
-
-
 def _order(
     trace: Trace,
     positions: Sequence[Position],
@@ -240,63 +240,13 @@ def _order(
     long: set[Key],
     ended: bool,
 ) -> Verdict | None:
-    """Operations on several communicators, each of which lacks a rank that is in another.
-
-    A rank with a thread that is in none of them may still come: nothing is concluded from it.
-    """
-    links: dict[int, list[Link]] = {}
-    by_key = {one.key: one for one in pending}
-    for position in positions:
-        for call in position.open:
-            one = by_key.get(call.key)
-            stuck = not position.free and not leaves(position)
-            if one is not None and one.missing and stuck:
-                for other in _awaited(trace, position.rank, call, one, call.key in long):
-                    links.setdefault(position.rank, []).append(Link(position.rank, call, other))
-    cycle = shortest(links)
+    """Operations on several communicators, each of which lacks a rank that is in another."""
+    cycle, odd = circle.find(trace, positions, pending, long)
     if not cycle:
         return None
-    odd = _odd_of_cycle(trace, positions, cycle)
     calls = sorted(cycle, key=lambda link: link.rank not in odd)
     sites = tuple(dict.fromkeys(link.call.site for link in calls))
     return Verdict("order", odd, sites, cycle=cycle, ended=ended)
-
-
-def _awaited(trace: Trace, rank: int, call: Call, one: Pending, is_long: bool) -> list[int]:
-    """Return whom a rank cannot go on without; of what lasts long, all who have not arrived."""
-    waits = WAITS.get(base_operation(call.operation), "")
-    communicator = trace.tables.communicators[call.key[0]]
-    missing = [other for other in one.missing if other != rank]
-    if is_long or waits in ("nxn", "barrier"):
-        return missing
-    if waits == "late_root":
-        return [other for other in missing if other == call.shape.root]
-    if waits == "early_root":
-        return missing if rank == call.shape.root else []
-    if waits == "early_scan" and not communicator.inter:
-        return [m for m in missing if communicator.column(m) < communicator.column(rank)]
-    return []
-
-
-def _odd_of_cycle(
-    trace: Trace, positions: Sequence[Position], cycle: Sequence[Link]
-) -> tuple[int, ...]:
-    """Of the ranks that could be in any of a circle's operations: those in the rarer one."""
-    calls = {link.call.key: link.call for link in cycle}
-    members = [set(trace.tables.communicators[key[0]].ranks.tolist()) for key in calls]
-    both = set.intersection(*members)
-    groups = [
-        Side(
-            key[1],
-            tuple(r for r in sorted(both) if any(c.key == key for c in positions[r].open)),
-            (),
-        )
-        for key in calls
-    ]
-    groups.sort(key=lambda side: -len(side.ranks))
-    if len(groups) == 2 and len(groups[0].ranks) > len(groups[1].ranks) > 0:
-        return groups[1].ranks
-    return tuple(sorted(link.rank for link in cycle))
 
 
 # ---- who has not come
@@ -312,11 +262,14 @@ def _lacking(
 ) -> Verdict | None:
     """What has long lacked a rank: the ranks that others wait for and that wait for none."""
     for one in long:
-        absent = waiting.ends(one, positions, pending, {other.key for other in long})
-        if not absent:
+        absent, spare = waiting.ends(one, positions, pending, {other.key for other in long})
+        if not absent and not spare:
             continue
         if silent:
-            return Verdict("undecided", (), _sites(positions, absent, one), pending=one, ended=True)
+            sites = _sites(positions, absent or one.missing, one)
+            return Verdict("undecided", (), sites, pending=one, ended=True)
+        if not absent:
+            return _circle_to_open(one, positions, spare, processes, ended)
         busy = [rank for rank in absent if rank in processes.busy]
         talking = [
             r for r in absent if positions[r].between in WAITS_FOR_MESSAGES and r not in busy
@@ -331,6 +284,25 @@ def _lacking(
         sites = _sites(positions, odd, one)
         return Verdict(kind, tuple(odd), sites, pending=one, ended=ended, why=why)
     return None
+
+
+def _circle_to_open(
+    one: Pending,
+    positions: Sequence[Position],
+    spare: Sequence[int],
+    processes: Processes,
+    ended: bool,
+) -> Verdict:
+    """A circle, unless a thread comes that is in no collective: which of them should is not told.
+
+    One that computes may come yet.
+    """
+    busy = tuple(rank for rank in spare if rank in processes.busy)
+    sites = _sites(positions, busy or spare, one)
+    if busy:
+        return Verdict("stalled", busy, sites, pending=one, ended=ended, why="busy")
+    why = "resting" if set(spare) <= processes.still else "threads"
+    return Verdict("undecided", (), sites, pending=one, ended=ended, why=why, spare=tuple(spare))
 
 
 def _left_alone(

@@ -58,9 +58,10 @@ class Position:
 
     recent: its newest calls, oldest first, open ones among them. between: the kind of call without
     a record that all its threads are in (point_to_point, completion, one_sided, files), or "".
-    free: how many of its threads are in no open call, of those that have made any. blind: its log
-    does not hold what it has called since: records could not be written, or calls are summed up.
-    unlogged: the log holds no calls at all.
+    free: how many of its threads are in no open call, of those that have made any and have not
+    ended. blind: its log does not hold what it has called since: records could not be written, or
+    calls are summed up. unlogged: the log holds no calls at all. tasks: the numbers in the system
+    of its threads that are in MPI.
     """
 
     rank: int
@@ -73,6 +74,7 @@ class Position:
     free: int = 0
     blind: bool = False
     unlogged: bool = False
+    tasks: list[int] = field(default_factory=list)
 
     @property
     def state(self) -> str:
@@ -125,8 +127,8 @@ class Tail:
         self.starts: dict[tuple[int, int], int] = {}
         self.numbered: set[Key] = set()  # calls on communicators that are told apart by number
 
-    def older(self, chunks: int) -> list[Block]:
-        """Read so many more chunks of each thread; an empty list when there are no more."""
+    def older(self, chunks: int) -> list[tuple[int, Block]]:
+        """Read so many more chunks of each thread, by its number; empty when there are no more."""
         blocks = []
         for index, thread in enumerate(self.threads):
             stop = self.unread[index]
@@ -134,7 +136,7 @@ class Tail:
             self.unread[index] = start
             block = _read(thread, thread.chunks[start:stop])
             if block is not None:
-                blocks.append(block)
+                blocks.append((thread.chunks[-1].thread, block))
                 self._note(block)
         return blocks
 
@@ -235,8 +237,8 @@ def _position(trace: Trace, rank: int, tail: Tail) -> Position:
     inside = _inside(trace, rank)
     if inside and min(inside) >= 0:
         position.between = SPENT[inside[0]]
-    for block in tail.older(NEWEST_CHUNKS):
-        _follow(trace, block, position)
+    for thread, block in tail.older(NEWEST_CHUNKS):
+        _follow(trace, block, position, thread)
     if position.finished:  # its end is written before it waits for the others in MPI_Finalize
         position.open = [call for call in position.open if call.operation == "finalize"]
         position.finished = not position.open
@@ -254,7 +256,7 @@ def _inside(trace: Trace, rank: int) -> list[int]:
     ]
 
 
-def _follow(trace: Trace, block: Block, position: Position) -> None:
+def _follow(trace: Trace, block: Block, position: Position, thread: int) -> None:
     """Take over what one thread's newest records say."""
     kinds, starts = column(block, "kind"), column(block, "start")
     sent, received = column(block, "sent"), column(block, "received")
@@ -271,7 +273,10 @@ def _follow(trace: Trace, block: Block, position: Position) -> None:
     calls = np.isin(kinds, (CALL, START, COMPLETION))
     still = np.flatnonzero(calls & (block.exit == 0)).tolist()
     position.open += [call_at(i) for i in still]
-    position.free += bool(calls.any() and not still)
+    task = trace.logs.tasks.get((position.rank, thread), -1)
+    position.free += bool(calls.any() and not still and task)
+    if task > 0 and (still or trace.logs.inside.get((position.rank, thread), -1) >= 0):
+        position.tasks.append(task)
     newest_calls = np.flatnonzero(kinds == CALL)[-(position.recent.maxlen or 0) :]
     position.recent.extend(call_at(i) for i in newest_calls.tolist())
     closed = np.flatnonzero(calls & (block.exit != 0))

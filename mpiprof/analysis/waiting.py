@@ -69,14 +69,16 @@ def took_part(position: Position, one: Pending) -> bool:
 
 def ends(
     one: Pending, positions: Sequence[Position], pending: Sequence[Pending], long: set[Key]
-) -> list[int]:
+) -> tuple[list[int], list[int]]:
     """Follow those who have not come because they wait elsewhere to whom they wait for.
 
-    Who has a thread to spare waits elsewhere only if it has long done so.
+    Who has a thread to spare waits elsewhere only if it has long done so. Returns who waits for
+    nobody; and those on the way who wait, but have a thread to spare.
     """
     by_key = {other.key: other for other in pending}
     seen: set[int] = set()
     found: set[int] = set()
+    spare: set[int] = set()
     queue = deque(one.missing)
     while queue:
         rank = queue.popleft()
@@ -89,6 +91,7 @@ def ends(
             found.add(rank)
         elif any(lacking):
             queue.extend(other for missing in lacking for other in missing)
+            spare.update([rank] if positions[rank].free and not leaves(positions[rank]) else [])
         elif not mine:
             found.add(rank)
-    return sorted(found)
+    return sorted(found), sorted(spare)

@@ -64,7 +64,8 @@ def verdict(
     """
     patience = patience or of_folder(trace.path)
     watched = hang.suspects(found, pending, now_ns(trace), patience)
-    return hang.conclude(trace, found, pending, look(trace, watched), patience)
+    inside = {one.rank: one.tasks for one in found if one.tasks}
+    return hang.conclude(trace, found, pending, look(trace, watched, inside), patience)
 
 
 def of_job(trace: Trace, found: Sequence[Position], pending: Sequence[Pending]) -> Verdict:
@@ -152,11 +153,13 @@ def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None
     if one.pending is None:
         return "Nothing that is known tells what is wrong."
     waits = _waits(trace, found, one, now)
+    if one.spare:
+        return _circle_to_open(trace, found, one, waits)
     if one.kind == "undecided" and one.ended:
         who, many = _ranks(one.pending.missing), len(one.pending.missing) > 1
+        last = _after(trace, found, one.pending.missing)
         return (
-            f"{waits} {who} had not arrived, last seen"
-            f"{_after(trace, found, one.pending.missing) or ' before any collective'}: nothing "
+            f"{waits} {who} had not arrived, last seen{last or ' before any collective'}: nothing "
             f"tells whether {'they' if many else 'it'} died, or all were ended."
         )
     if one.kind == "undecided":
@@ -167,6 +170,24 @@ def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None
     if one.why == "finished":
         return _left_early(found, one, waits)
     return f"{waits} {_absent(trace, found, one)}"
+
+
+def _circle_to_open(trace: Trace, found: Sequence[Position], one: Verdict, waits: str) -> str:
+    """Return that all wait for each other, in sentences, and who has a thread that may come."""
+    assert one.pending is not None
+    missing, many = one.pending.missing, len(one.spare) > 1
+    verb = "had" if one.ended else "have" if len(missing) > 1 else "has"
+    last = _after(trace, found, missing) or " before any collective"
+    have, be = ("had", "was") if one.ended else ("have" if many else "has", "is")
+    rest = " None of these threads computes." if one.why == "resting" else ""
+    keeps = "kept" if one.ended else "keeps"
+    blame = f"which of them {keeps}" if many else f"whether it {keeps}"
+    look = "" if one.ended else ": look at all threads there"
+    return (
+        f"{waits} {_ranks(missing)} {verb} not arrived, last seen{last}. All that are waited for "
+        f"wait{'ed' * one.ended} in a collective themselves, but {named(list(one.spare))} {have} "
+        f"another thread, which {be} in none.{rest} Nothing tells {blame} the others{look}."
+    )
 
 
 def _absent(trace: Trace, found: Sequence[Position], one: Verdict) -> str:
@@ -227,12 +248,13 @@ def _stuck(one: Verdict) -> str:
 
 def _look(trace: Trace, one: Verdict) -> str:
     """Return where to look at a rank that has not come, as a sentence; "" where none is named."""
-    process = trace.tables.processes.get(one.odd_ranks[0]) if one.odd_ranks else None
-    if one.kind not in LOOKED_AT or one.why == "finished" or process is None:
+    whom = one.spare or one.odd_ranks
+    process = trace.tables.processes.get(whom[0]) if whom else None
+    looked = one.spare or (one.kind in LOOKED_AT and one.why != "finished")
+    if not looked or process is None:
         return ""
     pid, host = process["pid"], process["host"]
-    many = len(one.odd_ranks) > 1
-    stack = f"the stack of rank {one.odd_ranks[0]}" if many else "its stack"
+    stack = f"the stack of rank {whom[0]}" if len(whom) > 1 else "its stack"
     return f" See {stack}: process {pid} on {host} (`gdb -p {pid}`, `py-spy dump -p {pid}`)."
 
 

@@ -202,6 +202,7 @@ class Logs:
     spent: ns of each thread in the calls of SPENT; only of logs that tell.
     inside: the kind of call without a record that a thread is in, an index into SPENT; or -1.
     signals: the signal that ended a rank, where one was noted.
+    tasks: of each thread its number in the system; 0: it has ended. Only of logs that tell.
     """
 
     threads: dict[tuple[int, int], list[Chunk]]
@@ -212,6 +213,7 @@ class Logs:
     opened: list[LogFile] = field(default_factory=list)
     inside: dict[tuple[int, int], int] = field(default_factory=dict)
     signals: dict[int, int] = field(default_factory=dict)
+    tasks: dict[tuple[int, int], int] = field(default_factory=dict)
 
     @property
     def damaged(self) -> bool:
@@ -273,6 +275,8 @@ def _sort_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> No
             logs.inside[key] = min(int(head["inside"]), len(SPENT)) - 1
             if int(head["signal"]):
                 logs.signals[rank] = int(head["signal"])
+            if "task" in (headers.dtype.names or ()):
+                logs.tasks[key] = int(head["task"])
         dropped = int(head["dropped"])
         if dropped < 1 << 48:
             logs.dropped[key] = max(logs.dropped.get(key, 0), dropped)

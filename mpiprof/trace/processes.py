@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,27 +67,48 @@ def _boot() -> str:
 
 def stat(pid: int) -> tuple[str, int] | None:
     """Return the state and the processor time (ticks) of a process; None: it is gone, or dead."""
+    return _state(Path(f"/proc/{pid}"))
+
+
+def _state(folder: Path) -> tuple[str, int] | None:
     try:
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        words = (folder / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
     state, used = words[0], int(words[11]) + int(words[12])
     return None if state in "ZX" else (state, used)
 
 
-def look(trace: Records, ranks: Iterable[int]) -> Processes:
+def outside(pid: int, inside: Collection[int]) -> tuple[str, int] | None:
+    """Return `stat` of a process without its threads that are in MPI: these may poll there."""
+    if not inside or stat(pid) is None:
+        return stat(pid)
+    paths = Path(f"/proc/{pid}/task").glob("[0-9]*")
+    found = [_state(path) for path in paths if int(path.name) not in inside]
+    threads = [one for one in found if one is not None]
+    states = {state for state, _ in threads}
+    state = "R" if "R" in states else min(states, default="S")
+    return state, sum(used for _, used in threads)
+
+
+def look(
+    trace: Records, ranks: Iterable[int], inside: Mapping[int, Collection[int]] | None = None
+) -> Processes:
     """Look for a moment at what ranks on this machine do between their collectives.
 
     A rank that is in a call without a record (point-to-point, Wait, files) all the time, and in
-    the same one, is still, though it may poll; so is one that uses no processor.
+    the same one, is still, though it may poll; so is one that uses no processor. inside: threads
+    of a rank that are in MPI while others are not: what they use tells nothing.
     """
+    inside = inside or {}
     time_ns, living = now_ns(trace), alive(trace)
     watched = [rank for rank in ranks if living.get(rank)]
     seen: dict[int, list[tuple[str, int, tuple[int, ...]]]] = {rank: [] for rank in watched}
     for again in range(LOOKS if watched else 0):
         time.sleep(BETWEEN_S if again else 0)
         for rank in watched:
-            state, used = stat(trace.tables.processes[rank]["pid"]) or ("S", 0)
+            pid = trace.tables.processes[rank]["pid"]
+            state, used = outside(pid, inside.get(rank, ())) or ("S", 0)
             seen[rank].append((state, used, _calls(trace, rank)))
     busy = frozenset(rank for rank, looks in seen.items() if _is_busy(looks))
     still = frozenset(watched) - busy

@@ -101,9 +101,12 @@ class Hangs:
         if not verdict.is_bad or verdict.kind == "stalled":
             return []
         sure = verdict.kind in SURE or verdict.why == "finished"
-        if not sure and any(shares.get(p.rank, 0.0) > COMPUTES for p in found if _is_outside(p)):
+        # Of threads the verdict has looked at those of this node: what is in MPI may poll.
+        elsewhere = set(verdict.spare) - self.node.ranks.keys()
+        others = {p.rank for p in found if _is_outside(p)} | elsewhere
+        if not sure and any(shares.get(rank, 0.0) > COMPUTES for rank in others):
             return []
-        if verdict.kind == "undecided" and self._is_crowded(since, used):
+        if verdict.kind == "undecided" and not verdict.spare and self._is_crowded(since, used):
             return []
         patience.keep(self.folder, self.wanted.limit_s)  # `status` is to say the same
         told = hang.text(trace, found, verdict)

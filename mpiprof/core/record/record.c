@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/native.h"
 #include "base/recorder.h"
@@ -37,6 +39,8 @@ static void thread_end(void *unused)
 
     (void)unused;
     atomic_fetch_add(&overhead_ns, t->recorder_ns);
+    if (t->window != NULL && atomic_load(&recorder.active))
+        t->window->head.task = 0;
     /* In a forked child the lock may be held by a thread that is not there. */
     if (s != NULL && atomic_load(&recorder.active)) {
         *s = (struct spare){.window = t->window, .used = t->used};
@@ -73,6 +77,7 @@ static void thread_begin(struct thread *t)
     }
     struct chunk *none = NULL;
 
+    t->window->head.task = (uint32_t)syscall(SYS_gettid);
     atomic_compare_exchange_strong(&first_window, &none, t->window);
     if (thread_key_made)
         pthread_setspecific(thread_key, t);
@@ -109,7 +114,7 @@ void record_drop(void)
     struct thread *const t = &self;
 
     atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
-    if (t->window != NULL)
+    if (t->window != NULL && t->window->head.dropped < UINT32_MAX)
         t->window->head.dropped++;
 }
 

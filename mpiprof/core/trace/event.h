@@ -8,7 +8,9 @@
  * A chunk's head holds what its thread has dropped, and its time in calls without a record, so far;
  * `check` is its sum (check.c) once nothing more is written to it, 0 before. In a live window it also
  * holds the kind of a call without a record that the thread is in: a rank that never comes back from
- * one is found by that (outside.h; 0: none); `signal` has ended the process (dying.c; 0: none).
+ * one is found by that (outside.h; 0: none); `signal` has ended the process (dying.c; 0: none); `task`
+ * is the thread's number in the system, by which one that computes is told from one in MPI (0: it has
+ * ended, or the window is no thread's own).
  */
 #pragma once
 #include <stdint.h>
@@ -32,7 +34,8 @@
     X(uint32_t, serial, "<u4")                                                                     \
     X(uint16_t, inside, "<u2")                                                                     \
     X(uint16_t, signal, "<u2")                                                                     \
-    X(uint64_t, dropped, "<u8")                                                                    \
+    X(uint32_t, dropped, "<u4")                                                                    \
+    X(uint32_t, task, "<u4")                                                                       \
     X(int64_t, point_to_point_ns, "<i8")                                                           \
     X(int64_t, completion_ns, "<i8")                                                               \
     X(int64_t, one_sided_ns, "<i8")                                                                \

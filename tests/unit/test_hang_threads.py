@@ -1,0 +1,101 @@
+"""The verdict where ranks have several threads: which may still come, and which only polls."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+from support.hung import HERE, THERE, call, job, now
+
+import mpiprof
+from mpiprof.analysis import hang, positions
+from mpiprof.analysis.hang import Verdict
+from mpiprof.analysis.positions import Position
+from mpiprof.reports import hang as words
+from mpiprof.trace import Trace
+from mpiprof.trace.processes import Processes, outside, stat
+
+
+def crossed(folder: Path) -> Trace:
+    """Return a trace of 3 ranks: 0 and 1 wait for 2, which waits for 1 on another communicator."""
+    made = job(3)
+    made.communicator("other", [0, 1, 2])
+    for rank in (0, 1):
+        call(made, rank, "barrier", site=HERE)
+    for rank in (0, 2):
+        call(made, rank, "barrier", communicator="other", sequence=0, site=THERE)
+    for rank in range(3):
+        made.add(rank, 0, 0, 0, 0, kind=0)
+    return mpiprof.open(made.write(folder / "t", finished=False))
+
+
+def judge(
+    trace: Trace, found: list[Position], pending: list[positions.Pending], processes: Processes
+) -> tuple[Verdict, str]:
+    """Return the verdict and its text."""
+    verdict = hang.conclude(trace, found, pending, processes)
+    return verdict, words.text(trace, found, verdict)
+
+
+def test_a_circle_that_a_spare_thread_may_open_is_undecided(tmp_path: Path) -> None:
+    """A circle of 1 and 2, both of which have a thread to spare: nobody is accused."""
+    trace = crossed(tmp_path)
+    found, pending = positions.find(trace)
+    assert judge(trace, found, pending, now(0, 1, 2, after=20))[0].kind == "order"
+    found[1].free = found[2].free = 1
+    still = now(0, 1, 2, after=20, still=frozenset([1, 2]))
+    verdict, text = judge(trace, found, pending, still)
+    assert (verdict.kind, verdict.odd_ranks, verdict.spare) == ("undecided", (), (1, 2))
+    assert "None of these threads computes. Nothing tells which of them keeps" in text
+    verdict, text = judge(trace, found, pending, now(0, 1, 2, after=20))
+    assert verdict.kind == "undecided" and "computes" not in text
+    assert judge(trace, found, pending, now(0, 1, 2, after=9))[0].kind == "none"
+
+
+def test_a_spare_thread_that_computes_may_come(tmp_path: Path) -> None:
+    trace = crossed(tmp_path)
+    found, pending = positions.find(trace)
+    found[1].free = found[2].free = 1
+    found[1].tasks, found[2].tasks = [101], []
+    assert hang.suspects(found, pending, now(after=20).now_ns) == [1]  # 2 can't be looked at
+    busy = now(0, 1, 2, after=20, busy=frozenset([1]), still=frozenset([2]))
+    verdict, _ = judge(trace, found, pending, busy)
+    assert (verdict.kind, verdict.odd_ranks) == ("stalled", (1,))
+
+
+def test_no_rank_is_called_dead_that_waited_in_an_open_circle(tmp_path: Path) -> None:
+    """A person ends it: 1 and 2 note SIGTERM, 0 nothing."""
+    trace = crossed(tmp_path)
+    found, pending = positions.find(trace)
+    found[1].free = found[2].free = 1
+    gone = Processes(10_000, dict.fromkeys(range(3), False), signals={0: 0, 1: 15, 2: 15})
+    verdict, text = judge(trace, found, pending, gone)
+    assert (verdict.kind, verdict.odd_ranks, verdict.ended) == ("undecided", (), True)
+    assert "died" not in text
+
+
+def test_what_a_thread_in_mpi_uses_is_not_its_process_s() -> None:
+    """A thread of ours polls: without it we use no processor."""
+    over, polls = threading.Event(), []
+
+    def poll() -> None:
+        polls.append(threading.get_native_id())
+        while not over.is_set():
+            pass
+
+    other = threading.Thread(target=poll)
+    other.start()
+    try:
+        while not polls:
+            time.sleep(0.01)
+        before = [outside(os.getpid(), inside) for inside in ((), polls)]
+        time.sleep(0.5)
+        after = [outside(os.getpid(), inside) for inside in ((), polls)]
+    finally:
+        over.set()
+        other.join()
+    used = [b[1] - a[1] for a, b in zip(before, after, strict=True) if a and b]
+    assert used[0] >= 10 > 5 > used[1]
+    assert outside(1 << 30, [5]) is None and stat(1 << 30) is None
