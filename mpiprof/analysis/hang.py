@@ -194,7 +194,8 @@ def _sites(
     positions: Sequence[Position], odd: Sequence[int], one: Pending | None
 ) -> tuple[int, ...]:
     """Where the odd ranks are, or were last seen, and where the others wait."""
-    calls = [call for rank in odd if (call := positions[rank].current) is not None]
+    communicator = None if one is None else one.communicator
+    calls = [call for rank in odd if (call := positions[rank].seen(communicator)) is not None]
     others = one.sites if one is not None else []
     return tuple(dict.fromkeys([*(call.site for call in calls[:4]), *others]))
 

@@ -8,6 +8,7 @@ member call them in the same order.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,8 @@ class Position:
     free: how many of its threads are in no open call, of those that have made any and have not
     ended. blind: its log does not hold what it has called since: records could not be written, or
     calls are summed up. unlogged: the log holds no calls at all. tasks: the numbers in the system
-    of its threads that are in MPI.
+    of its threads that are in MPI. newest: by communicator when a thread last called on it, and
+    that thread's open call, else its last one.
     """
 
     rank: int
@@ -75,6 +77,7 @@ class Position:
     blind: bool = False
     unlogged: bool = False
     tasks: list[int] = field(default_factory=list)
+    newest: dict[int, tuple[int, Call]] = field(default_factory=dict)
 
     @property
     def state(self) -> str:
@@ -89,6 +92,16 @@ class Position:
     def current(self) -> Call | None:
         """The open call, else the last closed one."""
         return max(self.open, key=lambda call: call.enter_ns) if self.open else self.last
+
+    def seen(self, communicator: int | None = None) -> Call | None:
+        """Return where it was last seen by those who wait for it on a communicator.
+
+        Of several threads that is the one which has called there: what others do is another matter.
+        """
+        if communicator is None or communicator not in self.newest:
+            return self.current
+        _, last = self.newest[communicator]
+        return last
 
 
 @dataclass(frozen=True)
@@ -284,6 +297,8 @@ def _follow(trace: Trace, block: Block, position: Position, thread: int) -> None
         newest = call_at(int(closed[np.argmax(block.exit[closed])]))
         if position.last is None or newest.exit_ns > position.last.exit_ns:
             position.last = newest
+    if calls.any():
+        _note_seen(position, call_at(still[-1]) if still else newest, block.take(calls), shapes)
     starting = np.array(["nonblocking" in shape.flags for shape in shapes] or [False])
     begun = (kinds == START) | ((kinds == CALL) & starting[block.shape])
     for i in np.flatnonzero(begun | (kinds == COMPLETION)).tolist():
@@ -292,3 +307,13 @@ def _follow(trace: Trace, block: Block, position: Position, thread: int) -> None
             position.started.pop(call.key, None)
         elif block.exit[i]:
             position.started[call.key] = call
+
+
+def _note_seen(position: Position, call: Call, calls: Block, shapes: Sequence[Shape]) -> None:
+    """Note where a thread is for each communicator that none has called on later."""
+    used, inverse = np.unique(calls.shape, return_inverse=True)
+    communicators = np.array([shapes[i].communicator for i in used])[inverse]
+    for communicator in np.unique(communicators).tolist():
+        when = int(calls.enter[communicators == communicator].max())
+        if when > position.newest.get(communicator, (-1, call))[0]:
+            position.newest[communicator] = (when, call)

@@ -157,7 +157,7 @@ def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None
         return _circle_to_open(trace, found, one, waits)
     if one.kind == "undecided" and one.ended:
         who, many = _ranks(one.pending.missing), len(one.pending.missing) > 1
-        last = _after(trace, found, one.pending.missing)
+        last = _after(trace, found, one.pending.missing, one.pending)
         return (
             f"{waits} {who} had not arrived, last seen{last or ' before any collective'}: nothing "
             f"tells whether {'they' if many else 'it'} died, or all were ended."
@@ -177,7 +177,7 @@ def _circle_to_open(trace: Trace, found: Sequence[Position], one: Verdict, waits
     assert one.pending is not None
     missing, many = one.pending.missing, len(one.spare) > 1
     verb = "had" if one.ended else "have" if len(missing) > 1 else "has"
-    last = _after(trace, found, missing) or " before any collective"
+    last = _after(trace, found, missing, one.pending) or " before any collective"
     have, be = ("had", "was") if one.ended else ("have" if many else "has", "is")
     rest = " None of these threads computes." if one.why == "resting" else ""
     keeps = "kept" if one.ended else "keeps"
@@ -196,7 +196,7 @@ def _absent(trace: Trace, found: Sequence[Position], one: Verdict) -> str:
     it, s = ("they", "") if many else ("it", "s")
     verb = "had" if one.ended else "have" if many else "has"
     who = f"{_ranks(one.odd_ranks)} {verb} not arrived"
-    last = _after(trace, found, one.odd_ranks)
+    last = _after(trace, found, one.odd_ranks, one.pending)
     if one.kind == "point_to_point":
         wait = "waited" if one.ended else f"wait{s}"
         return (
@@ -266,14 +266,18 @@ def _place(trace: Trace, site: int) -> str:
     return place(site_of(trace, site))
 
 
-def _after(trace: Trace, found: Sequence[Position], chosen: Sequence[int]) -> str:
+def _after(
+    trace: Trace, found: Sequence[Position], chosen: Sequence[int], lacks: Pending | None = None
+) -> str:
     """Return where ranks were last seen, " after barrier at app.py:3 main"; "" if they never were.
 
     " in barrier at ..." of an open call. Where they differ, each place has its ranks in brackets.
+    Of several threads that which has called on the communicator of what lacks the ranks.
     """
     seen: dict[str, list[int]] = {}
     for rank in chosen:
-        call = None if found[rank].state == "unknown" else found[rank].current
+        on = lacks.communicator if lacks is not None and rank in lacks.missing else None
+        call = None if found[rank].state == "unknown" else found[rank].seen(on)
         how = "after" if call is None or call.exit_ns else "in"
         after = "" if call is None else f"{how} {call.operation} at {_place(trace, call.site)}"
         seen.setdefault(after, []).append(rank)
@@ -378,7 +382,7 @@ def _is_through(position: Position) -> bool:
 def _dead(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
     if not one.odd_ranks:
         return "The job ended before MPI_Finalize; where its ranks were does not tell why."
-    who, last = _ranks(one.odd_ranks), _after(trace, found, one.odd_ranks)
+    who, last = _ranks(one.odd_ranks), _after(trace, found, one.odd_ranks, one.pending)
     if one.why == "abort":
         told = f"{who} called MPI_Abort{last}."
     else:

@@ -273,16 +273,17 @@ def _sentence(
     lines = [head, f"  NOT ARRIVED: {ranks(one.missing)}"]
     for rank in one.missing[:8]:
         position = positions[rank]
-        call = position.current
+        call = position.seen(one.communicator)
         if call is None:
             lines.append(f"    rank {rank} has called no collective yet")
         elif position.finished:
             lines.append(f"    rank {rank} has finished")
         else:
             inside = "was in" if verdict.ended else "is in"
-            doing = inside if position.open else "was last seen leaving"
-            entered = "entered " if position.open else ""
-            when = _when(trace, [_since(trace, position)], now)
+            doing = "was last seen leaving" if call.exit_ns else inside
+            entered = "" if call.exit_ns else "entered "
+            since = (call.exit_ns or call.enter_ns) - int(trace.run_started_ns)
+            when = _when(trace, [since], now)
             lines.append(
                 f"    rank {rank} {doing} {call.operation} at {place(site_of(trace, call.site))}, "
                 f"{entered}{when}"

@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 from support.hung import HERE, THERE, call, job, now
 
 import mpiprof
@@ -16,6 +17,8 @@ from mpiprof.analysis.positions import Position
 from mpiprof.reports import hang as words
 from mpiprof.trace import Trace
 from mpiprof.trace.processes import Processes, outside, stat
+from mpiprof.trace.types import CALL
+from mpiprof.trace.write import RECORD_TYPE, chunks
 
 
 def crossed(folder: Path) -> Trace:
@@ -99,3 +102,26 @@ def test_what_a_thread_in_mpi_uses_is_not_its_process_s() -> None:
     used = [b[1] - a[1] for a, b in zip(before, after, strict=True) if a and b]
     assert used[0] >= 10 > 5 > used[1]
     assert outside(1 << 30, [5]) is None and stat(1 << 30) is None
+
+
+def test_where_a_rank_was_last_seen_is_its_thread_s(tmp_path: Path) -> None:
+    """Rank 1's second thread was on `other`, its first has called later on the world."""
+    made = job(2)
+    made.communicator("other", [0, 1])
+    made.add(0, made.shape(0, "barrier", "other", site=THERE), 0, 2500, 2600)
+    call(made, 0, "barrier", communicator="other", sequence=1, site=THERE)
+    second = np.zeros(1, RECORD_TYPE)
+    second["shape"] = made.shape(1, "barrier", "other", site=THERE)
+    second["enter_ns"], second["exit_ns"], second["kind"], second["thread"] = 2500, 2600, CALL, 1
+    for rank in range(2):
+        made.add(rank, 0, 0, 0, 0, kind=0)
+    folder = made.write(tmp_path / "t", finished=False)
+    with (folder / "rank-000001.log").open("ab") as log:
+        log.write(chunks(second, 1, 1, 0, window=True))
+    trace = mpiprof.open(folder)
+    found, pending = positions.find(trace)
+    assert found[1].last is not None and found[1].last.operation == "barrier"
+    still = now(0, 1, after=20, still=frozenset([1]))
+    verdict, text = judge(trace, found, pending, still)
+    assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
+    assert "Rank 1 has not arrived, last seen after barrier at app.py:9 step." in text
