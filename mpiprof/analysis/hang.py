@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import TYPE_CHECKING
 
 from mpiprof.analysis import circle, disagreement, waiting
 from mpiprof.analysis.circle import Link
 from mpiprof.analysis.deaths import first_dead, names
 from mpiprof.analysis.disagreement import Disagreement
+from mpiprof.analysis.patience import USUAL, Patience, lasting
 from mpiprof.analysis.positions import Key, Pending, Position
 from mpiprof.analysis.waiting import (
     WAITS_FOR_MESSAGES,
-    keeps,
     leaves,
     started_only,
     took_part,
@@ -32,20 +31,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Patience:
-    """How long something is pending where it is taken for more than late.
-
-    For so long, and so many times its usual time at that place.
-    """
-
-    ns: int = 10 * 10**9
-    times: int = 10
-
-
-USUAL = Patience()
-
-
-@dataclass(frozen=True)
 class Verdict:
     """The conclusion on a job: one of the classes of `status --json`, whom it names, and why.
 
@@ -54,6 +39,7 @@ class Verdict:
     MPI_Finalize. through: all did. why: more of a class: finished, busy, still, stopped, abort,
     unwritten, or the names of signals. unnoted: of whom nothing tells whether it died or the
     launcher ended it. spare: who has a thread that may still come, where all wait in a circle.
+    also: what lacks other ranks than these.
     """
 
     kind: str
@@ -67,6 +53,7 @@ class Verdict:
     why: str = ""
     unnoted: tuple[int, ...] = ()
     spare: tuple[int, ...] = ()
+    also: tuple[Verdict, ...] = ()
 
     @property
     def is_bad(self) -> bool:
@@ -77,44 +64,6 @@ class Verdict:
 WELL = Verdict("none")
 
 
-def suspects(
-    positions: Sequence[Position],
-    pending: Sequence[Pending],
-    now_ns: int | None,
-    patience: Patience = USUAL,
-) -> list[int]:
-    """Return the ranks whose processes are worth a look: what has waited long waits for them."""
-    if now_ns is None:
-        return []
-    if any(_is_long(one, positions, now_ns, patience) for one in pending if keeps(one, positions)):
-        # Of one with a thread to spare only where it is known which threads are in MPI.
-        return [
-            p.rank for p in positions if not p.finished and (not p.open or (p.free and p.tasks))
-        ]
-    unfinished = [p for p in positions if not p.finished]
-    last = max((_last_ns(p) for p in unfinished), default=now_ns)
-    if all(p.between in WAITS_FOR_MESSAGES for p in unfinished) and now_ns - last > patience.ns:
-        return [p.rank for p in unfinished]
-    return []
-
-
-def _last_ns(position: Position) -> int:
-    call = position.current
-    return 0 if call is None else call.exit_ns or call.enter_ns
-
-
-def _is_long(one: Pending, positions: Sequence[Position], now_ns: int, patience: Patience) -> bool:
-    """Whether an instance is pending so long that something is wrong, or very slow."""
-    took = [
-        call.exit_ns - call.enter_ns
-        for rank in one.arrived
-        for call in positions[rank].recent
-        if call.exit_ns and call.operation in one.operations and call.site in one.sites
-    ]
-    usual = median(took) if took else 0
-    return now_ns - one.since_ns >= max(patience.ns, patience.times * usual)
-
-
 def conclude(
     trace: Trace,
     positions: Sequence[Position],
@@ -123,6 +72,47 @@ def conclude(
     patience: Patience = USUAL,
 ) -> Verdict:
     """Return the verdict on a job; class `none` where it is well, or may be."""
+    one = _conclude(trace, positions, pending, processes, patience)
+    return replace(one, also=_also(trace, one, positions, pending, processes, patience))
+
+
+def _also(
+    trace: Trace,
+    one: Verdict,
+    positions: Sequence[Position],
+    pending: Sequence[Pending],
+    processes: Processes,
+    patience: Patience,
+) -> tuple[Verdict, ...]:
+    """Return what lacks other ranks than those that a verdict is about, and has no other cause.
+
+    Of what an end without a note or a death has left behind nothing tells what it had come to.
+    """
+    noted = any((trace.logs.signals | processes.signals).values())
+    ends = one.kind in ("none", "dead") or one.through or (one.ended and not noted)
+    if ends or any(position.blind for position in positions):
+        return ()
+    known = {*one.odd_ranks, *one.spare, *(link.rank for link in one.cycle)}
+    for side in one.disagreement.sides if one.disagreement else ():
+        known.update(side.ranks)
+    also: list[Verdict] = []
+    long = lasting(positions, pending, processes, patience, one.ended)
+    for other in long:
+        absent, _ = waiting.ends(other, positions, pending, {each.key for each in long})
+        mine = other is one.pending or any(r in known or leaves(positions[r]) for r in absent)
+        known.update(absent)
+        if absent and not mine:
+            also.append(_absent(other, absent, positions, processes, one.ended))
+    return tuple(also)
+
+
+def _conclude(
+    trace: Trace,
+    positions: Sequence[Position],
+    pending: Sequence[Pending],
+    processes: Processes,
+    patience: Patience,
+) -> Verdict:
     left = [p.rank for p in positions if not p.finished and p.rank not in processes.ended]
     noted = trace.logs.signals | processes.signals
     signals = {rank: noted[rank] for rank in left if noted.get(rank)}
@@ -144,11 +134,7 @@ def conclude(
     dead, perhaps = first_dead(left, gone, signals, positions, pending)
     if dead:
         return _gone(dead, positions, pending, ended, names(dead, signals))
-    long = [
-        one for one in pending
-        if keeps(one, positions)
-        and (ended or (processes.now_ns and _is_long(one, positions, processes.now_ns, patience)))
-    ]  # fmt: skip
+    long = lasting(positions, pending, processes, patience, ended)
     silent = ended and not signals  # as by SIGKILL: who is lacked may have died, or hung
     hangs = (
         _order(trace, positions, pending, {one.key for one in long}, ended)
@@ -271,20 +257,29 @@ def _lacking(
             return Verdict("undecided", (), sites, pending=one, ended=True)
         if not absent:
             return _circle_to_open(one, positions, spare, processes, ended)
-        busy = [rank for rank in absent if rank in processes.busy]
-        talking = [
-            r for r in absent if positions[r].between in WAITS_FOR_MESSAGES and r not in busy
-        ]
-        if busy:
-            kind, odd, why = "stalled", busy, "busy"
-        elif len(talking) == len(absent):
-            kind, odd, why = "point_to_point", talking, positions[talking[0]].between
-        else:
-            odd = [rank for rank in absent if rank not in talking]
-            kind, why = "missing", _idle(odd, processes)
-        sites = _sites(positions, odd, one)
-        return Verdict(kind, tuple(odd), sites, pending=one, ended=ended, why=why)
+        return _absent(one, absent, positions, processes, ended)
     return None
+
+
+def _absent(
+    one: Pending,
+    absent: Sequence[int],
+    positions: Sequence[Position],
+    processes: Processes,
+    ended: bool,
+) -> Verdict:
+    """What lacks ranks that wait for none: by what these do."""
+    busy = [rank for rank in absent if rank in processes.busy]
+    talking = [r for r in absent if positions[r].between in WAITS_FOR_MESSAGES and r not in busy]
+    if busy:
+        kind, odd, why = "stalled", busy, "busy"
+    elif len(talking) == len(absent):
+        kind, odd, why = "point_to_point", talking, positions[talking[0]].between
+    else:
+        odd = [rank for rank in absent if rank not in talking]
+        kind, why = "missing", _idle(odd, processes)
+    sites = _sites(positions, odd, one)
+    return Verdict(kind, tuple(odd), sites, pending=one, ended=ended, why=why)
 
 
 def _circle_to_open(

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis import hang, positions
-from mpiprof.analysis.disagreement import Side
-from mpiprof.analysis.hang import WELL, Patience, Verdict
+from mpiprof.analysis.hang import WELL, Verdict
+from mpiprof.analysis.patience import Patience, suspects
 from mpiprof.analysis.positions import Call, Pending, Position
 from mpiprof.analysis.waiting import started_only, waits_in
+from mpiprof.reports import disagreement
 from mpiprof.reports.patience import of_folder
 from mpiprof.reports.places import communicator_name, place, site_of
 from mpiprof.trace.processes import look, now_ns
-from mpiprof.units import duration, named, ranks, size
+from mpiprof.units import duration, named, ranks
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
@@ -32,6 +33,7 @@ __all__ = [
 ]
 MOST_RANKS = 1 << 16
 MOST_PLACES = 4
+MOST_BESIDES = 3
 KEYS = ("file", "line", "function")
 # What a verdict is called at the head of a page, and the state of a job that still runs with it.
 TITLES = {
@@ -63,7 +65,7 @@ def verdict(
     Without a patience: that of `--watch`, where it says that this job hangs; else the usual one.
     """
     patience = patience or of_folder(trace.path)
-    watched = hang.suspects(found, pending, now_ns(trace), patience)
+    watched = suspects(found, pending, now_ns(trace), patience)
     inside = {one.rank: one.tasks for one in found if one.tasks}
     return hang.conclude(trace, found, pending, look(trace, watched, inside), patience)
 
@@ -118,6 +120,7 @@ def as_json(trace: Trace, one: Verdict, text: str) -> dict[str, Any]:
         "odd_ranks": list(one.odd_ranks),
         "sites": [{name: site[name] for name in KEYS} for site in sites if site["file"]],
         "text": text,
+        "also": [{"class": other.kind, "odd_ranks": list(other.odd_ranks)} for other in one.also],
     }
 
 
@@ -128,14 +131,24 @@ def text(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None 
     told = _told(trace, found, one, now)
     if one.through:
         return f"{told} The job went on to its end all the same: check its results."
+    others = "".join(
+        f" Besides, {_lower(_told(trace, found, other, now))}{_look(trace, other)}"
+        for other in one.also[:MOST_BESIDES]
+    )
+    if len(one.also) > MOST_BESIDES:
+        others += f" And {len(one.also) - MOST_BESIDES} more operations lack other ranks."
     if one.ended:
-        return f"{told}{_doubt(one)} No process of the job is left."
-    return told + _look(trace, one)
+        return f"{told}{others}{_doubt(one)} No process of the job is left."
+    return f"{told}{_look(trace, one)}{others}"
+
+
+def _lower(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
 
 
 def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
     if one.disagreement is not None:
-        return _disagreement(trace, one)
+        return disagreement.sentences(trace, one.disagreement)
     if one.kind == "order":
         return _order(trace, one)
     if one.kind == "dead":
@@ -250,7 +263,7 @@ def _look(trace: Trace, one: Verdict) -> str:
     """Return where to look at a rank that has not come, as a sentence; "" where none is named."""
     whom = one.spare or one.odd_ranks
     process = trace.tables.processes.get(whom[0]) if whom else None
-    looked = one.spare or (one.kind in LOOKED_AT and one.why != "finished")
+    looked = not one.ended and (one.spare or (one.kind in LOOKED_AT and one.why != "finished"))
     if not looked or process is None:
         return ""
     pid, host = process["pid"], process["host"]
@@ -311,43 +324,6 @@ def _waits(trace: Trace, found: Sequence[Position], verdict: Verdict, now: int |
 def _open(position: Position, one: Pending) -> list[Call]:
     """Return the calls in which a rank waits in an instance, MPI_Finalize apart."""
     return [c for c in position.open if c.key == one.key and c.operation != "finalize"]
-
-
-def _side(trace: Trace, kind: str, side: Side) -> str:
-    where = _place(trace, side.sites[0]) if side.sites else "unknown place"
-    said = {
-        "operation": f"{side.value}",
-        "root": f"root {side.value}",
-        "count": size(float(side.value)) if kind == "count" else "",
-    }.get(kind, f"{side.value}")
-    verb = "says" if len(side.ranks) == 1 else "say"
-    verb = {"operation": "calls" if len(side.ranks) == 1 else "call"}.get(kind, verb)
-    return f"rank{'s' * (len(side.ranks) > 1)} {ranks(list(side.ranks))} {verb} {said} at {where}"
-
-
-WHAT = {  # what is wrong, and what must be
-    "operation": (
-        "call different operations in the same place of their order",
-        "call the same operation",
-    ),
-    "root": ("name different roots in the same {operation}", "name the same root"),
-    "count": ("give different sizes in the same {operation}", "give the same size"),
-    "type": ("give different datatypes in the same {operation}", "give the same datatype"),
-    "reduction": ("give different reductions in the same {operation}", "give the same reduction"),
-}
-
-
-def _disagreement(trace: Trace, one: Verdict) -> str:
-    wrong = one.disagreement
-    assert wrong is not None
-    what, must = WHAT[wrong.kind]
-    sides = "; ".join(_side(trace, wrong.kind, side) for side in wrong.sides[:4])
-    more = len(wrong.sides) - 4
-    place = f"sequence {wrong.key[1]} on {communicator_name(trace, wrong.key[0])}"
-    return (
-        f"Ranks {what.format(operation=wrong.operation)} ({place}): "
-        f"{sides}{f'; and {more} more' if more > 0 else ''}. All must {must}."
-    )
 
 
 def _order(trace: Trace, one: Verdict) -> str:

@@ -9,7 +9,7 @@ import contextlib
 import json
 from pathlib import Path
 
-from mpiprof.analysis.hang import USUAL, Patience
+from mpiprof.analysis.patience import USUAL, Patience
 
 TOLD = ".watch"  # in a trace folder while `--watch` takes its job for hung: its limit
 TIMES = 2  # the usual time at that place: a limit is as the user wants it

@@ -303,3 +303,23 @@ def test_a_silent_death_may_be_the_launcher_s(tmp_path: Path) -> None:
 def test_no_rank_is_called_dead_where_none_is_known_to_be() -> None:
     assert words.title(Verdict("dead", (1,), ended=True)) == "DEAD RANK"
     assert words.title(Verdict("dead", (), ended=True)) == "JOB ENDED"
+
+
+def test_a_second_hang_beside_the_first_is_told(tmp_path: Path) -> None:
+    """Rank 1 sleeps and keeps 0, rank 2 waits for a message and keeps 3; 4 waits for all."""
+    made = job(5)
+    for name, members in (("low", [0, 1]), ("high", [2, 3])):
+        made.communicator(name, members)
+    call(made, 0, "barrier", communicator="low", sequence=0, site=HERE)
+    call(made, 3, "barrier", communicator="high", sequence=0, site=THERE)
+    call(made, 4, "barrier", site=HERE)
+    made.inside[2] = 1
+    still = now(*range(5), after=20, still=frozenset([1, 2]))
+    verdict, text = conclude(made, tmp_path, still)
+    assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
+    assert [(other.kind, other.odd_ranks) for other in verdict.also] == [("point_to_point", (2,))]
+    besides = text.partition(" Besides, ")[2]
+    assert re.match(r"rank 3 waits in barrier at app.py:9 step on split \w+\. Rank 2 has", besides)
+    assert besides.count("gdb -p 102") == 1
+    verdict, _ = conclude(made, tmp_path / "soon", now(*range(5), after=9))
+    assert verdict.also == ()

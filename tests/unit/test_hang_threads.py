@@ -11,7 +11,7 @@ import numpy as np
 from support.hung import HERE, THERE, call, job, now
 
 import mpiprof
-from mpiprof.analysis import hang, positions
+from mpiprof.analysis import hang, patience, positions
 from mpiprof.analysis.hang import Verdict
 from mpiprof.analysis.positions import Position
 from mpiprof.reports import hang as words
@@ -62,7 +62,7 @@ def test_a_spare_thread_that_computes_may_come(tmp_path: Path) -> None:
     found, pending = positions.find(trace)
     found[1].free = found[2].free = 1
     found[1].tasks, found[2].tasks = [101], []
-    assert hang.suspects(found, pending, now(after=20).now_ns) == [1]  # 2 can't be looked at
+    assert patience.suspects(found, pending, now(after=20).now_ns) == [1]  # 2 can't be looked at
     busy = now(0, 1, 2, after=20, busy=frozenset([1]), still=frozenset([2]))
     verdict, _ = judge(trace, found, pending, busy)
     assert (verdict.kind, verdict.odd_ranks) == ("stalled", (1,))

@@ -35,7 +35,7 @@ def state(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     assert main(["status", str(folder), "--json"]) == 0
     data: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert list(data) == ["verdict", "ranks", "pending", "callsites"]
-    assert list(data["verdict"]) == ["class", "odd_ranks", "sites", "text"]
+    assert list(data["verdict"]) == ["class", "odd_ranks", "sites", "text", "also"]
     for row in data["ranks"]:
         assert list(row) == ["rank", "state", "operation", "site", "since_ns"]
     for row in data["pending"]:

@@ -8,7 +8,7 @@ from support.hung import HERE, SECOND, call, conclude, job, now
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis import hang, positions
+from mpiprof.analysis import patience, positions
 from mpiprof.reports import status
 from mpiprof.trace.processes import Processes
 
@@ -35,7 +35,7 @@ def test_who_does_not_come_to_its_wait_is_named(tmp_path: Path) -> None:
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,)) and text.startswith(TEXT)
     trace = mpiprof.open(tmp_path / "t")
     found, pending = positions.find(trace)
-    assert hang.suspects(found, pending, 10_000 + 20 * SECOND) == [0, 1, 2, 3]
+    assert patience.suspects(found, pending, 10_000 + 20 * SECOND) == [0, 1, 2, 3]
     told = status.text(trace, found, pending, verdict)
     assert "No collective is pending" not in told
     assert "of these outside MPI: 1" in told

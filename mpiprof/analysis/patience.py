@@ -1,0 +1,79 @@
+"""How long is too long for what is pending, and whose processes are then worth a look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from mpiprof.analysis.positions import Pending, Position
+from mpiprof.analysis.waiting import WAITS_FOR_MESSAGES, keeps
+from mpiprof.trace.processes import Processes
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long something is pending where it is taken for more than late.
+
+    For so long, and so many times its usual time at that place.
+    """
+
+    ns: int = 10 * 10**9
+    times: int = 10
+
+
+USUAL = Patience()
+
+
+def suspects(
+    positions: Sequence[Position],
+    pending: Sequence[Pending],
+    now_ns: int | None,
+    patience: Patience = USUAL,
+) -> list[int]:
+    """Return the ranks whose processes are worth a look: what has waited long waits for them."""
+    if now_ns is None:
+        return []
+    if any(_is_long(one, positions, now_ns, patience) for one in pending if keeps(one, positions)):
+        # Of one with a thread to spare only where it is known which threads are in MPI.
+        return [
+            p.rank for p in positions if not p.finished and (not p.open or (p.free and p.tasks))
+        ]
+    unfinished = [p for p in positions if not p.finished]
+    last = max((_last_ns(p) for p in unfinished), default=now_ns)
+    if all(p.between in WAITS_FOR_MESSAGES for p in unfinished) and now_ns - last > patience.ns:
+        return [p.rank for p in unfinished]
+    return []
+
+
+def _last_ns(position: Position) -> int:
+    call = position.current
+    return 0 if call is None else call.exit_ns or call.enter_ns
+
+
+def _is_long(one: Pending, positions: Sequence[Position], now_ns: int, patience: Patience) -> bool:
+    """Whether an instance is pending so long that something is wrong, or very slow."""
+    took = [
+        call.exit_ns - call.enter_ns
+        for rank in one.arrived
+        for call in positions[rank].recent
+        if call.exit_ns and call.operation in one.operations and call.site in one.sites
+    ]
+    usual = median(took) if took else 0
+    return now_ns - one.since_ns >= max(patience.ns, patience.times * usual)
+
+
+def lasting(
+    positions: Sequence[Position],
+    pending: Sequence[Pending],
+    processes: Processes,
+    patience: Patience,
+    ended: bool,
+) -> list[Pending]:
+    """Return what keeps ranks for long; of a job that has ended, what kept any."""
+    now_ns = processes.now_ns
+    return [
+        one for one in pending
+        if keeps(one, positions)
+        and (ended or (now_ns and _is_long(one, positions, now_ns, patience)))
+    ]  # fmt: skip
