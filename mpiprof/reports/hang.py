@@ -264,7 +264,7 @@ def _look(trace: Trace, one: Verdict) -> str:
     whom = one.spare or one.odd_ranks
     process = trace.tables.processes.get(whom[0]) if whom else None
     looked = not one.ended and (one.spare or (one.kind in LOOKED_AT and one.why != "finished"))
-    if not looked or process is None:
+    if not looked or process is None or not process["pid"]:
         return ""
     pid, host = process["pid"], process["host"]
     stack = f"the stack of rank {whom[0]}" if len(whom) > 1 else "its stack"

@@ -13,6 +13,7 @@ from mpiprof.reports.json import plain
 from mpiprof.reports.places import communicator_name, place, site_of
 from mpiprof.reports.table import Column, paragraph, render
 from mpiprof.reports.text import latest
+from mpiprof.trace.pack import NAME as PACK
 from mpiprof.trace.processes import alive, now_ns
 from mpiprof.units import count, duration, named, ranks
 
@@ -103,10 +104,7 @@ def text(trace: Trace, positions: list[Position], pending: list[Pending], verdic
         told = hang.text(trace, positions, verdict, now)
         lines += ["", paragraph(f"{hang.title(verdict)}: {told}")]
     if trace.tables.processes and not living and not all(p.finished for p in positions):
-        lines.append(
-            "  The job's machines are not this one: what they wrote in the last half minute may "
-            "not be visible here yet."
-        )
+        lines.append(f"  {_not_here(trace)}")
     lines += ["", _rank_table(trace, positions, living, now, verdict), ""]
     for one in pending[:20]:
         lines += [_sentence(trace, one, positions, now, verdict), ""]
@@ -128,6 +126,21 @@ def text(trace: Trace, positions: list[Position], pending: list[Pending], verdic
             "",
         ]
     return "\n".join(lines)
+
+
+def _not_here(trace: Trace) -> str:
+    """Return of when what is told of a job is that is not known to have ended."""
+    if not any(process["pid"] for process in trace.tables.processes.values()):
+        return (
+            "The trace was made of an OTF2 archive: it tells where ranks were at the archive's "
+            "end, and nothing of their processes."
+        )
+    if (trace.path / PACK).exists():
+        return "The trace was packed: it tells where ranks were then."
+    return (
+        "The job's machines are not this one: what they wrote in the last half minute may not be "
+        "visible here yet."
+    )
 
 
 def _wait_table(trace: Trace, waits: list[dict[str, Any]]) -> str:

@@ -54,7 +54,7 @@ def alive(trace: Records) -> dict[int, bool]:
     return {
         rank: stat(process["pid"]) is not None
         for rank, process in trace.tables.processes.items()
-        if boot and boot in str(process["node"]).replace("-", "")
+        if boot and process["pid"] and boot in str(process["node"]).replace("-", "")
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import time
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.exporting import export
 from support.jobs import end, start
 from support.mpis import Mpi
 from support.synthetic import Synthetic, head_chunk
@@ -226,3 +228,26 @@ def test_a_summary_does_not_tell_where_ranks_are(
     assert re.search("^  0-1 +ended +not logged", text_of(folder, capsys), re.M)
     ended = write(made, tmp_path / "ended")
     assert "No collective is pending." in text_of(ended, capsys)
+
+
+def test_an_archive_of_a_job_that_did_not_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An archive has no processes that could still write, on this machine or another."""
+    made = Synthetic(2)
+    made.collective("barrier", [[2000, 2000]], [[2100, 2100]])
+    made.add(0, made.shape(0, "barrier", "world"), 1, 3000, 0)
+    folder = made.write(tmp_path / "t", finished=False)
+    assert main(["status", str(folder)]) == 0
+    assert "machines are not this one" in capsys.readouterr().out
+    assert export(folder, "--to", "otf2", "-o", tmp_path / "archive").returncode == 0
+    assert main(["status", str(tmp_path / "archive")]) == 0
+    told = capsys.readouterr().out
+    assert "machines are not" not in told and "where ranks were at the archive's end" in told
+    assert "NOT ARRIVED: 1" in told
+    for path in folder.iterdir():
+        os.utime(path, (1, 1))
+    assert main(["pack", str(folder)]) == 0
+    capsys.readouterr()
+    assert main(["status", str(folder)]) == 0
+    assert "The trace was packed" in capsys.readouterr().out
