@@ -21,7 +21,8 @@ def first_dead(
     By SIGTERM; on a busy machine by SIGKILL before one could note anything. So may who waited for a
     rank that was ended, too, or for a message: it only may have died. Of the others that note
     nothing those died that others waited for. Nothing tells where all were ended alike. Who is in
-    MPI_Finalize notes no signal any more: where all are gone, that it has none tells nothing.
+    MPI_Finalize notes no signal any more: where all are gone, that it has none tells nothing. Nor
+    does it where calls are not logged, so that who waited for whom is not known.
     """
     fatal = [rank for rank in gone if signals.get(rank, Signals.SIGTERM) != Signals.SIGTERM]
     if fatal:
@@ -29,6 +30,8 @@ def first_dead(
     silent = [rank for rank in gone if rank not in signals]
     if len(silent) == len(left):
         return [], []
+    if len(gone) == len(left) and any(positions[rank].unlogged for rank in silent):
+        return [], silent
     if len(gone) == len(left):
         silent = [rank for rank in silent if not leaves(positions[rank])]
     awaited, ended = whom(positions, pending), {*signals, *silent}

@@ -144,9 +144,10 @@ def _conclude(
     )
     if hangs is not None:
         return replace(hangs, unnoted=tuple(perhaps))
-    if perhaps:
+    if perhaps and not positions[perhaps[0]].unlogged:
         return _gone(perhaps, positions, pending, ended)
-    return _unclear([one for one in long if not started_only(one, positions)], ended) or WELL
+    unclear = _unclear([one for one in long if not started_only(one, positions)], ended)
+    return replace(unclear, unnoted=tuple(perhaps)) if unclear else WELL
 
 
 def _blindly(

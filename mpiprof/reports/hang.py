@@ -356,6 +356,11 @@ def _is_through(position: Position) -> bool:
 
 
 def _dead(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
+    if not one.odd_ranks and trace.record == "summary":
+        return (
+            "The job ended before MPI_Finalize; calls are not logged, so that where its ranks were "
+            "is not known."
+        )
     if not one.odd_ranks:
         return "The job ended before MPI_Finalize; where its ranks were does not tell why."
     who, last = _ranks(one.odd_ranks), _after(trace, found, one.odd_ranks, one.pending)

@@ -149,3 +149,20 @@ def test_while_the_launcher_is_at_it(tmp_path: Path) -> None:
     some = Processes(10_000, {0: False, 1: True, 2: True, 3: True})
     verdict, _ = conclude(made, tmp_path, some)
     assert verdict.kind != "dead"
+
+
+def test_who_notes_nothing_in_a_summary_has_perhaps_not_died(tmp_path: Path) -> None:
+    """Its log does not tell whether others waited for it, as in a hang that somebody has ended."""
+    made = job(4)
+    made.meta["record"] = "summary"
+    made.records = [[] for _ in range(4)]
+    made.signal = [15, 0, 15, 15]
+    verdict, text = conclude(made, tmp_path, gone(4))
+    assert (verdict.kind, verdict.odd_ranks) == ("dead", ()) and f"{DOUBT} rank 1: it left" in text
+    assert text.startswith("The job ended before MPI_Finalize; calls are not logged, so ")
+    assert "died" not in text
+    made.signal = [0, 0, 0, 0]
+    some = Processes(10_000, {0: True, 1: False, 2: True, 3: True})
+    assert conclude(made, tmp_path / "alive", some)[0].odd_ranks == (1,)
+    made.signal = [15, 11, 15, 0]
+    assert conclude(made, tmp_path / "noted", gone(4))[0].odd_ranks == (1,)
