@@ -36,11 +36,15 @@ def outlying(grid: Grid, arrival: Float, waits: Float) -> Int:
 
 
 def blamed(grid: Grid, arrival: Float) -> tuple[int, ...]:
-    """Return who came far behind all others, the latest first; empty where nobody did."""
-    high = np.nanmax(arrival, 0)
+    """Return who came far behind all others, the latest first; empty where nobody did.
+
+    Nobody did where some came far before all others, who came late together.
+    """
+    low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
     middle = median_of(arrival)
     far = (arrival - middle) > (high - middle) / 2
     far &= far.sum(0) <= len(arrival) / 2
+    far &= high - median_of(np.where(far, np.nan, arrival)) > (high - low) / 2
     rows = np.flatnonzero(far.any(1))
     late = np.nanmax(np.where(far, arrival, 0.0), 1)[rows]
     return tuple(grid.ranks[rows[np.argsort(-late, kind="stable")]].tolist())

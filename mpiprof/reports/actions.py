@@ -120,13 +120,28 @@ def _do_gradient(trace: Trace, found: Finding) -> str:
 
 
 def _do_outlier(trace: Trace, found: Finding) -> str:
+    known, here = found.evidence, found.callsites[0]
+    began, origin = "", known.get("origin_callsite", here)
+    if origin != here and known["origin_how"] != "unknown" and known["origin_share"] >= MOSTLY:
+        began = f"Most of that arose before {where(trace, origin)}. "
+    what = "other jobs, files, a first use"
+    if trace.callsites["operation"][here] == "finalize":
+        what = "what the program does at its end, files, other jobs"
+    return f"{began}{_look_when(trace, found)}: {what}."
+
+
+def _look_when(trace: Trace, found: Finding) -> str:
+    """Return where to look for what happened at a time."""
     pattern = pattern_of(_sites(trace, found.callsites[0]))
-    site = f" (`report --site {quoted(pattern)}` lists its instances)" if pattern else ""
-    return f"Look at that time in the timeline{site}: other jobs, files, a first use."
+    does = "shows it" if found.evidence["instances"] == 1 else "lists its instances"
+    site = f" (`report --site {quoted(pattern)}` {does})" if pattern else ""
+    return f"Look at that time in the timeline{site}"
 
 
 def _do_inside(trace: Trace, found: Finding) -> str:
     source = where(trace, found.evidence["origin_callsite"])
+    if found.evidence["instances"] == 1:
+        return f"{_look_when(trace, found)}: other jobs, or how {source} ran then."
     return f"Look at the algorithm and the sizes of {source}, not at the load of its ranks."
 
 
@@ -138,7 +153,7 @@ def _do_noise(trace: Trace, found: Finding) -> str:
     known = found.evidence
     place = known.get("origin_callsite", found.callsites[0])
     if known["instances"] == 1:
-        return "Record more instances to tell."
+        return "Record another run to tell."
     often = known.get("origin_share", 0.0) >= MOSTLY and place != found.callsites[0]
     if often and known["origin_how"] != "unknown":
         return f"It mostly begins before {where(trace, place)}: look there."

@@ -252,3 +252,13 @@ def test_in_how_many_instances_ranks_come_apart_is_counted(tmp_path: Path) -> No
     apart = np.ptp(spread[4::5], axis=1)
     shows = int((apart > np.median(apart) / 2).sum())
     assert shows < 40 and one.evidence["late_instances"] == shows
+
+
+def test_who_comes_early_alone_makes_nobody_late(tmp_path: Path) -> None:
+    """Rank 0 comes 20 ms before three others, of which the last is 1 ms behind."""
+    trace = one_site(tmp_path, Synthetic(4), np.array([[0.0, 20.0, 20.0, 21.0]]))
+    (one,) = trace.findings()
+    assert not one.ranks
+    said = sentences.finding(trace, one)
+    assert said.startswith("The ranks come 21.0 ms apart to the only instance of ")
+    assert said.endswith(" Record another run to tell.")
