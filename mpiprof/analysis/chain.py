@@ -20,8 +20,12 @@ from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.described import Communicator, Shape
 from mpiprof.trace.types import Array, Bool, Float, Int, Int32
 
-HOPS = 32
-ENOUGH = 0.25  # of the lateness: what is left below it is not followed further
+HOPS = 32  # back at least, where so many steps are there
+WORK = 1 << 17  # of all walks of a call site: of each step what it costs in ranks of a group
+STEP = 16  # ranks whose comparison costs as much as a step by itself
+STEADY = 16  # steps that tell where lateness is collected that goes on further back
+ENOUGH = 0.25  # of the lateness: what is left below it is not followed further, in few steps
+LITTLE = 0.01  # the same after many: there each adds a little
 
 START = -1  # no collective before: the start of the run
 UNSEEN = -2  # one that was not kept any more, or could not be matched
@@ -53,12 +57,18 @@ class Step:
 
 @dataclass(frozen=True)
 class Walk:
-    """Who came last in an instance, by how much (ns), whence, and the way from there to here."""
+    """Who came last in an instance, by how much (ns), whence, and the way from there to here.
+
+    added: what each step added at the origin, the last one first; cut: whether it goes on further
+    back than was followed.
+    """
 
     first_arrival: int
     late: float
     origin: Origin
     steps: tuple[Step, ...]
+    added: tuple[float, ...] = ()
+    cut: bool = False
 
 
 @dataclass(eq=False)
@@ -248,23 +258,40 @@ class _Walking:
     """One walk: what each place added to the lateness, and the steps so far."""
 
     def __init__(self) -> None:
-        self.added: dict[Origin, float] = {}
+        self.added: dict[Origin, list[float]] = {}
         self.reached: dict[Origin, int] = {}
         self.steps: list[Step] = []
 
     def add(self, origin: Origin, amount: float) -> None:
+        """Add what a place adds, or takes away: in many steps it may do both by chance."""
+        self.added.setdefault(origin, []).append(amount)
         if amount > 0:
-            self.added[origin] = self.added.get(origin, 0.0) + amount
             self.reached[origin] = len(self.steps)
 
-    def result(self, first_arrival: int, late: float) -> Walk:
-        origin = max(self.added, key=lambda o: self.added[o])
+    def result(self, first_arrival: int, late: float, left: float, rank: int, at: int) -> Walk:
+        """Return the walk, of which `left` was not followed further back than a rank at a place."""
+        whole = {origin: sum(of) for origin, of in self.added.items() if sum(of) > 0}
+        origin = max(whole, key=lambda o: whole[o], default=None)
+        most = whole[origin] if origin is not None else 0.0
+        steady = origin is not None and len(self.added[origin]) >= STEADY
+        if origin is None or (left > most and not (steady and most > (late - left) / 2)):
+            steps = tuple(reversed(self.steps))
+            return Walk(first_arrival, late, Origin(rank, at, UNSEEN, "unknown"), steps)
         steps = tuple(reversed(self.steps[: self.reached[origin]]))
-        return Walk(first_arrival, late, origin, steps)
+        added = tuple(self.added[origin])
+        return Walk(first_arrival, late, origin, steps, added, left > 0)
 
 
-def walk(context: Context, kept: Kept, column: int, least: int) -> Walk | None:
-    """Follow the last rank of an instance back; None where nobody is late by more than `least`."""
+def hops(walks: int, size: int) -> int:
+    """Return how far back each of so many walks among so many ranks may go."""
+    return max(HOPS, WORK // (max(walks, 1) * (size + STEP)))
+
+
+def walk(context: Context, kept: Kept, column: int, least: int, most: int = HOPS) -> Walk | None:
+    """Follow the last rank of an instance back, `most` steps.
+
+    None where nobody is late by more than `least`.
+    """
     front = Front.of(kept, column)
     row = int(np.argmax(front.arrive))
     late = total = after_others(front.arrive, row)
@@ -272,16 +299,18 @@ def walk(context: Context, kept: Kept, column: int, least: int) -> Walk | None:
         return None
     walking = _Walking()
     here = (kept, column)
-    for _ in range(HOPS):
+    unknown = 0.0
+    for _ in range(most):
         rank = int(front.ranks[row])
         callsite = context.signature(*here).callsite
         walking.steps.append(
             Step(callsite, rank, here[0].communicator.index, int(here[0].sequence[here[1]]))
         )
         if np.isnan(front.exit[row]):
-            began = bool(front.shape[row] < 0) and not context.turned
-            how = "outside" if began else "unknown"
-            walking.add(Origin(rank, callsite, UNSEEN if context.turned else START, how), late)
+            if front.shape[row] < 0 and not context.turned:
+                walking.add(Origin(rank, callsite, START, "outside"), late)
+            else:
+                unknown = late
             break
         earlier = context.find(front, row)
         after = UNSEEN if earlier is None else context.signature(*earlier).callsite
@@ -289,22 +318,21 @@ def walk(context: Context, kept: Kept, column: int, least: int) -> Walk | None:
         messages = min(max(after_others(front.outside, row), 0.0), max(late - left, 0.0))
         walking.add(Origin(rank, callsite, after, "point_to_point"), messages)
         walking.add(Origin(rank, callsite, after, "outside"), late - left - messages)
-        if left < ENOUGH * total:
+        enough = total * (ENOUGH if len(walking.steps) < STEADY else LITTLE)
+        if left < enough:
             break
         if earlier is None:
-            walking.add(Origin(rank, callsite, after, "unknown"), left)
+            unknown = left
             break
         found = _before(context, front, row, earlier, left)
         front, row, late, inside = found
         walking.add(Origin(rank, after, UNSEEN, "inside"), inside)
-        if late < ENOUGH * total:
+        if late < enough:
             break
         here = earlier
     else:
-        walking.add(Origin(rank, callsite, UNSEEN, "unknown"), late)
-    if not walking.added:  # late for a rank that many came with, which was late to none of them
-        walking.add(Origin(rank, callsite, UNSEEN, "unknown"), total)
-    return walking.result(int(kept.arrival[:, column].min()), total)
+        unknown = late
+    return walking.result(int(kept.arrival[:, column].min()), total, unknown, rank, callsite)
 
 
 def _before(

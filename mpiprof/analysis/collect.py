@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from mpiprof.analysis.chain import Context, Kept, Unread, Walk, walk
+from mpiprof.analysis.chain import Context, Kept, Unread, Walk, hops, walk
 from mpiprof.analysis.held import first_number
 from mpiprof.analysis.measured import Rows, Signature
 from mpiprof.analysis.sample import Part, Sample, chosen, joined, part_of
@@ -211,6 +211,7 @@ class _Maker:
         complete = min(complete, self.series.most)
         self.every = max(-(-complete * max(size, 1) // CELLS), -(-complete // MOST), 1)
         self.every_walk = max(-(-complete // WALKS), 1)
+        self.hops = hops(-(-complete // self.every_walk), size)
         self.seen = 0
         self.parts: list[Part] = []
         self.starts: list[tuple[Kept, int]] = []
@@ -232,7 +233,7 @@ class _Maker:
     def follow(self, context: Context, least: int) -> None:
         """Walk back from what was chosen since the last time."""
         for kept, column in self.starts:
-            found = walk(context, kept, column, least)
+            found = walk(context, kept, column, least, self.hops)
             self.walked += 1
             if found is not None:
                 self.walks.append(found)

@@ -6,7 +6,7 @@ stands here, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,14 +14,13 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.analysis.causes import Causes, in_messages
-from mpiprof.analysis.chain import Walk
 from mpiprof.analysis.extent import late_in, spans_of, taken_in
 from mpiprof.analysis.grid import Grid
 from mpiprof.analysis.operations import STATES
+from mpiprof.analysis.origins import began_at, collected_by, origins, walks_from
 from mpiprof.analysis.outliers import also_costly
 from mpiprof.analysis.patterns import Pattern, patterns
 from mpiprof.analysis.sample import sample_of
-from mpiprof.analysis.where import place_of
 from mpiprof.trace.trace import Trace
 
 # What can be wrong, in the words of the JSON output.
@@ -185,8 +184,11 @@ def _of_pattern(
 ) -> Finding:
     """Return a pattern as a finding, with where the lateness began."""
     number = grid.number[one.instances]
-    walks = sample_of(trace, causes.callsite).walks
-    ranks, began = _origins(trace, [] if one.cause == "early" else walks, one)
+    walks = walks_from(sample_of(trace, causes.callsite).walks, one, grid)
+    ranks, began = origins(trace, walks, one)
+    by = collected_by(one, began, len(grid.ranks))
+    if by is not None:
+        one, ranks = by, by.ranks
     cause, callsites = one.cause, (causes.callsite,)
     if began.get("origin_how") == "inside" and began["origin_share"] >= MOSTLY:
         cause = "inside"
@@ -231,54 +233,6 @@ def _host(trace: Trace, node: str | None) -> str | None:
     return next(hosts, node)
 
 
-def _origins(
-    trace: Trace, walks: Sequence[Walk], one: Pattern
-) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Return whose lateness makes a pattern's ranks late, and where most of it began.
-
-    A rank that was kept by another one is not to blame: where most walks back from it lead to
-    another rank, that one stands in its place. A walk weighs as much as it was late, but no more
-    than the pattern is: else those of the many instances in which a rank that is late now and then
-    comes last by next to nothing would tell where its lateness begins.
-    """
-    mine = [walk for walk in walks if walk.steps[-1].rank in one.ranks]
-    weights = [min(walk.late, one.late_ns) for walk in mine]
-    blamed = []
-    for rank in one.ranks:
-        led, share = _heaviest(
-            (walk.origin.rank, weight)
-            for walk, weight in zip(mine, weights, strict=True)
-            if walk.steps[-1].rank == rank and walk.origin.how != "unknown"
-        )
-        blamed.append(rank if led is None or share < MOSTLY else led)
-    return tuple(dict.fromkeys(blamed)), _began(trace, mine, weights)
-
-
-def _heaviest(weighed: Iterable[tuple[Any, float]]) -> tuple[Any, float]:
-    """Return what weighs most, and its share of all; None where there is nothing."""
-    sums: dict[Any, float] = {}
-    for what, weight in weighed:
-        sums[what] = sums.get(what, 0.0) + weight
-    heaviest = max(sums, key=lambda what: sums[what], default=None)
-    return heaviest, sums[heaviest] / sum(sums.values()) if heaviest is not None else 0.0
-
-
-def _began(trace: Trace, walks: Sequence[Walk], weights: Sequence[float]) -> dict[str, Any]:
-    """Return where most lateness began, and in which share of the walks; {} without any."""
-    origins = (walk.origin for walk in walks)
-    origin, share = _heaviest(zip(origins, weights, strict=True))
-    if origin is None:
-        return {}
-    return {
-        "doing": place_of(trace, origin.rank, origin.after, origin.callsite),
-        "origin_rank": origin.rank,
-        "origin_callsite": origin.callsite,
-        "origin_after": origin.after,
-        "origin_how": origin.how,
-        "origin_share": share,
-    }
-
-
 def _of_barrier(trace: Trace, causes: Causes, facts: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield what a barrier costs before what mostly follows it at once."""
     after = causes.followers[causes.followers["share"] >= OFTEN]
@@ -297,7 +251,7 @@ def _rest(
 ) -> Finding:
     """Return what no pattern explains: noise, or what a collective made of nobody's lateness."""
     sample = sample_of(trace, causes.callsite)
-    began = _began(trace, sample.walks, [1.0] * len(sample.walks))
+    began = began_at(trace, sample.walks, [1.0] * len(sample.walks))
     if began:
         began["origin_share"] *= len(sample.walks) / max(sample.walked, 1)
     told = {

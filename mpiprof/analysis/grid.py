@@ -34,8 +34,8 @@ class Grid:
     """Arrivals of a call site, in ns after the first of each instance; NaN: no member.
 
     ranks: world ranks of the rows, ascending; number: of each column's instance within the call
-    site; node: of each row, an index into nodes; least_ns: what differences must exceed to mean
-    anything, the clocks' error or a microsecond.
+    site; first_ns: its first arrival; node: of each row, an index into nodes; least_ns: what
+    differences must exceed to mean anything, the clocks' error or a microsecond.
     """
 
     def __init__(self, trace: Trace, sample: Sample) -> None:
@@ -48,7 +48,8 @@ class Grid:
         place = np.full(len(first), -1, np.int64)
         kept = order[::every]
         place[kept] = np.arange(len(kept))
-        self.number = _numbers(sample, first[kept])
+        self.first_ns = first[kept]
+        self.number = _numbers(sample, self.first_ns)
         self.arrival = np.full((len(self.ranks), len(kept)), np.nan)
         self.blocks = list(self._blocks(parts, place))
         self.least_ns = max(float(trace.clock_error_ns), 1_000.0)

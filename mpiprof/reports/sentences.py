@@ -151,9 +151,18 @@ def _rank(trace: Trace, found: Finding) -> str:
     verb = f"take{s} {late} longer than the others"
     if how == "point_to_point":
         verb = f"spend{s} {late} more than the others in point-to-point messages"
+    verb += f" {_before(trace, place, known)}"
     if place == found.callsites[0]:
-        return f"{who} {verb} before {here}{when(found)}"
-    return f"{who} {verb} before {where(trace, place)}, and that delays {here}{when(found)}"
+        return f"{who} {verb}{when(found)}"
+    return f"{who} {verb}, and that delays {here}{when(found)}"
+
+
+def _before(trace: Trace, place: int, known: Mapping[str, Any]) -> str:
+    """Return where ranks get late: before a call, or bit by bit over many instances of it."""
+    collected = known.get("collected")
+    if collected is None:
+        return f"before {where(trace, place)}"
+    return f"over {count(collected['usual_instances'])} instances of {where(trace, place)}"
 
 
 def _early(trace: Trace, found: Finding) -> str:
@@ -328,6 +337,8 @@ def why(trace: Trace, found: Finding) -> str:
 def _basis(found: Finding) -> str:
     known = found.evidence
     instances = known["instances"]
+    if found.cause == "rank" and "collected" in known and known["late_instances"] == 1:
+        return _of_collected(known["collected"])
     if instances == 1:
         return "One instance does not tell a habit from an accident."
     if found.cause == "noise":
@@ -346,6 +357,13 @@ def _basis(found: Finding) -> str:
     return (
         f"It is so in {count(late)} of {count(known['taken_instances'])} instances{_part(known)}."
     )
+
+
+def _of_collected(known: Mapping[str, Any]) -> str:
+    """Return what is known of lateness that was collected once, over many instances."""
+    mean = duration(known["late_ns"] / known["instances"])
+    more = " How it was before these is not known." if known["cut"] else ""
+    return f"Each of these adds {mean} on average.{more}"
 
 
 def _part(known: Mapping[str, Any]) -> str:
