@@ -35,13 +35,24 @@ def verdict(
 
     other: the runs that were compared with `runs` others, which are `before` where they are known.
     """
-    lines = [_what(found, first, name), *_where(found, name), _sure(found, runs, len(other))]
+    sums = _sums(((first, before), (name, other)), runs)
+    lines = [_what(found, first, name), *_where(found, name)]
+    lines.append(sums or _sure(found, runs, len(other)))
     held = [trace.derive("held") for trace in (*before, *other)]
     lines.append(_parts([*before, *other], held))
     unlike = len({None if one is None else one.why for one in held}) > 1
     if not (unlike and found.outcome == "faster"):  # other parts of its run may be slower
-        lines.append(_do(found, other, runs, name))
+        lines.append(_do(found, other, runs, name, bool(sums)))
     return [line for line in lines if line]
+
+
+def _sums(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> str:
+    """Return which of two single runs are summaries, of which nothing can be tested; "" if none."""
+    names = [name for name, of in sides if any(trace.record == "summary" for trace in of)]
+    if not names or max(runs, *(len(of) for _, of in sides)) > 1:
+        return ""
+    which = f"{' and '.join(names)} {'are summaries' if len(names) > 1 else 'is a summary'}"
+    return f"{which}: sums don't tell by how much instances differ by chance."
 
 
 def _parts(traces: Sequence[Trace], held: Sequence[Held | None]) -> str:
@@ -157,7 +168,7 @@ def _apart(found: Difference) -> str:
     return f" Only {found.compared} {sites} can be compared: {found.only} are in one of the two."
 
 
-def _do(found: Difference, other: Sequence[Trace], runs: int, name: str) -> str:
+def _do(found: Difference, other: Sequence[Trace], runs: int, name: str, summed: bool) -> str:
     one = found.worst if found.outcome in ("slower", "mixed") else None
     if found.outcome == "faster":
         return f"Keep what was changed in {name}."
@@ -168,7 +179,10 @@ def _do(found: Difference, other: Sequence[Trace], runs: int, name: str) -> str:
     if found.outcome == "unknown" and (not found.compared or found.only > found.compared):
         return "Compare recordings of one program: call sites are told by operation and place."
     if found.outcome == "unknown":
-        return MORE_RUNS if max(runs, len(other)) > 1 else "Record longer."
+        if max(runs, len(other)) > 1:
+            return MORE_RUNS
+        single = "Record events in both" if summed else "Record longer"
+        return f"{single}, or {continued(MORE_RUNS)}"
     assert one is not None
     row, trace = one.row, other[0]
     if one.waiting is not False and trace.record != "summary":

@@ -164,6 +164,39 @@ def test_one_call_in_common_is_not_too_short(tmp_path: Path) -> None:
     assert "Compare recordings of one program" in said and "Record longer" not in said
 
 
+@pytest.mark.parametrize(("which", "said"), [("a", "A is a summary"), ("b", "B is a summary"),
+                                             ("ab", "A and B are summaries")])  # fmt: skip
+def test_sums_are_not_recorded_too_short(
+    tmp_path: Path, which: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A summary has 100 instances, and no value of any: to record longer would not help."""
+    a, b = recorded(tmp_path / "a"), recorded(tmp_path / "b", late_ms=2, seed=2)
+    for trace in (a, b):
+        monkeypatch.setitem(
+            trace.meta, "record", "summary" if trace.path.name in which else "events"
+        )
+    found = judged(a, b)
+    assert found.outcome == "unknown"
+    words = in_words(found, [b], before=[a])
+    assert words[1] == f"{said}: sums don't tell by how much instances differ by chance."
+    assert words[2].startswith("Record events in both, or record each several times, and `compare")
+    short = recorded(tmp_path / "c", count=3)
+    words = in_words(judged(recorded(tmp_path / "d"), short), [short])
+    assert words[1] == "A test needs at least 4 instances in both."
+    assert words[2].startswith("Record longer, or record each several times, and `compare A1 ")
+
+
+def test_summaries_of_several_runs_are_tested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [recorded(tmp_path / str(i), 1 + i // 3, seed=i) for i in range(6)]
+    for trace in runs:
+        monkeypatch.setitem(trace.meta, "record", "summary")
+    found = difference(compare(runs[:3], runs[3:]))
+    assert found.outcome == "slower"
+    assert "sums" not in " ".join(in_words(found, runs[3:], 3, before=runs[:3]))
+
+
 def test_as_many_instances_are_compared(tmp_path: Path) -> None:
     """Twice as many instances take twice the time, and nothing is slower."""
     a, b = recorded(tmp_path / "a"), recorded(tmp_path / "b", seed=3, count=200)
