@@ -204,6 +204,7 @@ def _of_pattern(
         "offsets": list(one.offsets),
         "step": one.step,
         "each": one.each,
+        **_changing(one, grid),
         "recorded": [int(grid.number[0]), int(grid.number[-1])],
         "host": _host(trace, one.node),
         **began,
@@ -226,6 +227,15 @@ def _of_pattern(
         last_instance=int(number[-1]),
         certainty=min(max(1.0 - one.p, 0.0), MOST_SURE),
     )
+
+
+def _changing(one: Pattern, grid: Grid) -> dict[str, Any]:
+    """Return how lateness changes over the run: in levels, or steadily; {} where it does not."""
+    if one.grows is not None:
+        return {"grows": list(one.grows)}
+    at = grid.number.tolist()
+    levels = [[at[first], at[last], late] for first, last, late in one.levels]
+    return {"levels": levels} if levels else {}
 
 
 def _host(trace: Trace, node: str | None) -> str | None:

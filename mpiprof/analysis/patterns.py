@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpiprof.analysis import outliers, ranksets, tails
-from mpiprof.analysis.grid import Grid, mean_of, median_of
+from mpiprof.analysis.edges import exact, levels_of
+from mpiprof.analysis.grid import Grid, median_of
 from mpiprof.analysis.phases import (
     CHANCE_PERIODIC,
-    best_cut,
     change_points,
     period_of,
     without_period,
 )
 from mpiprof.analysis.ranksets import RankSet
+from mpiprof.analysis.trends import trend_of
 from mpiprof.analysis.turns import turns
 from mpiprof.trace.types import Bool, Float, Int
 
@@ -34,8 +35,6 @@ MOST_TRIED = 16  # ranks of a set that are tried without
 NEEDED = 0.02  # of the set's waiting that each rank of it must explain
 FEWEST_TIMES = 3  # that a rank must be late to be named for it
 NEAR = 4  # instances
-REACH = 16  # instances around the end of a phase, among which it is
-ABRUPT = 0.6  # of a phase's lateness must begin and end with it
 SPORADIC = 0.2  # of the waiting that a rank explains beyond what chance makes of the others
 
 
@@ -49,7 +48,9 @@ class Pattern:
     ranks lateness goes on each time; gain_ns: waiting that it explains, in the sample; p: how
     likely chance makes it; once: of the patterns found before, the one without which this explains
     its waiting; None where it does so at once; each: all ranks differ, and these are the latest;
-    shows: in how many instances who is due is late by half of late_ns, None where that is no turn.
+    shows: in how many instances who is due is late by half of late_ns, None where that is no turn;
+    levels: where it differs from phase to phase, the first and last column of each and how late;
+    grows: how late at first and in the end, where that changes steadily.
     """
 
     cause: str
@@ -65,6 +66,8 @@ class Pattern:
     once: int | None = None
     each: bool = False
     shows: int | None = None
+    levels: tuple[tuple[int, int, float], ...] = ()
+    grows: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,7 @@ def _candidates(grid: Grid, arrival: Float) -> Iterator[_Candidate]:
     """Yield what chance does not explain, the simplest first."""
     waits = grid.waiting(arrival)
     yield from _steady(grid, arrival, waits)
+    yield from _growing(grid, arrival, waits)
     yield from _outliers(grid, arrival, waits)
     yield from _periodic(grid, arrival, waits)
     yield from _moving(grid, arrival, waits)
@@ -154,8 +158,8 @@ def _steady(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
             groups.setdefault(key, []).append((one, columns))
     for of in groups.values():
         first = max((one for one, _ in of), key=lambda one: one.late_ns)
-        exact = [(one, _exact(grid, arrival, first.rows, columns)) for one, columns in of]
-        of = [(one, columns) for one, columns in exact if columns is not None]
+        found = [(one, exact(grid, arrival, first.rows, columns, spans)) for one, columns in of]
+        of = [(one, columns) for one, columns in found if columns is not None]
         if not of:
             continue
         shift = np.zeros_like(arrival)
@@ -170,43 +174,9 @@ def _steady(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
         p = max(one.p for one, _ in of)
         cause = "rank" if first.kind == "each" else first.kind
         each = first.kind == "each"
-        found = Pattern(cause, ranks, late, columns, gain, p, node=first.node, each=each)
-        yield _Candidate(found, shift)
-
-
-def _exact(grid: Grid, arrival: Float, rows: Int, columns: Int) -> Int | None:
-    """Return the columns of a phase with its ends where the lateness of some rows begins and ends.
-
-    Phases are found from all ranks' spread, which is less exact than the rows' own lateness. None
-    where that does not begin or end at once: ranks that wander are late by turns, without phases.
-    """
-    others = np.setdiff1d(np.arange(len(arrival)), rows)
-    if not len(others):
-        return columns
-    begin, end = int(columns[0]), int(columns[-1]) + 1
-    low, high = max(begin - REACH, 0), min(end + REACH, grid.instances)
-    late = mean_of(arrival[rows, low:high]) - median_of(arrival[others, low:high])
-    late = np.nan_to_num(late)
-    usual = float(np.median(late[begin - low : end - low]))
-    half = (begin + end) // 2
-    if begin > 0:
-        begin = low + best_cut(late[: min(begin + REACH, half) - low, None])
-        if not _abrupt(late, begin - low, usual):
-            return None
-    if end < grid.instances:
-        start = max(end - REACH, half)
-        end = start + best_cut(late[start - low :, None])
-        if not _abrupt(late[::-1], high - end, usual):
-            return None
-    return np.arange(begin, end)
-
-
-def _abrupt(late: Float, edge: int, usual: float) -> bool:
-    """Whether lateness rises at an edge by most of what is usual after it."""
-    before, after = late[max(edge - REACH, 0) : edge], late[edge : edge + REACH]
-    if not len(before) or not len(after):
-        return False
-    return bool((after.mean() - before.mean()) * np.sign(usual) > ABRUPT * abs(usual))
+        levels = levels_of([(columns, one.late_ns) for one, columns in of])
+        steady = Pattern(cause, ranks, late, columns, gain, p, node=first.node, each=each)
+        yield _Candidate(replace(steady, levels=levels), shift)
 
 
 def _best_set(grid: Grid, arrival: Float, waits: Float, columns: Int, tests: int) -> RankSet | None:
@@ -255,6 +225,23 @@ def signals(grid: Grid, arrival: Float) -> tuple[Float, Int]:
     spread = high - low
     last = np.where(spread > grid.least_ns, grid.ranks[row], -1)
     return np.log(np.maximum(spread, grid.least_ns)), last
+
+
+# One rank, more and more, or less and less
+
+
+def _growing(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
+    found = trend_of(arrival, waits, SURE)
+    if found is None or found.line.max() <= grid.least_ns:
+        return
+    columns = np.arange(grid.instances)
+    shift = np.zeros_like(arrival)
+    shift[found.row] = found.line
+    gain = gain_of(grid, arrival, shift, waits)
+    ends = float(found.line[0]), float(found.line[-1])
+    ranks = (int(grid.ranks[found.row]),)
+    late = float(np.median(found.line))
+    yield _Candidate(Pattern("rank", ranks, late, columns, gain, found.p, grows=ends), shift)
 
 
 # Few instances that hold much

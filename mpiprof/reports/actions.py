@@ -56,8 +56,12 @@ def _between(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> 
 def _do_ranks(trace: Trace, found: Finding) -> str:
     known, (workers, talkers) = found.evidence, parted(found)
     if not talkers:
-        all_ = " All that waiting ends only where all ranks come together."
-        return _look(trace, known, found.ranks) + (all_ if known.get("each") else "")
+        more = ""
+        if known.get("each"):
+            more = " All that waiting ends only where all ranks come together."
+        elif "grows" in known and known["grows"][1] > known["grows"][0]:
+            more = " Something grows there, such as a list, a file or memory that is kept."
+        return _look(trace, known, found.ranks) + more
     known = {**known, "origin_how": "outside"}
     if known["origin_rank"] not in workers:
         known |= {"origin_rank": workers[0], "doing": None}
@@ -162,8 +166,8 @@ def _do_noise(trace: Trace, found: Finding) -> str:
         if known["besides"]:
             return f"Look at rank {rank} first: how late it comes varies too much for a pattern."
         return (
-            f"Look at rank {rank} first: how late it comes varies too much to be sure. Record more "
-            "instances to tell."
+            f"Look at rank {rank} first: how late it comes varies too much to be sure. Another run "
+            "would tell whether it is this rank again."
         )
     return "Look for other work on the nodes, or for work whose amount changes at random."
 

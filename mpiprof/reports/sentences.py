@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.chain import START
 from mpiprof.reports.actions import action, by_messages, parted
+from mpiprof.reports.grounds import MOST_SPANS, of_instances, why
 from mpiprof.reports.places import where
 from mpiprof.units import capital, count, duration, named, ordinal, share
 
@@ -14,21 +15,6 @@ if TYPE_CHECKING:
     from mpiprof.analysis.findings import Finding
     from mpiprof.trace import Trace
 
-# Who waits in each of the wait states.
-WHO_WAITS = {
-    "nxn": "all others wait for the last",
-    "barrier": "all others wait for the last",
-    "late_root": "those who receive wait for the root only",
-    "early_root": "only the root waits, for its last sender",
-    "early_scan": "ranks wait for those below them",
-    "neighbor": "ranks wait for their neighbours",
-    "gathering": "all others wait for the last",
-}
-# Where an algorithm of ours ran one of the rooted operations.
-FOLLOWED = "in the algorithm that ran, a rank waits for all through whom its data comes"
-MOST_SPANS = 3
-MOST_NAMED = 3  # call sites
-SOME = 0.1  # of the instances: exceptions that are told
 
 # What each cause asks for, as a heading.
 TITLES = {
@@ -116,12 +102,8 @@ def when(found: Finding) -> str:
         late, taken = found.evidence["late_instances"], found.evidence["taken_instances"]
         return f" in {count(late)} of its {count(taken)} instances"
     if len(spans) == 1:
-        ((first, final),) = spans
-        if first == final:
-            return f" in instance {first}"
-        if final >= end:
-            return f" from instance {first} on"
-        return f" up to instance {final}" if first <= begin else f" in instances {first} to {final}"
+        first, final = spans[0]
+        return of_instances(first, final, begin, end)
     return " in instances " + " and ".join(f"{first} to {final}" for first, final in spans)
 
 
@@ -132,8 +114,9 @@ def _rank(trace: Trace, found: Finding) -> str:
     known, here = found.evidence, where(trace, found.callsites[0])
     who, s = _who(found)
     late = duration(known["late_ns"])
-    if len(found.ranks) > 1 and found.cause == "rank":
-        late = f"up to {late}"
+    changing = (*known.get("grows", ()), *(by for *_, by in known.get("levels", ())))
+    if (len(found.ranks) > 1 or changing) and found.cause == "rank":
+        late = f"up to {duration(max(changing, default=known['late_ns']))}"
     how, place = known.get("origin_how", "unknown"), known.get("origin_callsite", START)
     if known.get("each"):
         late = f"{named(found.ranks)} {late} after the median of the others"
@@ -311,85 +294,3 @@ _WHAT: dict[str, Callable[[Trace, Finding], str]] = {
     "barrier": _barrier,
     "clock": _clock,
 }
-
-
-# Why we know
-
-
-def why(trace: Trace, found: Finding) -> str:
-    """Return what a finding rests on."""
-    known = found.evidence
-    if found.cause == "algorithm":
-        return (
-            f"That is {known['how']} under the recorded arrivals, ± {duration(known['error_ns'])}."
-        )
-    if found.cause == "barrier":
-        earlier = duration(found.cost_ns / known["size"])
-        return f"Replayed without the barrier on the recorded times, the run ends {earlier} sooner."
-    if found.cause == "clock":
-        bound = duration(known["clock_error_ns"])
-        return f"Arrivals differ by less than the clocks may be off, ± {bound}."
-    who = FOLLOWED if known.get("followed") else WHO_WAITS[known["state"]]
-    parts = [_basis(found), f"{capital(who)}.", _also(trace, found)]
-    return " ".join(part for part in parts if part)
-
-
-def _basis(found: Finding) -> str:
-    known = found.evidence
-    instances = known["instances"]
-    if found.cause == "rank" and "collected" in known and known["late_instances"] == 1:
-        return _of_collected(known["collected"])
-    if instances == 1:
-        return "One instance does not tell a habit from an accident."
-    if found.cause == "noise":
-        return _of_spread(found)
-    if found.cause == "outlier":
-        more = known["also_costly"]
-        if more > SOME * instances:
-            return ""  # so many wait for what other findings say
-        others = f"All but {count(more)} of the" if more else "The"
-        return f"{others} other instances wait less than a tenth of that."
-    late = known.get("late_instances")
-    if not late or len(known["spans"]) > MOST_SPANS:
-        return ""
-    if found.cause in ("node", "gradient"):
-        return f"That is the mean over {count(instances)} instances."
-    return (
-        f"It is so in {count(late)} of {count(known['taken_instances'])} instances{_part(known)}."
-    )
-
-
-def _of_collected(known: Mapping[str, Any]) -> str:
-    """Return what is known of lateness that was collected once, over many instances."""
-    mean = duration(known["late_ns"] / known["instances"])
-    more = " How it was before these is not known." if known["cut"] else ""
-    return f"Each of these adds {mean} on average.{more}"
-
-
-def _part(known: Mapping[str, Any]) -> str:
-    """Return that a rank is not in all instances, where that is so."""
-    some = known["taken_instances"] < known["instances"]
-    return f" that it takes part in, of {count(known['instances'])}" if some else ""
-
-
-def _of_spread(found: Finding) -> str:
-    """Return what is known of waiting without a pattern."""
-    known = found.evidence
-    if known["besides"]:
-        return "That is what the other findings leave unexplained."
-    if known["random"] is None or not 0 <= known["random"] <= 1:
-        return f"That is from {count(known['instances'])} instances."
-    return (
-        f"The same ranks or nodes make {share(1 - known['random'])} of the spread over its "
-        f"{count(known['instances'])} instances."
-    )
-
-
-def _also(trace: Trace, found: Finding) -> str:
-    """Return which other call sites are concerned."""
-    others = [where(trace, one) for one in found.callsites[1:]]
-    if found.cause == "inside" or not others:
-        return ""
-    more = len(others) - MOST_NAMED
-    tail = f" and {more} more" if more > 0 else ""
-    return f"It also costs time at {', '.join(others[:MOST_NAMED])}{tail}."

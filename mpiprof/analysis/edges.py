@@ -1,0 +1,60 @@
+"""Where the lateness of some ranks begins, ends, or changes from one level to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mpiprof.analysis.grid import Grid, mean_of, median_of
+from mpiprof.analysis.phases import best_cut
+from mpiprof.trace.types import Float, Int
+
+REACH = 16  # instances around the end of a phase, among which it is
+ABRUPT = 0.6  # of a phase's lateness, or of what it changes by, must begin and end with it
+STEP = 0.3  # of a phase's lateness: a lesser change at its ends is none that begins or ends it
+UNLIKE = 1.5  # times: levels of lateness that are told apart
+
+
+def exact(grid: Grid, arrival: Float, rows: Int, columns: Int, spans: list[Int]) -> Int | None:
+    """Return the columns of a phase with its ends where the lateness of some rows changes.
+
+    Phases are found from all ranks' spread, which is less exact than the rows' own lateness. None
+    where that does not change at once: ranks that wander are late by turns, without phases.
+    """
+    others = np.setdiff1d(np.arange(len(arrival)), rows)
+    if not len(others):
+        return columns
+    late = np.nan_to_num(mean_of(arrival[rows]) - median_of(arrival[others]))
+    begin, end = int(columns[0]), int(columns[-1]) + 1
+    usual = float(np.median(late[begin:end]))
+    beside = [np.median(late[span]) for span in spans if begin - 1 in span[-1:] or end in span[:1]]
+    half = (begin + end) // 2
+    if begin > 0:
+        low = max(begin - REACH, 0)
+        begin = low + best_cut(late[low : min(begin + REACH, half), None])
+        if not _abrupt(late, begin, usual, float(beside[0])):
+            return None
+    if end < grid.instances:
+        start, high = max(end - REACH, half), min(end + REACH, grid.instances)
+        end = start + best_cut(late[start:high, None])
+        if not _abrupt(late, end, usual, float(beside[-1])):
+            return None
+    return np.arange(begin, end)
+
+
+def _abrupt(late: Float, edge: int, usual: float, beside: float) -> bool:
+    """Whether lateness changes at an edge by most of what it differs by from the phase beside."""
+    before, after = late[max(edge - REACH, 0) : edge], late[edge : edge + REACH]
+    if not len(before) or not len(after):
+        return False
+    step = abs(float(after.mean() - before.mean()))
+    return step > max(ABRUPT * abs(usual - beside), STEP * abs(usual))
+
+
+def levels_of(phases: Sequence[tuple[Int, float]]) -> tuple[tuple[int, int, float], ...]:
+    """Return the first and last column of each phase, and its lateness; () where all are alike."""
+    late = [abs(by) for _, by in phases]
+    if max(late) < UNLIKE * min(late):
+        return ()
+    return tuple(sorted((int(of[0]), int(of[-1]), by) for of, by in phases))
