@@ -101,13 +101,29 @@ def _do_early(trace: Trace, found: Finding) -> str:
 
 
 def _do_periodic(trace: Trace, found: Finding) -> str:
+    place = elsewhere(found)
     if by_messages(found):
-        return f"Look for who sends late to {named(found.ranks)} before {_here(trace, found)}."
-    if not found.ranks:
-        return "Look at what the program does only then, such as output or a check."
-    does = named(found.ranks)
+        before = _here(trace, found) if place is None else where(trace, place)
+        return f"Look for who sends late to {named(found.ranks)} before {before}."
+    if place is not None:
+        return _look(trace, found.evidence, found.ranks)
+    who = named(found.ranks) or "the program"
     verb = "do" if len(found.ranks) > 1 else "does"
-    return f"Look at what {does} {verb} only then, such as output or a check."
+    return (
+        f"Look at what {who} {verb} before these instances and not before others, such as output "
+        "or a check."
+    )
+
+
+def elsewhere(found: Finding) -> int | None:
+    """Return the other call site before which a finding's lateness mostly arose, if one is known.
+
+    There ranks take longer, or wait for messages, and nobody or only some wait for them.
+    """
+    known = found.evidence
+    place, how = known.get("origin_callsite"), known.get("origin_how")
+    mostly = known.get("origin_share", 0.0) >= MOSTLY and how in ("outside", TALKED)
+    return place if found.ranks and mostly and place != found.callsites[0] else None
 
 
 def _do_moving(*_: Any) -> str:

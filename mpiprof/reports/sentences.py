@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.chain import START
-from mpiprof.reports.actions import action, by_messages, parted
+from mpiprof.reports.actions import action, by_messages, elsewhere, parted
 from mpiprof.reports.grounds import MOST_SPANS, of_instances, why
 from mpiprof.reports.places import where
 from mpiprof.units import capital, count, duration, named, ordinal, share
@@ -167,7 +167,14 @@ def _periodic(trace: Trace, found: Finding) -> str:
     who, s = _who(found)
     late, here = duration(found.evidence["late_ns"]), where(trace, found.callsites[0])
     claim = f"{named(found.ranks)} come{s} {late} later than the others"
-    if not who:
+    place = elsewhere(found)
+    if place is not None:
+        before = f"before {where(trace, place)}, and others wait for that"
+        verb = f"take{s} {late} longer than the others"
+        if by_messages(found):
+            verb = f"spend{s} {late} more than the others in point-to-point messages"
+        claim = f"{named(found.ranks)} {verb} {before}"
+    elif not who:
         claim = f"the ranks usually come {late} apart"
     elif by_messages(found):
         claim += ", most of that in point-to-point messages"

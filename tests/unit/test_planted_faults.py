@@ -262,3 +262,39 @@ def test_who_comes_early_alone_makes_nobody_late(tmp_path: Path) -> None:
     said = sentences.finding(trace, one)
     assert said.startswith("The ranks come 21.0 ms apart to the only instance of ")
     assert said.endswith(" Record another run to tell.")
+
+
+def test_who_keeps_the_root_is_late_before_the_gather(tmp_path: Path) -> None:
+    """Rank 2 keeps the root of a gather, which then is late to the first of two broadcasts."""
+    made, random, now = Synthetic(4), np.random.default_rng(4), np.full(4, 10 * MS)
+    for _ in range(100):
+        came = now + MS + random.integers(0, 20_000, 4)
+        came[2] += 6 * MS
+        left = came + 10_000
+        left[0] = came[2] + 20_000
+        made.collective("gather", came, left, root=0, site="md.py:7:step")
+        for _ in range(2):
+            came = left + 5_000
+            left = np.maximum(came, came[0] + 5_000) + 5_000
+            made.collective("bcast", came, left, root=0, site="md.py:8:step")
+        now = left
+    made.ended_ns = int(now.max()) + MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    said = [sentences.finding(trace, one) for one in trace.findings()]
+    (periodic,) = (text for text in said if text.startswith("In every 2nd instance (0, 2, 4, ...)"))
+    assert " of bcast at md.py:8 step, rank 2 takes 6.0" in periodic
+    assert " longer than the others before gather at md.py:7 step, and others wait" in periodic
+    assert periodic.endswith(
+        "Look at what rank 2 does from bcast at md.py:8 step to gather at md.py:7 step."
+    )
+
+
+def test_work_in_some_instances_is_told_from_that_in_others(tmp_path: Path) -> None:
+    late = noise(200, 4, 0.05)
+    late[4::5, 2] += 5
+    trace = one_site(tmp_path, Synthetic(4), late)
+    said = sentences.finding(trace, trace.findings()[0])
+    assert said.endswith(
+        "Look at what rank 2 does before these instances and not before others, such as output or "
+        "a check."
+    )
