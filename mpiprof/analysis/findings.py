@@ -17,7 +17,7 @@ from mpiprof.analysis.causes import Causes, in_messages
 from mpiprof.analysis.extent import late_in, spans_of, taken_in
 from mpiprof.analysis.grid import Grid
 from mpiprof.analysis.operations import STATES
-from mpiprof.analysis.origins import began_at, collected_by, origins, walks_from
+from mpiprof.analysis.origins import began_at, collected_by, inside_of, origins, walks_from
 from mpiprof.analysis.outliers import also_costly
 from mpiprof.analysis.patterns import Pattern, patterns
 from mpiprof.analysis.sample import sample_of
@@ -273,6 +273,9 @@ def _rest(
         "mostly_last": _mostly_last(trace.callsites.loc[causes.callsite], facts),
         **began,
     }
+    source, part = inside_of(sample.walks)
+    if source is not None and part >= MOSTLY and facts["instances"] > 1:
+        told["inside"] = {"callsite": source, "share": part}
     one = _finding(trace, "noise", cost, causes.callsite, told)
     elsewhere = began.get("origin_callsite", causes.callsite) != causes.callsite
     often = began.get("origin_share", 0.0) >= MOSTLY and facts["instances"] > 1

@@ -87,6 +87,15 @@ def began_at(trace: Trace, walks: Sequence[Walk], weights: Sequence[float]) -> d
     return found | {"collected": worst | {"usual_instances": round(often)}}
 
 
+def inside_of(walks: Sequence[Walk]) -> tuple[int | None, float]:
+    """Return the call site inside which most lateness was made, on any rank, and its share."""
+    made = ((walk.origin.callsite, walk) for walk in walks if walk.origin.how == "inside")
+    callsite, _ = _heaviest((callsite, walk.late) for callsite, walk in made)
+    of = (walk for walk in walks if walk.origin.how == "inside")
+    late = sum(walk.late for walk in of if walk.origin.callsite == callsite)
+    return callsite, late / max(sum(walk.late for walk in walks), 1.0)
+
+
 def _added(walk: Walk) -> dict[str, Any] | None:
     """Return over how many instances a walk's lateness was collected; None where in a few.
 

@@ -174,6 +174,12 @@ def _do_noise(trace: Trace, found: Finding) -> str:
     place = known.get("origin_callsite", found.callsites[0])
     if known["instances"] == 1:
         return "Record another run to tell."
+    if "inside" in known:
+        source = where(trace, known["inside"]["callsite"])
+        return (
+            f"Most of it is made inside {source}, which keeps now this rank longer and now that: "
+            "look at its algorithm, its sizes, and whether each rank has a processor."
+        )
     often = known.get("origin_share", 0.0) >= MOSTLY and place != found.callsites[0]
     if often and known["origin_how"] != "unknown":
         return f"It mostly begins before {where(trace, place)}: look there."

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from mpiprof.analysis.findings import MOSTLY
+from mpiprof.analysis.operations import GATHERINGS, base_operation
 from mpiprof.analysis.verdict import LITTLE, SURE
 from mpiprof.reports.actions import LOAD, action, by_messages
 from mpiprof.reports.places import where
 from mpiprof.reports.sentences import claim, finding, what
 from mpiprof.reports.wording import share_between
 from mpiprof.units import continued, duration, share
+
+MUCH = 0.1  # of all ranks' time: calls that take as much without any waiting are told of
 
 if TYPE_CHECKING:
     from mpiprof.analysis.findings import Finding
@@ -22,7 +25,16 @@ if TYPE_CHECKING:
 
 
 def verdict(trace: Trace, found: Verdict) -> list[str]:
-    """Return the verdict in up to three lines: how much is lost, to what, and what to do."""
+    """Return the verdict in up to three lines: how much is lost, to what, and what to do.
+
+    The last one goes on with the calls themselves where these take more than waiting.
+    """
+    lines = _of_waiting(trace, found)
+    more = _themselves(trace, found)
+    return [*lines[:-1], f"{lines[-1]} {more}"] if more else lines
+
+
+def _of_waiting(trace: Trace, found: Verdict) -> list[str]:
     if not trace.callsites["complete_instances"].any():
         return [_unknown(trace, found)]
     ends = share_between(trace, "wait")
@@ -42,6 +54,28 @@ def verdict(trace: Trace, found: Verdict) -> list[str]:
     last = found.worst.evidence.get("mostly_last")
     same = last is not None and last[0] in found.beside.ranks
     return [first, said if same else f"{said} {do}", sure + other]
+
+
+def _themselves(trace: Trace, found: Verdict) -> str:
+    """Return what the calls take without any waiting, where that is more than this; "" else.
+
+    Those that make communicators and the like, in which all come together, are no calls to tune.
+    """
+    if found.worst is None or found.gain is not None:
+        return ""
+    table = trace.callsites[~trace.callsites["operation"].map(base_operation).isin(GATHERINGS)]
+    busy = (table["total_elapsed_ns"] - table["total_wait_ns"]).clip(lower=0)
+    rest = float(busy.sum()) / max(float(trace.process_time_ns), 1.0)
+    if rest < max(found.waiting, MUCH):
+        return ""
+    worst: Any = busy.idxmax()
+    most = int(worst)
+    part = continued(portion(float(busy[most]) / float(busy.sum())))
+    do = "" if trace.record == "summary" else ": `tune` looks for a faster algorithm"
+    return (
+        f"The collectives themselves take more than the waiting, {share(rest)} of all ranks' time, "
+        f"{part} of it {where(trace, most)}{do}."
+    )
 
 
 def _unknown(trace: Trace, found: Verdict) -> str:

@@ -1,0 +1,52 @@
+"""What the collectives take by themselves: the verdict speaks of it where it is most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.analysis.verdict import verdict
+from mpiprof.reports import conclusion, sentences
+from mpiprof.trace import Trace
+
+MS = 1_000_000
+
+
+def busy(folder: Path, operation: str = "alltoall") -> Trace:
+    """Return a trace of a collective of 8 ms that lets a rank go some ms late, any each time."""
+    made, random, now = Synthetic(4), np.random.default_rng(5), np.full(4, 10 * MS)
+    for _ in range(60):
+        came = now + random.integers(0, 20_000, 4)
+        now = np.full(4, came.max() + 8 * MS) + random.integers(0, 50_000, 4)
+        now[random.integers(4)] += random.integers(2 * MS, 5 * MS)
+        made.collective(operation, came, now, site="md.py:6:swap")
+    made.ended_ns = int(now.max()) + MS
+    return mpiprof.open(made.write(folder / "t"))
+
+
+def test_the_verdict_speaks_of_the_calls_themselves(tmp_path: Path) -> None:
+    trace = busy(tmp_path)
+    found = verdict(trace, trace.findings())
+    assert 0.1 < found.waiting < 0.5 < found.collective - found.waiting
+    last = conclusion.verdict(trace, found)[-1]
+    assert " The collectives themselves take more than the waiting, " in last
+    assert last.endswith(
+        " of all ranks' time, nearly all of it alltoall at md.py:6 swap: `tune` looks for a faster "
+        "algorithm."
+    )
+
+
+def test_what_makes_a_communicator_can_not_be_tuned(tmp_path: Path) -> None:
+    trace = busy(tmp_path, "comm_split")
+    assert "`tune`" not in " ".join(conclusion.verdict(trace, verdict(trace, trace.findings())))
+
+
+def test_lateness_made_inside_is_no_work_of_the_ranks(tmp_path: Path) -> None:
+    trace = busy(tmp_path)
+    (one,) = (one for one in trace.findings() if one.cause == "noise")
+    said = sentences.finding(trace, one)
+    assert " Most of it is made inside alltoall at md.py:6 swap, which keeps now " in said
+    assert "amount changes at random" not in said
