@@ -7,13 +7,30 @@ from collections.abc import Sequence
 import numpy as np
 
 from mpiprof.analysis.grid import Grid, mean_of, median_of
-from mpiprof.analysis.phases import best_cut
+from mpiprof.analysis.phases import best_cut, change_points, period_of, without_period
 from mpiprof.trace.types import Float, Int
 
 REACH = 16  # instances around the end of a phase, among which it is
 ABRUPT = 0.6  # of a phase's lateness, or of what it changes by, must begin and end with it
 STEP = 0.3  # of a phase's lateness: a lesser change at its ends is none that begins or ends it
 UNLIKE = 1.5  # times: levels of lateness that are told apart
+
+
+def phases_of(grid: Grid, arrival: Float) -> list[Int]:
+    """Return the columns of each phase, in which the same ranks may be late."""
+    signal, last = signals(grid, arrival)
+    every = period_of(signal, grid.number)
+    edges = change_points(without_period(signal, grid.number, every), last)
+    return np.split(np.arange(grid.instances), edges)
+
+
+def signals(grid: Grid, arrival: Float) -> tuple[Float, Int]:
+    """Return the logarithm of each instance's spread, and who came last, -1 where not known."""
+    low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
+    row = np.nanargmax(arrival, 0)
+    spread = high - low
+    last = np.where(spread > grid.least_ns, grid.ranks[row], -1)
+    return np.log(np.maximum(spread, grid.least_ns)), last
 
 
 def exact(grid: Grid, arrival: Float, rows: Int, columns: Int, spans: list[Int]) -> Int | None:
@@ -28,7 +45,8 @@ def exact(grid: Grid, arrival: Float, rows: Int, columns: Int, spans: list[Int])
     late = np.nan_to_num(mean_of(arrival[rows]) - median_of(arrival[others]))
     begin, end = int(columns[0]), int(columns[-1]) + 1
     usual = float(np.median(late[begin:end]))
-    beside = [np.median(late[span]) for span in spans if begin - 1 in span[-1:] or end in span[:1]]
+    near = [span for span in spans if begin - 1 in span[-1:] or end in span[:1]]
+    beside = [np.median(late[span]) for span in near]
     half = (begin + end) // 2
     if begin > 0:
         low = max(begin - REACH, 0)

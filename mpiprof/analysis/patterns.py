@@ -13,13 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpiprof.analysis import outliers, ranksets, tails
-from mpiprof.analysis.edges import exact, levels_of
+from mpiprof.analysis.edges import STEP, exact, levels_of, phases_of, signals
 from mpiprof.analysis.grid import Grid, median_of
 from mpiprof.analysis.phases import (
     CHANCE_PERIODIC,
-    change_points,
     period_of,
-    without_period,
 )
 from mpiprof.analysis.ranksets import RankSet
 from mpiprof.analysis.trends import trend_of
@@ -150,12 +148,9 @@ def _once(grid: Grid, shifts: Sequence[Float], last: _Candidate) -> int | None:
 
 def _steady(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     groups: dict[tuple[str, frozenset[int]], list[tuple[RankSet, Int]]] = {}
-    spans = _phases(grid, arrival)
-    for columns in spans:
-        one = _best_set(grid, arrival, waits, columns, len(spans))
-        if one is not None:
-            key = (one.kind, frozenset(one.rows.tolist()))
-            groups.setdefault(key, []).append((one, columns))
+    spans = phases_of(grid, arrival)
+    for one, columns in _sets(grid, arrival, waits, spans):
+        groups.setdefault(_key(one), []).append((one, columns))
     for of in groups.values():
         first = max((one for one, _ in of), key=lambda one: one.late_ns)
         found = [(one, exact(grid, arrival, first.rows, columns, spans)) for one, columns in of]
@@ -177,6 +172,34 @@ def _steady(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
         levels = levels_of([(columns, one.late_ns) for one, columns in of])
         steady = Pattern(cause, ranks, late, columns, gain, p, node=first.node, each=each)
         yield _Candidate(replace(steady, levels=levels), shift)
+
+
+def _key(one: RankSet) -> tuple[str, frozenset[int]]:
+    return one.kind, frozenset(one.rows.tolist())
+
+
+def _sets(
+    grid: Grid, arrival: Float, waits: Float, spans: list[Int]
+) -> Iterator[tuple[RankSet, Int]]:
+    """Yield the set of each phase, of neighbours that are alike as of one.
+
+    Who comes last, and how far apart the others are, may change where these ranks do not.
+    """
+    held: tuple[RankSet, Int] | None = None
+    for columns in spans:
+        one = _best_set(grid, arrival, waits, columns, len(spans))
+        if held is not None and one is not None and _key(one) == _key(held[0]):
+            late = sorted((abs(one.late_ns), abs(held[0].late_ns)))
+            both = np.concatenate([held[1], columns])
+            whole = _best_set(grid, arrival, waits, both, len(spans))
+            if late[1] * (1 - STEP) < late[0] and whole is not None and _key(whole) == _key(one):
+                held = whole, both
+                continue
+        if held is not None:
+            yield held
+        held = (one, columns) if one is not None else None
+    if held is not None:
+        yield held
 
 
 def _best_set(grid: Grid, arrival: Float, waits: Float, columns: Int, tests: int) -> RankSet | None:
@@ -208,23 +231,6 @@ def _needed(one: RankSet, most: float, gain: Callable[[RankSet], float]) -> Rank
         if gain(less) >= most * (1 - NEEDED):
             return _needed(less, most, gain)
     return one
-
-
-def _phases(grid: Grid, arrival: Float) -> list[Int]:
-    """Return the columns of each phase, in which the same ranks may be late."""
-    signal, last = signals(grid, arrival)
-    every = period_of(signal, grid.number)
-    edges = change_points(without_period(signal, grid.number, every), last)
-    return np.split(np.arange(grid.instances), edges)
-
-
-def signals(grid: Grid, arrival: Float) -> tuple[Float, Int]:
-    """Return the logarithm of each instance's spread, and who came last, -1 where not known."""
-    low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
-    row = np.nanargmax(arrival, 0)
-    spread = high - low
-    last = np.where(spread > grid.least_ns, grid.ranks[row], -1)
-    return np.log(np.maximum(spread, grid.least_ns)), last
 
 
 # One rank, more and more, or less and less

@@ -63,3 +63,15 @@ def test_lateness_of_two_levels_is_that_of_one_rank(
     text = sentences.finding(trace, one)
     assert " up to instance 99, then " in text and " from instance 100 on. " in text
     assert f"takes up to {max(levels) - 1}.9" in text or f"takes up to {max(levels)}.0" in text
+
+
+def test_who_else_comes_last_ends_no_phase(tmp_path: Path) -> None:
+    """Rank 3 is early all the time; of the others now this one and now that one comes last."""
+    late = noise(150, 4, 0.01) + 6
+    late[:53, 1] += 0.2
+    late[53:, 0] += 0.2
+    late[:, 3] -= 6
+    trace = one_site(tmp_path, Synthetic(4), late)
+    one = trace.findings()[0]
+    assert (one.cause, one.ranks) == ("early", (3,)) and one.certainty > 0.99
+    assert one.cost_ns == pytest.approx(150 * 6 * MS, rel=0.05)
