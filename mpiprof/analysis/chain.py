@@ -341,14 +341,15 @@ def _before(
     """Explain why a rank left an instance late, by `left`.
 
     Returns the front there, the row that was late at it (another one where the rank had waited
-    for it), by how much, and what the operation itself added.
+    for it, and be it shortly: that one came later still), by how much, and what the operation
+    itself added.
     """
     kept, column = earlier
     rank = int(front.ranks[row])
     inside = left - after_others(front.enter, row)
     own = kept.communicator.column(rank)
     waited = waited_for(context.signature(kept, column), kept, column, own)
-    if waited is None or inside < left / 2 or waited[1] < inside / 2:
+    if waited is None or inside <= 0 or waited[1] < inside / 2:
         return front.back(context), row, left - inside, max(inside, 0.0)
     cause = int(kept.communicator.ranks[waited[0]])
     where = np.flatnonzero(front.ranks == cause)

@@ -98,3 +98,27 @@ def test_what_each_round_collects_is_told_of_each(tmp_path: Path) -> None:
     said = sentences.finding(trace, one)
     assert "ms longer than the others over 49 instances of reduce at md.py:6 loop, and" in said
     assert "It is so in 40 of 40 instances." in said
+
+
+def test_who_waits_shortly_each_time_is_not_to_blame(tmp_path: Path) -> None:
+    """In pairs, rank 0 waits 3 ms for rank 1 in each of 100 calls, and comes last in the end."""
+    made, random, now = Synthetic(4), np.random.default_rng(6), np.full(4, 10 * MS)
+    for first in (0, 2):
+        made.communicator(f"pair{first}", [first, first + 1])
+    for _ in range(100):
+        came = now + MS + random.integers(0, 20_000, 4)
+        came[1] += 3 * MS
+        for first in (0, 2):
+            mine = came[first : first + 2]
+            now[first : first + 2] = mine.max() + 10_000
+            made.collective(
+                "allreduce", mine, now[first : first + 2], f"pair{first}", site="md.py:6:pair"
+            )
+    came = now + np.array([9_000, 5_000, 3_000, 1_000])
+    made.collective("barrier", came, np.full(4, came.max() + 10_000), site="md.py:9:end")
+    made.ended_ns = int(came.max()) + MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    barrier = trace.callsites["operation"].tolist().index("barrier")
+    (one,) = trace.conclusions(barrier)
+    assert (one.cause, one.ranks, one.evidence["origin_rank"]) == ("rank", (1,), 1)
+    assert " over 99 instances of allreduce at md.py:6 pair" in sentences.what(trace, one)
