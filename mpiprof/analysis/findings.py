@@ -185,7 +185,7 @@ def _of_pattern(
     """Return a pattern as a finding, with where the lateness began."""
     number = grid.number[one.instances]
     walks = walks_from(sample_of(trace, causes.callsite).walks, one, grid)
-    ranks, began = origins(trace, walks, one)
+    ranks, began = origins(trace, walks, one, grid.instances)
     by = collected_by(one, began, len(grid.ranks))
     if by is not None:
         one, ranks = by, by.ranks

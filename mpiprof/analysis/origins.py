@@ -17,6 +17,7 @@ from mpiprof.analysis.where import place_of
 from mpiprof.trace.trace import Trace
 
 MOSTLY = 0.5  # of the walks back from a rank that lead to another one; of what is collected
+LEAST = 0.1  # of the walks from a pattern's instances that must begin with its ranks
 FEWEST = 3  # instances over which lateness is collected
 
 
@@ -34,16 +35,19 @@ def walks_from(walks: Sequence[Walk], one: Pattern, grid: Grid) -> Sequence[Walk
 
 
 def origins(
-    trace: Trace, walks: Sequence[Walk], one: Pattern
+    trace: Trace, walks: Sequence[Walk], one: Pattern, instances: int
 ) -> tuple[tuple[int, ...], dict[str, Any]]:
     """Return whose lateness makes a pattern's ranks late, and where most of it began.
 
     A rank that was kept by another one is not to blame: where most walks back from it lead to
     another rank, that one stands in its place. A walk weighs as much as it was late, but no more
     than the pattern is: else those of the many instances in which a rank that is late now and then
-    comes last by next to nothing would tell where its lateness begins.
+    comes last by next to nothing would tell where its lateness begins. Where a rank is mostly late
+    behind others, hardly any walk begins with it: then nothing is known.
     """
     mine = [walk for walk in walks if walk.steps[-1].rank in one.ranks]
+    if len(mine) < LEAST * len(walks) * len(one.instances) / instances:
+        return one.ranks, {}
     weights = [min(walk.late, one.late_ns) for walk in mine]
     blamed = []
     for rank in one.ranks:

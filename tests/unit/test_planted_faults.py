@@ -298,3 +298,16 @@ def test_work_in_some_instances_is_told_from_that_in_others(tmp_path: Path) -> N
         "Look at what rank 2 does before these instances and not before others, such as output or "
         "a check."
     )
+
+
+def test_one_walk_does_not_tell_where_lateness_begins(tmp_path: Path) -> None:
+    """Rank 1 comes last in the first instance only, in which rank 2 is not yet late."""
+    late = noise(150, 4, 0.02)
+    late[:, 1] += 4
+    late[1:, 2] += 8
+    trace = one_site(tmp_path, Synthetic(4), late)
+    _, second = trace.findings()
+    assert second.ranks == (1,)
+    said = sentences.finding(trace, second)
+    assert "the start of the run" not in said
+    assert said.endswith("Look at what rank 1 does before this call.")
