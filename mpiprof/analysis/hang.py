@@ -37,8 +37,8 @@ class Verdict:
     sides: the groups of ranks that disagree, the largest first. cycle: who waits for whom.
     pending: the instance that waits. ended: no process of the job is left, and some did not end in
     MPI_Finalize. through: all did. why: more of a class: finished, busy, still, stopped, abort,
-    unwritten, or the names of signals. unnoted: of whom nothing tells whether it died or the
-    launcher ended it. spare: who has a thread that may still come, where all wait in a circle.
+    unwritten, unlogged, or the names of signals. unnoted: of whom nothing tells whether it died or
+    the launcher ended it. spare: who has a thread that may still come, where all wait in a circle.
     also: what lacks other ranks than these.
     """
 
@@ -270,6 +270,11 @@ def _absent(
     ended: bool,
 ) -> Verdict:
     """What lacks ranks that wait for none: by what these do."""
+    unlogged = [r for r in absent if positions[r].between == "collective"]
+    if len(unlogged) == len(absent):  # each may wait there for others
+        sites = _sites(positions, absent, one)
+        return Verdict("undecided", (), sites, pending=one, ended=ended, why="unlogged")
+    absent = [rank for rank in absent if rank not in unlogged]
     busy = [rank for rank in absent if rank in processes.busy]
     talking = [r for r in absent if positions[r].between in WAITS_FOR_MESSAGES and r not in busy]
     if busy:

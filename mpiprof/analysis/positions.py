@@ -16,7 +16,7 @@ import numpy as np
 
 from mpiprof.trace.block import Block, column
 from mpiprof.trace.described import Shape
-from mpiprof.trace.layout import SPENT
+from mpiprof.trace.layout import INSIDE
 from mpiprof.trace.stream import CALL, COMPLETION, START, ThreadStream
 from mpiprof.trace.types import Problems
 
@@ -58,7 +58,7 @@ class Position:
     """One rank: its open calls, its last closed one, and the operations it has not completed.
 
     recent: its newest calls, oldest first, open ones among them. between: the kind of call without
-    a record that all its threads are in (point_to_point, completion, one_sided, files), or "".
+    a record that all its threads are in (trace.layout.INSIDE), or "".
     free: how many of its threads are in no open call, of those that have made any and have not
     ended. blind: its log does not hold what it has called since: records could not be written, or
     calls are summed up. unlogged: the log holds no calls at all. tasks: the numbers in the system
@@ -84,7 +84,7 @@ class Position:
         """The state as in the JSON: finished, inside (a collective), outside or unknown."""
         if self.finished:
             return "finished"
-        if self.open:
+        if self.open or self.between == "collective":
             return "inside"
         return "unknown" if self.blind or self.unlogged else "outside"
 
@@ -249,7 +249,7 @@ def _position(trace: Trace, rank: int, tail: Tail) -> Position:
     position.recent = deque(maxlen=max(16, min(RECENT, RECENT_OF_ALL // trace.ranks)))
     inside = _inside(trace, rank)
     if inside and min(inside) >= 0:
-        position.between = SPENT[inside[0]]
+        position.between = INSIDE[inside[0]]
     for thread, block in tail.older(NEWEST_CHUNKS):
         _follow(trace, block, position, thread)
     if position.finished:  # its end is written before it waits for the others in MPI_Finalize

@@ -168,6 +168,8 @@ def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None
     waits = _waits(trace, found, one, now)
     if one.spare:
         return _circle_to_open(trace, found, one, waits)
+    if one.why == "unlogged":
+        return f"{waits} {_unlogged(one)}"
     if one.kind == "undecided" and one.ended:
         who, many = _ranks(one.pending.missing), len(one.pending.missing) > 1
         last = _after(trace, found, one.pending.missing, one.pending)
@@ -183,6 +185,18 @@ def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None
     if one.why == "finished":
         return _left_early(found, one, waits)
     return f"{waits} {_absent(trace, found, one)}"
+
+
+def _unlogged(one: Verdict) -> str:
+    """Return that who has not come may wait in what is not in the log, in sentences."""
+    assert one.pending is not None
+    verb = "had" if one.ended else "have" if len(one.pending.missing) > 1 else "has"
+    be = "were" if one.ended else "are"
+    return (
+        f"{_ranks(one.pending.missing)} {verb} not arrived. Those that are waited for {be} in "
+        "collectives that are not in the log (--sample, or MPI_Pcontrol), and may wait there for "
+        "others: nothing tells for whom. Record all calls to see it."
+    )
 
 
 def _circle_to_open(trace: Trace, found: Sequence[Position], one: Verdict, waits: str) -> str:

@@ -213,6 +213,8 @@ def _rank_table(
             state = _gone(verdict, position)
         doing = "" if call is None else call.operation
         doing = f"after {doing}" if call is not None and not position.open else doing
+        if position.state == "inside" and not position.open:
+            doing = f"not logged, {doing}" if doing else "not logged"
         where = "" if call is None else place(site_of(trace, call.site))
         unseen = "not logged" if state == "unknown" else none_yet
         members = groups.setdefault((state, doing or unseen, where), [])
@@ -294,6 +296,8 @@ def _sentence(
         else:
             inside = "was in" if verdict.ended else "is in"
             doing = "was last seen leaving" if call.exit_ns else inside
+            if position.state == "inside" and not position.open:
+                doing = f"{inside} a collective that is not logged, and was last seen leaving"
             entered = "" if call.exit_ns else "entered "
             since = (call.exit_ns or call.enter_ns) - int(trace.run_started_ns)
             when = _when(trace, [since], now)

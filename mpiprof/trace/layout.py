@@ -31,6 +31,9 @@ NARROW = ("sequence", "shape", "outside_ns", "thread", "kind")  # unsigned, 32 b
 HEADER_FIELDS = ("magic", "rank", "thread", "window", "serial", "dropped")
 # Further fields of a header, absent from old logs: a thread's time in calls without a record.
 SPENT = ("point_to_point", "completion", "one_sided", "files")
+# What a window says that its thread is in, from 1 on: one of these, or a collective that is left
+# out of the sample, or paused.
+INSIDE = (*SPENT, "collective")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from mpiprof.errors import TraceError
 from mpiprof.trace.check import chunk_sum
 from mpiprof.trace.files import Content, File, Kept, files_in, read_bytes
-from mpiprof.trace.layout import LONGEST_HEAD, MAGIC, SPENT, parse_layout
+from mpiprof.trace.layout import INSIDE, LONGEST_HEAD, MAGIC, SPENT, parse_layout
 from mpiprof.trace.types import (
     CALL,
     COMPLETION,
@@ -200,7 +200,7 @@ class Logs:
     """All logs of a trace: chunks in order per (rank, thread), and what each thread dropped.
 
     spent: ns of each thread in the calls of SPENT; only of logs that tell.
-    inside: the kind of call without a record that a thread is in, an index into SPENT; or -1.
+    inside: the kind of call without a record that a thread is in, an index into INSIDE; or -1.
     signals: the signal that ended a rank, where one was noted.
     tasks: of each thread its number in the system; 0: it has ended. Only of logs that tell.
     """
@@ -272,7 +272,7 @@ def _sort_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> No
         chunk = Chunk(log, index, int(head["serial"]), int(head["window"]) != 0, thread)
         logs.threads.setdefault(key, []).append(chunk)
         if chunk.live and {"inside", "signal"} <= set(headers.dtype.names or ()):
-            logs.inside[key] = min(int(head["inside"]), len(SPENT)) - 1
+            logs.inside[key] = min(int(head["inside"]), len(INSIDE)) - 1
             if int(head["signal"]):
                 logs.signals[rank] = int(head["signal"])
             if "task" in (headers.dtype.names or ()):

@@ -160,6 +160,16 @@ def test_a_job_that_is_stopped_does_not_hang(openmpi: Mpi, tmp_path: Path) -> No
     assert "mpiprof" not in said
 
 
+def test_who_waits_in_a_call_that_is_not_logged_is_not_accused(mpi: Mpi, tmp_path: Path) -> None:
+    """3 ranks: 0 waits for 1, which waits for 2 in a call that MPI_Pcontrol has left out."""
+    folder = tmp_path / "t"
+    options = ["--watch", "2s", "--on-hang", "abort"]
+    done = run_mpi(mpi, 3, [*words(mpi, folder, *options), str(compiled(mpi, "unlogged.c"))])
+    (line,) = [line for line in done.stderr.splitlines() if "nothing has been entered" in line]
+    assert f"{hang.TITLES['missing']}: Rank 0 waits in barrier" in line
+    assert "Rank 2 has not arrived" in line and "uses no processor" in line
+
+
 def test_a_command_is_started_once(openmpi: Mpi, tmp_path: Path) -> None:
     """2 ranks: it knows whom it is about; the folder is the one that rank 0 has made."""
     program = [str(compiled(openmpi, "watched.c")), "0", "0", "hang"]

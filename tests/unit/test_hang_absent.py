@@ -305,6 +305,26 @@ def test_no_rank_is_called_dead_where_none_is_known_to_be() -> None:
     assert words.title(Verdict("dead", (), ended=True)) == "JOB ENDED"
 
 
+def test_who_is_in_a_call_that_is_not_logged_may_wait_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Left out of the sample: it is no rank that computes, or sleeps outside MPI."""
+    made = barrier_without_the_last()
+    made.inside[2] = 5
+    still = now(0, 1, 2, after=20, still=frozenset([2]))
+    verdict, text = conclude(made, tmp_path, still)
+    assert (verdict.kind, verdict.odd_ranks, verdict.why) == ("undecided", (), "unlogged")
+    assert "Rank 2 has not arrived. Those that are waited for are in collectives that" in text
+    busy = now(0, 1, 2, after=20, busy=frozenset([2]))
+    assert conclude(made, tmp_path / "moves", busy)[0].kind == "undecided"
+    trace = mpiprof.open(tmp_path / "t")
+    found, pending = positions.find(trace)
+    assert found[2].state == "inside"
+    monkeypatch.setattr(status, "alive", lambda _: still.alive)
+    told = status.text(trace, found, pending, verdict)
+    assert "not logged, after barrier" in told and "rank 2 is in a collective that is not" in told
+
+
 def test_a_second_hang_beside_the_first_is_told(tmp_path: Path) -> None:
     """Rank 1 sleeps and keeps 0, rank 2 waits for a message and keeps 3; 4 waits for all."""
     made = job(5)

@@ -12,6 +12,7 @@
 #include "record/entry.h"
 #include "record/handles.h"
 #include "record/hooks.h"
+#include "record/inside.h"
 #include "record/python.h"
 #include "record/record.h"
 #include "record/signature.h"
@@ -109,8 +110,11 @@ static inline void call_enter(struct call *c, int operation, MPI_Comm handle, in
 static inline void call_note(struct call *c, struct recent *r, bool known)
 {
     if (c->comm != NULL) {
-        if (!wanted(c))
+        if (!wanted(c)) {
+            inside_mark(SPENT_NOTHING);
+            c->unlogged = true;
             return;
+        }
         if (!recorder.options.summary && /* no site is worth finding for what is dropped */
             atomic_load_explicit(&recorder.stopped, memory_order_relaxed)) {
             record_drop();
@@ -260,6 +264,8 @@ void call_leave(struct call *c)
         hooks.ended(c);
     }
     t->call = NULL;
+    if (c->unlogged && t->window != NULL)
+        t->window->head.inside = 0;
     if (where_asked)
         where_left();
     if (c->begin_ns != 0 && c->exit_ns != 0)

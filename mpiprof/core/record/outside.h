@@ -1,16 +1,8 @@
 /* Time in calls that have no record: the wrappers of these, and gather.c. */
 #pragma once
 #include "record/call.h"
+#include "record/inside.h"
 #include "record/record.h"
-
-enum spent { SPENT_POINT_TO_POINT, SPENT_COMPLETION, SPENT_ONE_SIDED, SPENT_FILES, SPENT_NOTHING };
-
-/* The thread's window says what it is in, for those who look while it is there. */
-static inline void inside_mark(enum spent what)
-{
-    if (self.window != NULL || record_window())
-        self.window->head.inside = (uint16_t)(what + 1);
-}
 
 static inline int64_t outside_begin(enum spent what)
 {
