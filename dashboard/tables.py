@@ -10,6 +10,7 @@ import pandas as pd
 
 from mpiprof.reports import json
 from mpiprof.reports.places import places
+from mpiprof.reports.wording import lacks_ranks
 from mpiprof.trace.types import Float, Int
 from mpiprof.units import UNKNOWN, share
 
@@ -81,7 +82,8 @@ def time_parts(data: Data, state: State) -> pd.DataFrame:
     outside = max(whole - collective, 0.0)
     between = min(float(ranks["point_to_point_ns"].sum()), outside)
     values = [outside - between, between, elapsed - wait, wait, collective - elapsed]
-    return pd.DataFrame({"part": PARTS, "ns": values})
+    names = ["unknown" if p == "work" and lacks_ranks(data.trace) else p for p in PARTS]
+    return pd.DataFrame({"part": names, "ns": values})
 
 
 def by_callsite(data: Data, state: State) -> pd.DataFrame:

@@ -97,7 +97,7 @@ export const cells = (c, view, data, image) => {
 };
 
 export const eventList = (c, view, data, palette, theme, chosen, searching, off) => {
-  const parts = view.colour === "waiting", waited = !(parts && off.has("waiting")), own = !(parts && off.has("own part"));
+  const parts = data.colour === "waiting", waited = !(parts && off.has("waiting")), own = !(parts && off.has("own part"));
   const h = view.height, inner = h > 5 ? h - 1 : h;
   for (const e of data.events) {
     if (e.exit < view.from || e.enter > view.to) continue;
@@ -123,7 +123,7 @@ export const eventList = (c, view, data, palette, theme, chosen, searching, off)
       c.fillStyle = theme.late;
       c.fillRect(Math.max(end - 3, x), y, 3, inner);
     }
-    if (w > 46 && h >= 13) caption(c, data.shapes[e.shape], x + waits, w - waits, y + inner / 2, theme, view.colour);
+    if (w > 46 && h >= 13) caption(c, data.shapes[e.shape], x + waits, w - waits, y + inner / 2, theme, data.colour);
     if (e.instance === chosen) {
       c.globalAlpha = 1;
       c.strokeStyle = theme.ink;

@@ -209,12 +209,12 @@ class Timeline {
   async refresh() {
     if (this.loading) { this.again = true; return; }
     this.loading = true;
-    const px = Math.round(this.view.width * Math.min(window.devicePixelRatio || 1, 2));
+    const px = Math.round(this.view.width * Math.min(window.devicePixelRatio || 1, 2)), { colour } = this;
     const found = await this.quietly(this.ask("window", { from: this.from, to: this.to, px }));
     this.loading = false;
     if (found && found.arrays) {
       if (found.kind === "events") found.events = found.arrays.events;
-      this.data = found;
+      this.data = Object.assign(found, { colour }); // which may be another by now
       this.image = null;
       Words.showLegend(this);
       Words.showStatus(this);

@@ -17,6 +17,7 @@ COLOURS = {
     "outside": theme.OUTSIDE,
     "point to point": colours.SKY,
     "work": colours.WORK,
+    "unknown": colours.WORK,
     "waiting": colours.WAITING,
     "other collectives": colours.OLIVE,
 }
@@ -24,6 +25,7 @@ TITLES = {
     "outside": "outside MPI collectives",
     "point to point": "point-to-point",
     "work": "collectives' own work",
+    "unknown": "collectives; of it waiting: not known",
     "waiting": "waiting in collectives",
     "other collectives": "collectives filtered out",
 }

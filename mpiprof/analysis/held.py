@@ -11,14 +11,17 @@ import numpy as np
 
 from mpiprof.trace.trace import Trace
 
+LOST = "later records could not be written"
+
 
 @dataclass(frozen=True)
 class Held:
     """The part of a run that is held; since_ns after its start, for held_ns.
 
-    why: the option, "--record ring" (the last calls) or "--limit" (the first). instances of `total`
-    in all (None: what ranks started from persistent operations is not in the totals, and those past
-    a limit are calls); first: the number of each call site's first instance, None unknown.
+    why: the option, "--record ring" (the last calls) or "--limit" (the first), or LOST (the first,
+    as later ones could not be written). instances of `total` in all (None: what ranks started from
+    persistent operations is not in the totals, and those past a limit are calls); first: the number
+    of each call site's first instance, None unknown.
     """
 
     why: str
@@ -30,7 +33,7 @@ class Held:
 
 
 def held(trace: Trace) -> Held | None:
-    """Return what is held where rings have turned or logs reached their limit, None where all is.
+    """Return what is held where rings have turned, or logs ended early; None where all is.
 
     A call site's number is unknown where ranks reach its instances from several places in several
     ways, so that the totals of these places don't tell, and of starts of persistent operations.
@@ -42,7 +45,8 @@ def held(trace: Trace) -> Held | None:
     sums.sums.grow(len(keys))
     here = sums.sums["instances"][: len(keys)].astype(np.int64)
     if not trace.turned:
-        return Held("--limit", 0, trace.duration_ns, int(here.sum()), None, (0,) * len(keys))
+        why = "--limit" if trace.tables.limits else LOST
+        return Held(why, 0, trace.duration_ns, int(here.sum()), None, (0,) * len(keys))
     left = sums.sums["left"][: len(keys)].astype(np.int64)
     totals = _totals(trace)
     first: list[int | None] = []

@@ -24,7 +24,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpiprof.errors import MpiprofError, UsageError
+from mpiprof import whole
+from mpiprof.errors import UsageError
 from mpiprof.invocation import command
 from mpiprof.quantities import arrivals, parameters, positive, size
 
@@ -252,10 +253,7 @@ def draw(args: argparse.Namespace) -> None:
         print(f"\nnext: {command('algorithms', *words)}")
         return
     page = draw.page(timing, names, title, [machine, times, f"Cost: {a.cost}. Source: {a.source}."])
-    try:
-        args.output.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise MpiprofError(f"{args.output} can't be written: {error.strerror}") from None
+    whole.write(args.output, page)
     print(f"{args.output}: {title}; {times}\nnext: open it in a browser")
 
 

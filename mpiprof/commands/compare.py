@@ -50,12 +50,14 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.progress import working
     from mpiprof.reports import json
     from mpiprof.reports.table import paragraph
-    from mpiprof.store.derived import open_trace
+    from mpiprof.store.derived import open_trace, refuse_unread
     from mpiprof.trace.newest import chosen
 
     traces = [open_trace(chosen(path), args.workers) for path in args.traces]
     to = [open_trace(chosen(path), args.workers) for path in args.to]
     with working("reading the traces"):
+        for trace in [*traces, *to]:
+            refuse_unread(trace)
         table = compare(traces, to)
     if args.json:
         print(json.text(reports.as_data(traces, to, table)))
@@ -70,6 +72,8 @@ def run(args: argparse.Namespace) -> int:
             title = f"A → {chr(ord('A') + other)}: call sites by change of time{left}"
             parts.append(f"{title}\n{reports.change_table(part.head(args.top))}")
         parts.insert(1, reports.run_table(traces, to))
+        if lacking := reports.lacking([*traces, *to]):
+            parts.insert(2, "\n".join(paragraph(line, 2, 4) for line in lacking))
         parts.append(paragraph(reports.LEGEND))
         line = command("report", [*args.traces, *args.to][-1])
         parts.append(f"next: {line}   (why ranks are late in the last one)")

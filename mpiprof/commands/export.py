@@ -15,14 +15,12 @@ but the page are written piece by piece, however long the trace is.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.errors import MpiprofError, TraceError, UsageError
+from mpiprof import whole
+from mpiprof.errors import TraceError, UsageError
 from mpiprof.invocation import command
 from mpiprof.output import check_output
 
@@ -117,20 +115,6 @@ def records_of(trace: Trace) -> int:
     return sum(chunk.log.layout.records for thread in threads for chunk in thread)
 
 
-@contextlib.contextmanager
-def finished(path: Path) -> Iterator[Path]:
-    """Give a path to write to, which becomes `path` when all is written: there is no half file."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield unfinished
-        unfinished.replace(path)
-    except OSError as error:
-        raise MpiprofError(f"{path} can't be written: {error.strerror or error}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            (shutil.rmtree if unfinished.is_dir() else os.unlink)(unfinished)
-
-
 def with_ending(stem: Path, ending: str) -> Path:
     """Return a path with an ending, whatever dots are in its name."""
     return stem.with_name(stem.name + ending)
@@ -142,8 +126,7 @@ def page(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> 
 
     path = with_ending(stem, ending)
     text = html.page(trace, step)
-    with finished(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
+    whole.write(path, text)
     return {path: f"{len(trace.callsites)} call sites"}
 
 
@@ -153,7 +136,7 @@ def perfetto(trace: Trace, stem: Path, ending: str, step: Callable[[int], None])
     from mpiprof.units import count
 
     path = with_ending(stem, ending)
-    with finished(path) as unfinished:
+    with whole.finished(path) as unfinished:
         calls = perfetto.write(unfinished, trace, facts_of(trace), step)
     return {path: f"{count(calls)} calls"}
 
@@ -164,7 +147,7 @@ def pftrace(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) 
     from mpiprof.units import count
 
     path = with_ending(stem, ending)
-    with finished(path) as unfinished:
+    with whole.finished(path) as unfinished:
         calls = pftrace.write(unfinished, trace, facts_of(trace), step)
     return {path: f"{count(calls)} calls"}
 
@@ -174,7 +157,7 @@ def caliper(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) 
     from mpiprof.reports import caliper
 
     path = with_ending(stem, ending)
-    with finished(path) as unfinished:
+    with whole.finished(path) as unfinished:
         rows = caliper.write(unfinished, trace, facts_of(trace))
     step(2 * records_of(trace))
     return {path: f"{rows} call sites of {trace.ranks} ranks"}
@@ -185,7 +168,7 @@ def otf2(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dic
     from mpiprof.reports import otf2
     from mpiprof.units import count
 
-    with finished(folder) as unfinished:
+    with whole.finished(folder) as unfinished:
         unfinished.mkdir()
         events = otf2.write(unfinished, trace, facts_of(trace), step)
     return {folder / f"{otf2.NAME}.otf2": f"{count(events)} events"}
@@ -199,7 +182,7 @@ def dataset(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> 
     from mpiprof.units import count
 
     needed()
-    with finished(folder) as unfinished:
+    with whole.finished(folder) as unfinished:
         dataset.copied(trace.path, unfinished)
         calls = dataset.write(unfinished, mpiprof.open(unfinished), lambda done: step(2 * done))
     return {folder: f"{count(calls)} calls"}
@@ -221,7 +204,7 @@ def tables(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -
         def told(piece: Any, done: Callable[[Any], int] = done) -> None:
             step(done(piece))
 
-        with finished(path) as unfinished:
+        with whole.finished(path) as unfinished:
             if ending == ".csv":
                 rows = csv.write(unfinished, pieces, told)
             else:

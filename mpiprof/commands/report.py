@@ -15,9 +15,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpiprof import workers
-from mpiprof.commands.export import finished
-from mpiprof.errors import TraceError, UsageError
+from mpiprof import whole, workers
+from mpiprof.errors import UsageError
 from mpiprof.invocation import command
 from mpiprof.output import check_output
 from mpiprof.quantities import positive
@@ -63,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.progress import working
     from mpiprof.reports import hang, json
     from mpiprof.reports.table import paragraph
-    from mpiprof.store.derived import open_trace
+    from mpiprof.store.derived import open_trace, refuse_unread
     from mpiprof.trace.newest import chosen
 
     named = (args.trace,) if args.trace else ()
@@ -72,9 +71,7 @@ def run(args: argparse.Namespace) -> int:
         if args.sort == "total_wait_ns" and not trace.callsites["total_wait_ns"].any():
             args.sort = "total_elapsed_ns"
         callsites = sort(trace.callsites, args.sort)
-    if not len(callsites) and trace.logs.cut:
-        why = next((line for line in trace.problems if ".log" in line), "its logs are cut off")
-        raise TraceError(f"{trace.path}: no call in it can be read ({why}); record it again")
+    refuse_unread(trace)
     if args.site:
         callsites = matching(callsites, args.site)
     found = []
@@ -154,8 +151,7 @@ def write(text: str, path: Path | None) -> None:
     if path is None:
         print(text)
         return
-    with finished(path) as unfinished:
-        unfinished.write_text(text + "\n" * (not text.endswith("\n")), encoding="utf-8")
+    whole.write(path, text + "\n" * (not text.endswith("\n")))
     print(f"{path}: the report")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mpiprof import units
 from mpiprof.invocation import command
 
 
@@ -37,6 +38,11 @@ def run(args: argparse.Namespace) -> int:
     print(status.text(trace, found, pending, verdict))
     if trace.record == "summary":
         print("Recorded as summary: calls are not logged, only who has ended.\n")
+    if lost := trace.unwritten - trace.tables.limits.keys():
+        print(
+            f"Records of {units.named(sorted(lost))} are missing, as on a full disk or where logs "
+            "are cut off: what was called since is not known.\n"
+        )
     if trace.tables.limits:
         print(
             "Logs have reached their limit (--limit): what ranks have called since is not known.\n"

@@ -122,12 +122,14 @@ def check(args: argparse.Namespace) -> None:
 def opened(args: argparse.Namespace) -> tuple[Trace, str]:
     """Return the trace and its name as it was given."""
     from mpiprof.progress import working
-    from mpiprof.store.derived import open_trace
+    from mpiprof.store.derived import open_trace, refuse_unread
     from mpiprof.trace.newest import chosen
 
     folder = chosen(args.trace)
     with working(f"reading {folder}"):
-        return open_trace(folder, args.workers), str(folder)
+        trace = open_trace(folder, args.workers)
+        refuse_unread(trace)
+    return trace, str(folder)
 
 
 def machine_of(args: argparse.Namespace, trace: Trace) -> Machine:

@@ -99,6 +99,16 @@ def as_data(traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame) -
     }
 
 
+def lacking(traces: Sequence[Trace]) -> list[str]:
+    """Return what traces lack, a line each; empty where all are whole."""
+    return [
+        f"{trace.path}: {line}"
+        for trace in traces
+        if not trace.complete
+        for line in wording.completeness(trace)
+    ]
+
+
 def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
     """Return the runs, a row each: A, B, ... or, where groups are compared, A1, A2, ..., B1, ..."""
     names = [chr(ord("A") + i) for i in range(len(traces))]
@@ -107,7 +117,9 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
                  for i in range(1, len(of) + 1)]  # fmt: skip
     traces = [*traces, *to]
     collective = [trace.totals["elapsed"].value for trace in traces]
-    waiting = [trace.totals["wait"].value for trace in traces]
+    waiting = [
+        math.nan if wording.lacks_ranks(trace) else trace.totals["wait"].value for trace in traces
+    ]
     whole = [total_time(trace) for trace in traces]
     parts = list(zip(traces, collective, waiting, whole, strict=True))
     held = [trace.derive("held") for trace in traces]

@@ -126,6 +126,8 @@ def _time(trace: Trace, shares: Shares) -> list[str]:
     ]
     if trace.record == "summary":
         parts = [parts[0], ("collectives", inside, colours.WORK)]
+    elif wording.lacks_ranks(trace):
+        parts = [*parts[:2], ("collectives; of it waiting: not known", inside, colours.WORK)]
     bar = charts.stack(parts, duration)
     return ['<h2 id="time">Where the time of all ranks went</h2>', f"<figure>{bar}</figure>"]
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.operations import STATES
 from mpiprof.analysis.quantiles import NAMES as QUANTILES
+from mpiprof.analysis.variance import Estimate
 from mpiprof.analysis.verdict import verdict as conclude
-from mpiprof.reports import actions, conclusion, family, sentences
+from mpiprof.reports import actions, conclusion, family, sentences, wording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,6 +104,7 @@ def totals(trace: Trace) -> dict[str, Any]:
     """Return TOTALS of a trace: sums over all ranks and call sites, shares of all ranks' time."""
     whole = float(trace.process_time_ns)
     inside, waiting = (trace.totals[name].value for name in ("elapsed", "wait"))
+    waiting = NAN if wording.lacks_ranks(trace) else waiting
     values = (trace.run_ns, inside, inside / (whole or NAN), waiting, waiting / (whole or NAN))
     return dict(zip(TOTALS, map(plain, values), strict=True))
 
@@ -112,6 +114,8 @@ def between(trace: Trace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, of in (("collective", "elapsed"), ("total_wait", "wait")):
         estimate = trace.totals[of]
+        if of == "wait" and wording.lacks_ranks(trace):
+            estimate = Estimate(NAN, NAN, NAN)
         found |= {f"{name}_low_ns": plain(estimate.low), f"{name}_high_ns": plain(estimate.high)}
     return found
 

@@ -212,11 +212,14 @@ def _rank_table(
         if state != "finished" and living.get(position.rank) is False:
             state = _gone(verdict, position)
         doing = "" if call is None else call.operation
+        none = none_yet
+        if call is None and state == "finished" and trace.record != "summary":
+            none = "no call of it can be read"  # its last one is MPI_Finalize
         doing = f"after {doing}" if call is not None and not position.open else doing
         if position.state == "inside" and not position.open:
             doing = f"not logged, {doing}" if doing else "not logged"
         where = "" if call is None else place(site_of(trace, call.site))
-        unseen = "not logged" if state == "unknown" else none_yet
+        unseen = "not logged" if state == "unknown" else none
         members = groups.setdefault((state, doing or unseen, where), [])
         members.append((position.rank, _since(trace, position)))
     states, calls, sites = zip(*groups, strict=True)

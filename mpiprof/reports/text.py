@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from mpiprof.analysis.callsites import averages, distribution, routines
+from mpiprof.analysis.held import LOST
 from mpiprof.invocation import command
 from mpiprof.reports import family, wording
 from mpiprof.reports.places import pattern_of, places
@@ -95,16 +96,16 @@ def _between(trace: Trace, name: str) -> str:
 def held_part(held: Held) -> str:
     """Return which part of a run is held."""
     of = f"{count(held.instances)}" + (f" of {count(held.total)}" if held.total else "")
-    others = "what was summed up later" if held.why == "--limit" else "the totals of all"
+    but = {"--limit": ", but for what was summed up later", LOST: ""}
     return (
-        f"{held_time(held)}, {of} instances ({held.why}); all figures here are of this part, but "
-        f"for {others}"
+        f"{held_time(held)}, {of} instances ({held.why}); all figures here are of this part"
+        f"{but.get(held.why, ', but for the totals of all')}"
     )
 
 
 def held_time(held: Held) -> str:
     """Return how much of a run's time is held, and which end of it."""
-    return f"the {'first' if held.why == '--limit' else 'last'} {duration(held.held_ns)}"
+    return f"the {'last' if held.why == '--record ring' else 'first'} {duration(held.held_ns)}"
 
 
 def summarised(observed: int, instances: int) -> str:

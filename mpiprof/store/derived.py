@@ -10,7 +10,7 @@ from typing import Any
 
 from mpiprof.analysis.derived import DERIVED
 from mpiprof.analysis.natives import shapes
-from mpiprof.errors import UsageError
+from mpiprof.errors import TraceError, UsageError
 from mpiprof.invocation import command
 from mpiprof.memory import keep_freed
 from mpiprof.otf2 import opened
@@ -54,6 +54,13 @@ def open_trace(path: Path, workers: Workers | None = None) -> Trace:
     if workers is not None:
         refuse_plain(folder)
     return _Trace(folder, {**DERIVED, **kept, "shapes": shapes}, workers)
+
+
+def refuse_unread(trace: Trace) -> None:
+    """Raise TraceError where logs are damaged and no call is left: that is no run without calls."""
+    if not len(trace.callsites) and trace.logs.cut:
+        why = next((line for line in trace.problems if ".log" in line), "its logs are cut off")
+        raise TraceError(f"{trace.path}: no call in it can be read ({why}); record it again")
 
 
 def refuse_plain(folder: Path) -> None:

@@ -152,8 +152,15 @@ class Records(Folder):
 
     @cached_property
     def held_until_ns(self) -> int | None:
-        """Until when the logs of all ranks hold all calls, on the joint clock; None: to the end."""
-        reached = self.tables.limited_ns.items()
+        """Until when the logs of all ranks hold all calls, on the joint clock; None: to the end.
+
+        A log that could not grow, as on a full disk, ends with its last record.
+        """
+        reached = list(self.tables.limited_ns.items())
+        lost = self.unwritten - self.tables.limits.keys() if self.record != "summary" else set()
+        for rank in lost:
+            last = [chunks[-1].last_ns() for chunks in self.threads_of(rank)]
+            reached += [(rank, max(last))] if last else []
         return min((t + self.clock_of(r).offset_at(t) for r, t in reached), default=None)
 
     @cached_property

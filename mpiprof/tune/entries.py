@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mpiprof import whole
 from mpiprof.model.variant import Variant
 
 Entry = dict[str, Any]
@@ -87,7 +88,5 @@ def _follows(k: Entry, one: Entry) -> bool:
 
 
 def write(path: Path, entries: Sequence[Entry]) -> None:
-    """Write a plan file."""
-    path.write_text(
-        json.dumps(list(entries), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    """Write a plan file; MpiprofError where that can't be."""
+    whole.write(path, json.dumps(list(entries), indent=1, ensure_ascii=False) + "\n")

@@ -55,7 +55,8 @@ class _Watch:
         now = time.monotonic()
         asleep = now - self.last > ASLEEP_S or self.node.is_stopped()
         logs = (self.folder / f"{name}.log" for name in self.node.logs)
-        if self.activity.has_changed(logs) or asleep:
+        # Once a hang is told, who stops it is who looks into it, such as the gdb of --on-hang.
+        if self.activity.has_changed(logs) or (asleep and not self.hangs.told):
             self.since, self.used = now, self.node.used()
             self.hangs.moved()
         elif lines := self.hangs.quiet(self.since, self.used):

@@ -113,8 +113,7 @@ class Hangs:
         lines = [f"{_silence(since)}. {hang.title(verdict)}: {told}"]
         if self.wanted.on_hang:
             lines.append(f"--on-hang: {self._act(trace, verdict)}")
-        else:
-            lines.append(f"next: {command('status', self.folder)}")
+        lines.append(f"next: {command('status', self.folder)}")
         return lines
 
     def _is_crowded(self, since: float, used: Mapping[int, Use]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -256,6 +257,18 @@ def test_messages_of_a_switched_algorithm_are_drawn_as_modelled(page: Page) -> N
     query = "trace=plain&what=messages&number=0"
     found = page.page.evaluate(f"fetch('/timeline-data?{query}').then((a) => a.json())")
     assert "library's own" in found["reason"]
+
+
+def test_colours_are_changed_faster_than_answers_come(page: Page) -> None:
+    """All run on native alone: one state, where waiting has two; nothing may fail meanwhile."""
+    page.timeline("?trace=plain&colour=algorithm&from=9500000&to=12500000")
+    page.page.route("**/timeline-data?**", lambda route: (time.sleep(0.2), route.continue_()))
+    page.page.locator(".tl-choice button[data-value=waiting]").click()
+    page.page.mouse.wheel(0, 0)
+    page.page.evaluate("window.dispatchEvent(new Event('resize'))")
+    page.page.wait_for_timeout(100)
+    page.page.unroute("**/timeline-data?**")
+    page.drawn()
 
 
 def test_a_row_a_switch_is_offered_where_switches_are_known(page: Page) -> None:

@@ -11,6 +11,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.analysis.changes import compare
 from mpiprof.analysis.difference import difference
+from mpiprof.analysis.held import LOST
 from mpiprof.reports.difference import verdict as in_words
 from mpiprof.trace import Trace
 
@@ -51,6 +52,23 @@ def test_shares_are_of_the_time_until_the_limit(tmp_path: Path) -> None:
     assert "25 % of all ranks' time is waiting" in text
     assert "held            the first 40.0 ms, 20 instances (--limit)" in text
     assert "run time        200 ms" in text
+
+
+def test_shares_are_of_the_time_until_the_disk_was_full(tmp_path: Path) -> None:
+    """Rank 0 waits half of a fifth of the run; what came after that could not be written."""
+    trace = half_waited(tmp_path / "t", 20)
+    for path in (tmp_path / "t").glob("*.tables"):
+        path.write_text(path.read_text().replace('"dropped": 0', '"dropped": 80'))
+    trace = mpiprof.open(tmp_path / "t")
+    last = 38 * MS + MS  # both leave the last allreduce that is there
+    assert trace.dropped == 160 and trace.duration_ns == last
+    assert trace.derive("held").why == LOST
+    code, text, _ = said("report", tmp_path / "t")
+    assert code == 0 and "26 % of all ranks' time is waiting" in text
+    assert "the first 39.0 ms, 20 instances (later records could not be written)" in text
+    assert text.count("160 records") == 1
+    code, text, _ = said("status", tmp_path / "t")
+    assert "Records of ranks 0-1 are missing" in text
 
 
 def test_a_part_of_a_run_is_not_said_to_be_faster_than_a_whole_one(tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ import pytest
 from mpiprof.launch import job
 from mpiprof.testing.synthetic import Synthetic
 from mpiprof.watch.activity import Activity
+from mpiprof.watch.beside import _Watch as Watch
 from mpiprof.watch.hangs import AGAIN_S, LATE_S, STALE_S, Hangs, Wanted
 from mpiprof.watch.node import Node, Use, waited_ns
+from mpiprof.watch.start import Started
 
 
 def leader_of(folder: Path, name: str, speaks: bool) -> Hangs:
@@ -107,6 +109,23 @@ def test_a_rank_that_alone_is_stopped_keeps_the_others(
     node = Node(mine, dict.fromkeys(range(len(found)), mine), {}, 4)
     monkeypatch.setattr("mpiprof.watch.node.stat", lambda _: found.pop(0))
     assert node.is_stopped() == stopped
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_debugger_that_looks_into_a_told_hang_is_no_news(
+    told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the gdb of --on-hang would have it told, and be started, again and again."""
+    mine = job.process(os.getpid())
+    assert mine is not None
+    started = Started(mine, tmp_path, tmp_path, "j", (0, 0), speaks=True)
+    watch = Watch(started, Wanted(1.0), tmp_path, Node(mine, {0: mine}, {0: "a"}, 1))
+    watch.since -= 10
+    watch.hangs.told = told
+    monkeypatch.setattr("mpiprof.watch.node.stat", lambda _: ("t", 0))
+    watch.look()
+    assert watch.hangs.told == told
+    assert (time.monotonic() - watch.since < 5) == (not told)
 
 
 @pytest.mark.parametrize("name", ["../x", "a b", "node;rm", "-"])

@@ -357,6 +357,11 @@ def test_waiting_is_not_none_where_it_is_not_known(
         text.split()
     )
     assert "0 %" not in text.split("clocks")[0]
+    data = json.loads(out(capsys, "report", trace, "--json"))
+    assert data["total_wait_ns"] is data["wait_share"] is data["total_wait_low_ns"] is None
+    assert data["collective_ns"] > 0
+    assert "0 ns" not in out(capsys, "compare", trace, trace).split("A → B")[0]
+    assert main(["report", str(trace), "--incomplete", "--fail-on", "run.wait_share < 1%"]) == 0
 
 
 def test_a_rank_without_tables_does_not_run(

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiprof import whole
 from mpiprof.analysis import tails
 from mpiprof.bench.harness.case import LINE, Case, parameters_of
 from mpiprof.bench.harness.options import Options
@@ -242,11 +243,11 @@ def write(report: Report, title: str, output: Path) -> list[Path]:
     stem = output.with_suffix("") if output.suffix in (".csv", ".html") else output
     stem.parent.mkdir(parents=True, exist_ok=True)
     table, page = Path(f"{stem}.csv"), Path(f"{stem}.html")
-    with table.open("w", newline="") as file:
+    with whole.finished(table) as unfinished, unfinished.open("w", newline="") as file:
         writer = csv.DictWriter(file, report.columns, extrasaction="ignore", restval="")
         writer.writeheader()
         writer.writerows(report.rows)
-    page.write_text(_page(report, title))
+    whole.write(page, _page(report, title))
     return [table, page]
 
 

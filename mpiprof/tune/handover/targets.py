@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mpiprof import whole
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch import library
 from mpiprof.library_rows import INTEL, MPICH, OPENMPI
@@ -157,7 +158,7 @@ def _written(
     asked = Asked(rules, target.library, largest, calls, target.commutative)
     done = hand_over(asked, target.path)
     if done.cells:
-        target.path.write_text(done.text, encoding="utf-8")
+        whole.write(target.path, done.text)
     return as_data(done, target.path)
 
 

@@ -1,0 +1,47 @@
+"""Files are written as a whole, or what was there stays."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from mpiprof import whole
+from mpiprof.errors import MpiprofError
+
+
+def test_a_write_that_fails_keeps_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "plan.json"
+    whole.write(path, "old")
+
+    def full(self: Path, *_: object, **__: object) -> int:
+        self.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(MpiprofError, match=r"plan\.json can't be written: No space left"):
+        whole.write(path, "new")
+    monkeypatch.undo()
+    assert [p.read_text() for p in tmp_path.iterdir()] == ["old"]
+
+
+def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
+    """A pipe, as /dev/stdout may be, is not replaced by a file."""
+    path, read = tmp_path / "pipe", []
+    os.mkfifo(path)
+    reader = threading.Thread(target=lambda: read.append(path.read_text()))
+    reader.start()
+    whole.write(path, "text")
+    reader.join()
+    assert read == ["text"] and path.is_fifo()
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    whole.write(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "new"
