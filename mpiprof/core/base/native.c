@@ -6,6 +6,7 @@
  * Any thread may come here; finding the same pointer twice does no harm.
  */
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,6 +49,30 @@ void *native_symbol(const char *name)
     if (found == NULL && loaded != NULL)
         found = dlsym(loaded, name);
     return found;
+}
+
+/* A routine that frees communicators and of which the program has its own in front of ours, as with
+ * a profiler linked into it; NULL: none. What it frees by PMPI we don't see, and the library gives
+ * the handle to the next communicator, which we would take for the one that was freed. */
+const char *native_foreign(void)
+{
+    static const char *const names[] = {"MPI_Comm_free", "MPI_Comm_disconnect"};
+    Dl_info here, there;
+    const ElfW(Sym) *symbol = NULL;
+    int (*about)(const void *, Dl_info *, void **, int); /* its version differs by glibc */
+
+    *(void **)&about = dlsym(RTLD_DEFAULT, "dladdr1");
+    if (about == NULL || dladdr((const void *)names, &here) == 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const void *const first = dlsym(RTLD_DEFAULT, names[i]);
+
+        /* An undefined one is the program's own entry to ours. */
+        if (first != NULL && about(first, &there, (void **)&symbol, RTLD_DL_SYMENT) != 0 &&
+            there.dli_fbase != here.dli_fbase && symbol != NULL && symbol->st_shndx != SHN_UNDEF)
+            return names[i];
+    }
+    return NULL;
 }
 
 native_function *native_find(enum native id)

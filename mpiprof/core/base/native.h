@@ -16,6 +16,7 @@ enum { ROOT_NONE = -1000 };
 typedef void native_function(void);
 extern native_function *_Atomic natives[NATIVE_COUNT];
 native_function *native_find(enum native id);
+const char *native_foreign(void);
 void *native_symbol(const char *name);
 
 static inline native_function *native_get(enum native id)

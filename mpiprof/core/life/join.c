@@ -106,9 +106,9 @@ bool join_start(MPI_Comm comm, int rank, int size, bool with_world)
         v.state = 0;
     else if (v.folder[0] == '\0')
         make_folder(&v);
-    if (v.together == 0 && meeting_lacks_memory()) { /* each for itself */
+    if (v.together == 0 && meeting_harms()) { /* each for itself */
         if (v.state & RECORDING)
-            meeting_say_lacking(1, 1);
+            meeting_say_harmed(1, 1);
         v.state &= ~RECORDING;
     }
     if (v.together != 0)

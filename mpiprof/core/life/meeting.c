@@ -27,6 +27,7 @@
 #include <time.h>
 
 #include "base/memory.h"
+#include "base/native.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/text.h"
@@ -41,14 +42,14 @@ enum answer { LEAVES, STAYS };
 #define STEP_NS INT64_C(500000000)
 
 struct hello {
-    int64_t rules;   /* what decides which algorithms it takes: fingerprint.c */
-    int64_t alike;   /* those below have the same */
-    int64_t begun;   /* some have begun before */
-    int64_t node;    /* a number that stands for it */
-    int64_t apart;   /* those below are on others, too */
-    int64_t heard;   /* how many it speaks for */
-    int64_t lacking; /* of these, with too little memory */
-    int64_t silent;  /* found not to answer, the first of them */
+    int64_t rules;  /* what decides which algorithms it takes: fingerprint.c */
+    int64_t alike;  /* those below have the same */
+    int64_t begun;  /* some have begun before */
+    int64_t node;   /* a number that stands for it */
+    int64_t apart;  /* those below are on others, too */
+    int64_t heard;  /* how many it speaks for */
+    int64_t harmed; /* of these, who must not record */
+    int64_t silent; /* found not to answer, the first of them */
     int64_t named[NAMED];
 };
 
@@ -101,16 +102,30 @@ static void choose_tag(MPI_Comm comm)
 
 /* Whether the process has so little address space left (`ulimit -v`) that what recording takes of it
  * would soon end the program: libraries end it where they get none. */
-bool meeting_lacks_memory(void)
+static bool lacks_memory(void)
 {
     return !memory_had() || !memory_is_left(0);
 }
 
-void meeting_say_lacking(int64_t lacking, int64_t ranks)
+/* Whether recording might harm the program. */
+bool meeting_harms(void)
 {
-    recorder_say("%lld of %lld ranks have less than %d MB of address space left (ulimit -v): the "
-                 "program runs unrecorded",
-                 (long long)lacking, (long long)ranks, MEMORY_LEFT_MB);
+    return lacks_memory() || native_foreign() != NULL;
+}
+
+void meeting_say_harmed(int64_t harmed, int64_t ranks)
+{
+    const char *const foreign = native_foreign();
+
+    if (foreign != NULL && !lacks_memory())
+        recorder_say("the program has its own %s, so that we can't know its communicators: it runs "
+                     "unrecorded; where a profiler in it is the reason, leave that out",
+                     foreign);
+    else
+        recorder_say(
+            "%lld of %lld ranks have less than %d MB of address space left (ulimit -v), or "
+            "their own MPI_Comm_free: the program runs unrecorded",
+            (long long)harmed, (long long)ranks, MEMORY_LEFT_MB);
 }
 
 /* What a process says of itself; one that records nothing is like no other. */
@@ -123,7 +138,7 @@ static struct hello hello_of(bool begun)
                           .begun = begun,
                           .node = (int64_t)clock_node_hash(),
                           .heard = 1,
-                          .lacking = !begun && meeting_lacks_memory()};
+                          .harmed = !begun && meeting_harms()};
 }
 
 static void expect(void *what, size_t bytes, int from, struct meeting *m, MPI_Request *request)
@@ -218,7 +233,7 @@ static void hear(struct meeting *m, int64_t deadline)
         own->begun |= h->begun;
         own->apart |= h->apart || h->node != own->node;
         own->heard += h->heard;
-        own->lacking += h->lacking;
+        own->harmed += h->harmed;
         for (int64_t j = 0; j < h->silent && j < NAMED && own->silent + j < NAMED; j++)
             own->named[own->silent + j] = h->named[j];
         own->silent += h->silent;
@@ -250,9 +265,9 @@ static void decide(const struct meeting *m, struct verdict *v)
 
     v->agreed = all->alike;
     v->state |= (all->begun ? BEGUN : 0) | (all->apart ? NODES : 0);
-    if (all->lacking > 0) {
+    if (all->harmed > 0) {
         if (v->state & RECORDING)
-            meeting_say_lacking(all->lacking, m->size);
+            meeting_say_harmed(all->harmed, m->size);
         v->state &= ~RECORDING;
     }
     v->together = all->heard == m->size;

@@ -21,6 +21,6 @@ struct verdict {
 };
 
 bool meeting_hold(MPI_Comm comm, bool several, bool heads, bool begun, struct verdict *v);
-bool meeting_lacks_memory(void);
-void meeting_say_lacking(int64_t lacking, int64_t ranks);
+bool meeting_harms(void);
+void meeting_say_harmed(int64_t harmed, int64_t ranks);
 void meeting_end(void);

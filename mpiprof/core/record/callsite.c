@@ -5,6 +5,7 @@
  * does not show; file and line are found later, off the node (trace/sites.py).
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +85,7 @@ static int stack_walk(const void *address, const void **frames, int wanted)
 
 static struct site *site_of(uint64_t key, const void **frames, int count)
 {
+    const int kept = errno; /* the program's */
     struct text t = {0};
 
     for (int i = 0; i < count; i++)
@@ -91,6 +93,7 @@ static struct site *site_of(uint64_t key, const void **frames, int count)
     struct site *const s = site_new(&native_sites, key, &t);
 
     text_free(&t);
+    errno = kept;
     return s;
 }
 

@@ -274,15 +274,19 @@ void comm_making(struct creation *c, MPI_Comm parent, bool counted)
         c->parent->history = c->parent->history << 8 | HISTORY_CREATION;
     }
     c->outer = self.creation;
+    c->outer_stamp = self.creation_stamp;
     self.creation = c;
+    self.creation_stamp = c->stamp = ++self.stamps;
 }
 
 /* Also before an error handler is asked that may never return. */
 bool comm_made(struct creation *c, int error)
 {
     making_end(&c->under_way);
-    if (self.creation == c)
+    if (self.creation == c) {
         self.creation = c->outer;
+        self.creation_stamp = c->outer_stamp;
+    }
     if (error == MPI_SUCCESS) /* or what is said of it when a handler was asked */
         return !c->failed;
     c->failed = true;
@@ -305,11 +309,12 @@ void comm_register(struct creation *c, MPI_Comm made)
 /* Takes an entry out of the table before the library may give its handle to another thread. */
 void comm_freeing(struct freeing *f, MPI_Comm comm)
 {
-    *f = (struct freeing){.outer = self.freeing};
+    *f = (struct freeing){.outer = self.freeing, .outer_stamp = self.freeing_stamp};
     f->comm = atomic_load(&recorder.active) ? comm_find(comm) : NULL;
     if (f->comm == NULL)
         return;
     self.freeing = f;
+    self.freeing_stamp = f->stamp = ++self.stamps;
     recorder_lock();
     handle_names(comm, NULL);
     recorder_unlock();
@@ -324,6 +329,7 @@ void comm_freed(struct freeing *f, int error)
         return;
     f->comm = NULL;
     self.freeing = f->outer;
+    self.freeing_stamp = f->outer_stamp;
     if (error == MPI_SUCCESS) {
         hooks.freed(c);
         if (c->unrecorded) /* no row refers to it */

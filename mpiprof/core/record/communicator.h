@@ -62,8 +62,10 @@ struct creation {
     bool under_way; /* making.c */
     bool agreed;    /* under Sessions: its members have told each other that they switch alike */
     struct creation *outer; /* that a callback of it makes this one */
+    uint64_t stamp, outer_stamp;
 };
 struct freeing {
     struct communicator *comm;
     struct freeing *outer;
+    uint64_t stamp, outer_stamp;
 };

@@ -57,15 +57,15 @@ static void enter(struct thread *before, int error)
         t->call = NULL;
         t->caller = NULL;
     }
-    if (is_in(t->creation, caller)) {
+    if (is_in(t->creation, caller) && t->creation->stamp == t->creation_stamp) {
         comm_made(t->creation, error);
         t->creation = NULL;
     }
-    if (is_in(t->freeing, caller)) {
+    if (is_in(t->freeing, caller) && t->freeing->stamp == t->freeing_stamp) {
         comm_freed(t->freeing, error);
         t->freeing = NULL;
     }
-    if (is_in(t->watch, caller)) {
+    if (is_in(t->watch, caller) && t->watch->stamp == t->watch_stamp) {
         watch_failed(t->watch);
         t->watch = NULL;
     }
@@ -77,8 +77,11 @@ static void leave(const struct thread *before)
 
     t->call = before->call;
     t->creation = before->creation;
+    t->creation_stamp = before->creation_stamp;
     t->freeing = before->freeing;
+    t->freeing_stamp = before->freeing_stamp;
     t->watch = before->watch;
+    t->watch_stamp = before->watch_stamp;
     t->caller = before->caller;
 }
 

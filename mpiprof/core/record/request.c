@@ -1,7 +1,8 @@
 /* Nonblocking and persistent collectives on their way.
  *
  * Requests of recorded operations only. An MPI library may hand out one request for many operations
- * that are complete already, so a handle leads to a list, oldest first. Everything here is under
+ * that are complete already, so a handle leads to a list, oldest first. What is complete unseen, by a
+ * PMPI_Wait of the program, stays in it, up to MOST_PENDING in all. Everything here is under
  * recorder.lock; entries are given to one Wait at a time (MPI lets no two threads complete the same
  * request).
  */
@@ -14,6 +15,9 @@
 #include "record/call.h"
 #include "record/request.h"
 
+/* A program whose own MPI_Wait calls PMPI_Wait completes them unseen: they would grow for ever. */
+enum { MOST_PENDING = 1 << 20 };
+
 static struct map by_handle; /* handle -> struct request * */
 
 static uint64_t key_of(MPI_Request request)
@@ -23,7 +27,8 @@ static uint64_t key_of(MPI_Request request)
 
 void request_add(const struct call *c, MPI_Request handle)
 {
-    if (c->record == NULL || handle == MPI_REQUEST_NULL)
+    if (c->record == NULL || handle == MPI_REQUEST_NULL ||
+        atomic_load_explicit(&recorder.pending, memory_order_relaxed) >= MOST_PENDING)
         return;
     struct request *const r = calloc(1, sizeof *r);
 
@@ -37,15 +42,12 @@ void request_add(const struct call *c, MPI_Request handle)
     r->starts = c->kin;
     r->active = !r->persistent;
     recorder_lock();
-    struct request *last = map_get(&by_handle, r->handle);
+    struct request *const first = map_get(&by_handle, r->handle);
 
-    if (last == NULL) {
-        map_put(&by_handle, r->handle, r);
-    } else {
-        while (last->next != NULL)
-            last = last->next;
-        last->next = r;
-    }
+    if (first == NULL)
+        map_put(&by_handle, r->handle, r->last = r);
+    else
+        first->last = first->last->next = r;
     recorder_unlock();
     atomic_fetch_add(&recorder.pending, 1);
 }
@@ -56,12 +58,18 @@ void request_remove(struct request *r)
     struct request *before = map_get(&by_handle, r->handle);
 
     if (before == r) {
+        if (r->next != NULL)
+            r->next->last = r->last;
         map_put(&by_handle, r->handle, r->next);
     } else {
+        struct request *const first = before;
+
         while (before != NULL && before->next != r)
             before = before->next;
-        if (before != NULL)
+        if (before != NULL) {
             before->next = r->next;
+            first->last = r->next == NULL ? before : first->last;
+        }
     }
     recorder_unlock();
     free(r);

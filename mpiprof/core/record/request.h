@@ -7,7 +7,7 @@
 
 struct call;
 struct request {
-    struct request *next;
+    struct request *next, *last; /* last: of the list, known to its first */
     uint64_t handle, identity;
     uint32_t sequence, shape;
     int64_t starts;

@@ -40,6 +40,9 @@ struct thread {
     struct creation *creation;
     struct freeing *freeing;
     struct watch *watch;
+    /* What stands in those three while it is what is pointed to: a frame that was left for good may
+     * lie within one of now. 0: nothing is. */
+    uint64_t creation_stamp, freeing_stamp, watch_stamp, stamps;
     uint32_t used, number, calls;
     bool refused;
 };

@@ -81,8 +81,11 @@ void watch_begin(struct watch *w, int count, const void *handles, bool fortran)
             w->entries[i] = request_take(handle_at(w, i));
         recorder_unlock();
         w->outer = self.watch;
-        if (w->count > 0)
+        w->outer_stamp = self.watch_stamp;
+        if (w->count > 0) {
             self.watch = w;
+            self.watch_stamp = w->stamp = ++self.stamps;
+        }
     }
     w->since = now_ns();
 }
@@ -115,6 +118,7 @@ static int64_t watch_time(struct watch *w)
 static void watch_end(struct watch *w)
 {
     self.watch = w->outer;
+    self.watch_stamp = w->outer_stamp;
     recorder_lock();
     for (int i = 0; i < w->count; i++)
         if (w->entries[i] != NULL)

@@ -12,6 +12,7 @@ struct watch {
     int64_t since;
     const void *handles;
     struct watch *outer;
+    uint64_t stamp, outer_stamp;
     int count;
     bool fortran, outside;
 };
