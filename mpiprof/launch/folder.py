@@ -71,18 +71,30 @@ def check_folder(folder: Path, environment: Mapping[str, str], *, partial: bool 
     """Raise UsageError when a folder holds an earlier trace already.
 
     Other processes of the same job may have begun to write into it: what was written after the
-    launcher started is the job's own. Only rank 0 looks, but where it may run bare.
+    launcher started is the job's own, unless the folder names another job: that may have ended only
+    just before. Only rank 0 looks for the former, but where it may run bare; for the latter all
+    that know the job's name on all nodes: prterun may hang where a rank leaves as others begin.
     """
     alone = partial or (job.parts_in(environment) or 1) > 1
-    if (job.rank_in(environment) or 0) > 0 and not alone:
+    rank = job.rank_in(environment)
+    named = rank == 0 or job.job_in(environment) is not None
+    others = named and _is_of_another_job(folder, environment)
+    if (rank or 0) > 0 and not alone and not others:
         return
-    began = _parent_start() if job.rank_in(environment) is not None else None
+    began = _parent_start() if rank is not None else None
     for pattern in ("meta.json", "rank-*.log", "node-*.log", "*.pack"):
         for path in folder.glob(pattern):
-            if began is None or path.stat().st_mtime < began:
+            if others or began is None or path.stat().st_mtime < began:
                 raise UsageError(
                     f"{folder} already holds a trace: name another folder with -o, or remove it"
                 )
+
+
+def _is_of_another_job(folder: Path, environment: Mapping[str, str]) -> bool:
+    try:
+        return str((folder / ".job").readlink()) != job.identity(environment)
+    except OSError:
+        return False
 
 
 def _parent_start() -> float:

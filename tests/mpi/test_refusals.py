@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,7 @@ def test_a_job_ends_with_one_line(mpi: Mpi, app: Path) -> None:
     old = app.parent / "old"
     old.mkdir()
     (old / "meta.json").write_text("{}")
+    os.utime(old / "meta.json", (1, 1))
     cases = [
         (["-o", "file/below"], 1, "is not a folder"),
         (["-o", "old"], 2, "already holds a trace"),  # which rank 0 alone looks for
@@ -177,3 +179,13 @@ def test_what_may_not_be_read_says_so(mpich: Mpi, app: Path) -> None:
     for option in ("--switch", "--machine"):
         line = refused(verb(mpich, "run", option, "plan.json", "app.py"), app.parent, 2)
         assert "Permission denied" in line
+
+
+def test_folder_of_a_job_that_has_just_ended(mpi: Mpi, app: Path, tmp_path: Path) -> None:
+    """A second job's launcher may start within the last writing's tick: twice on 2 ranks."""
+    words = verb(mpi, "run", "-q", "-o", "t", app.name)
+    assert run_mpi(mpi, 2, words, cwd=tmp_path).returncode == 0
+    for path in (tmp_path / "t").iterdir():  # as if written after the second one's start
+        os.utime(path, (time.time() + 60,) * 2, follow_symlinks=False)
+    again = run_mpi(mpi, 2, words, cwd=tmp_path)
+    assert again.returncode == 2 and "already holds a trace" in again.stderr
