@@ -122,6 +122,12 @@ def in_messages(found: Causes, ranks: Sequence[int]) -> list[int]:
     return [rank for rank, mostly in zip(ranks, talked.tolist(), strict=True) if mostly]
 
 
+def let_go_early(found: Causes, ranks: Sequence[int]) -> bool:
+    """Whether some early ranks are so as they had left the collective before, not by their work."""
+    of = found.ranks.set_index("rank").reindex(list(ranks))
+    return bool(of["inherited_ns"].sum() < of["outside_ns"].sum() + of["point_to_point_ns"].sum())
+
+
 class Labels:
     """Call sites and their places, by number, and by what a record says of itself."""
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.analysis.causes import Causes, in_messages
+from mpiprof.analysis.causes import Causes, in_messages, let_go_early
 from mpiprof.analysis.extent import late_in, spans_of, taken_in
 from mpiprof.analysis.grid import Grid
 from mpiprof.analysis.operations import STATES
 from mpiprof.analysis.origins import began_at, collected_by, inside_of, origins, walks_from
-from mpiprof.analysis.outliers import also_costly
+from mpiprof.analysis.outliers import ahead, also_costly
 from mpiprof.analysis.patterns import Pattern, patterns
 from mpiprof.analysis.sample import sample_of
 from mpiprof.trace.trace import Trace
@@ -117,6 +117,8 @@ def conclusions(trace: Trace, callsite: int) -> list[Finding]:
         return [replace(_finding(trace, "clock", waiting, callsite, told), certainty=0.0)]
     causes: Causes = trace.causes(callsite)
     grid = Grid(trace, sample_of(trace, callsite))
+    if grid.instances == 1 and facts["instances"] == 1:
+        facts["ahead"] = ahead(grid, grid.arrival)
     facts["followed"] = any(block.group.through is not None for block in grid.blocks)
     known, left = patterns(grid) if grid.instances else ([], 0.0)
     whole = left + sum(one.gain_ns for one in known)
@@ -211,6 +213,8 @@ def _of_pattern(
     }
     if one.cause == "early" and causes.point_to_point.value >= MOSTLY:
         evidence["point_to_point"] = causes.point_to_point.value  # the others may but wait for it
+    elif one.cause == "early" and let_go_early(causes, ranks):
+        evidence["let_go_early"] = True
     if cause == "rank" and not one.each and began.get("origin_callsite") == causes.callsite:
         evidence["in_messages"] = in_messages(causes, ranks)
     if one.cause == "outlier":

@@ -44,10 +44,20 @@ def blamed(grid: Grid, arrival: Float) -> tuple[int, ...]:
     middle = median_of(arrival)
     far = (arrival - middle) > (high - middle) / 2
     far &= far.sum(0) <= len(arrival) / 2
-    far &= high - median_of(np.where(far, np.nan, arrival)) > (high - low) / 2
+    far &= (arrival > (low + high) / 2).sum(0) <= len(arrival) / 2
     rows = np.flatnonzero(far.any(1))
     late = np.nanmax(np.where(far, arrival, 0.0), 1)[rows]
     return tuple(grid.ranks[rows[np.argsort(-late, kind="stable")]].tolist())
+
+
+def ahead(grid: Grid, arrival: Float) -> tuple[int, ...]:
+    """Return who came far before most others in an instance, the earliest first; else nobody."""
+    low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
+    early = (arrival < (low + high) / 2).all(1)
+    rows = np.flatnonzero(early)
+    if len(rows) >= len(arrival) / 2:
+        return ()
+    return tuple(grid.ranks[rows[np.argsort(arrival[rows, 0], kind="stable")]].tolist())
 
 
 def also_costly(waits: Float, columns: Int) -> int:

@@ -41,6 +41,8 @@ def title(trace: Trace, found: Finding) -> str:
         who = capital(who)
     if found.evidence.get("each"):
         who = "the ranks"
+    if "let_go_early" in found.evidence:
+        return f"Look at whom the others wait for before {where(trace, found.callsites[0])}"
     if by_messages(found) and found.cause != "moving":
         return f"Look at the messages before {where(trace, found.callsites[0])}"
     here = where(trace, found.callsites[0])
@@ -154,6 +156,12 @@ def _early(trace: Trace, found: Finding) -> str:
     late = duration(found.evidence["late_ns"])
     wait = "wait" if len(found.ranks) > 1 else "waits"
     here = where(trace, found.callsites[0])
+    if "let_go_early" in found.evidence:
+        s = "" if len(found.ranks) > 1 else "s"
+        return (
+            f"{who} come{s} {late} before the others to {here}{when(found)}, and {wait}, as the "
+            "call before kept the others longer"
+        )
     if by_messages(found):
         s = "" if len(found.ranks) > 1 else "s"
         return (
@@ -236,6 +244,8 @@ def _inside(trace: Trace, found: Finding) -> str:
     then = f"rank {kept} then comes" if kept in found.ranks else "others then come"
     if known["origin_callsite"] == found.callsites[0]:
         here = "its next call"
+    if "collected" in known:
+        source = f"{source}, in {count(known['collected']['usual_instances'])} instances together,"
     kept_longer = f"{capital(source)} keeps rank {kept} {late} longer than the others"
     return f"{kept_longer}, and {then} late to {here}{when(found)}"
 
@@ -252,6 +262,10 @@ def _noise(trace: Trace, found: Finding) -> str:
     known, here = found.evidence, where(trace, found.callsites[0])
     spread = known["worst_imbalance_ns"]
     if known["instances"] == 1:
+        if known.get("ahead"):
+            who, early = capital(named(known["ahead"])), duration(spread)
+            s = "" if len(known["ahead"]) > 1 else "s"
+            return f"{who} come{s} up to {early} before the others to {_only(trace)} of {here}"
         return f"The ranks come {duration(spread)} apart to {_only(trace)} of {here}"
     if known["besides"]:
         whole: Any = trace.callsites.loc[found.callsites[0], "total_wait_ns"]

@@ -260,7 +260,7 @@ def test_who_comes_early_alone_makes_nobody_late(tmp_path: Path) -> None:
     (one,) = trace.findings()
     assert not one.ranks
     said = sentences.finding(trace, one)
-    assert said.startswith("The ranks come 21.0 ms apart to the only instance of ")
+    assert said.startswith("Rank 0 comes up to 21.0 ms before the others to the only instance of ")
     assert said.endswith(" Record another run to tell.")
 
 
@@ -311,3 +311,31 @@ def test_one_walk_does_not_tell_where_lateness_begins(tmp_path: Path) -> None:
     said = sentences.finding(trace, second)
     assert "the start of the run" not in said
     assert said.endswith("Look at what rank 1 does before this call.")
+
+
+def test_who_comes_before_three_is_told_where_those_differ_little(tmp_path: Path) -> None:
+    trace = one_site(tmp_path, Synthetic(4), np.array([[0.0, 605.0, 611.0, 612.0]]))
+    (one,) = trace.findings()
+    assert not one.ranks and one.evidence["ahead"] == (0,)
+    assert sentences.finding(trace, one).startswith("Rank 0 comes up to 612 ms before the others ")
+
+
+def test_who_is_early_may_have_as_much_to_do(tmp_path: Path) -> None:
+    """In a ring rank 1 works 4 ms longer: 0 and 2 wait for it, and rank 3 for these, who do not."""
+    made, random, now = Synthetic(4), np.random.default_rng(4), np.full(4, 10 * MS)
+    around = {r: ([(r - 1) % 4, (r + 1) % 4], [(r - 1) % 4, (r + 1) % 4]) for r in range(4)}
+    made.communicator("ring", [0, 1, 2, 3], topology=around)
+    for _ in range(120):
+        came = now + MS + random.integers(0, 20_000, 4)
+        came[1] += 4 * MS
+        now = np.maximum(came, np.maximum(np.roll(came, 1), np.roll(came, -1))) + 10_000
+        made.collective("neighbor_allgather", came, now, "ring", site="md.py:8:ring")
+    made.ended_ns = int(now.max()) + MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    first, second = trace.findings()
+    assert (first.cause, first.ranks) == ("rank", (1,))
+    assert (second.cause, second.ranks) == ("early", (3,))
+    said = sentences.finding(trace, second)
+    assert " and waits, as the call before kept the others longer: " in said
+    assert "less to do" not in said and "more of the work" not in said
+    assert sentences.title(trace, second).startswith("Look at whom the others wait for before ")
