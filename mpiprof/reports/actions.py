@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.chain import START
+from mpiprof.analysis.operations import WAITS, base_operation
 from mpiprof.invocation import quoted, switched
 from mpiprof.reports.places import pattern_of, where
 from mpiprof.trace.sites import site_label
@@ -96,6 +97,8 @@ def _here(trace: Trace, found: Finding) -> str:
 def _do_early(trace: Trace, found: Finding) -> str:
     if by_messages(found):
         return f"Look at who sends late to the others before {_here(trace, found)}."
+    if "let_go_early" in found.evidence:
+        return "Look at whom the others wait for: that keeps them, and these wait for them in turn."
     it = "them" if len(found.ranks) > 1 else "it"
     return f"Give {named(found.ranks)} more of the work, or the others less: nobody waits for {it}."
 
@@ -162,7 +165,13 @@ def _do_inside(trace: Trace, found: Finding) -> str:
     source = where(trace, found.evidence["origin_callsite"])
     if found.evidence["instances"] == 1:
         return f"{_look_when(trace, found)}: other jobs, or how {source} ran then."
-    return f"Look at the algorithm and the sizes of {source}, not at the load of its ranks."
+    operation = trace.callsites["operation"][found.evidence["origin_callsite"]]
+    if WAITS.get(base_operation(operation)) in ("barrier", "nxn"):
+        return f"Look at the algorithm and the sizes of {source}, not at the load of its ranks."
+    return (
+        f"Look at the algorithm and the sizes of {source}, and at who else comes late to it: data "
+        "may go through other ranks, and how the library sends it is not known."
+    )
 
 
 def _do_node(*_: Any) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from mpiprof.analysis.findings import MOSTLY
-from mpiprof.analysis.operations import GATHERINGS, base_operation
+from mpiprof.analysis.operations import GATHERINGS, WAITS, base_operation
 from mpiprof.analysis.verdict import LITTLE, SURE
 from mpiprof.reports.actions import LOAD, action, by_messages
 from mpiprof.reports.places import where
@@ -16,6 +16,7 @@ from mpiprof.reports.sentences import claim, finding, what
 from mpiprof.reports.wording import share_between
 from mpiprof.units import continued, duration, share
 
+IDLE = "Nothing stands out"
 MUCH = 0.1  # of all ranks' time: calls that take as much without any waiting are told of
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ def verdict(trace: Trace, found: Verdict) -> list[str]:
     """
     lines = _of_waiting(trace, found)
     more = _themselves(trace, found)
-    return [*lines[:-1], f"{lines[-1]} {more}"] if more else lines
+    if not more:
+        return lines
+    idle = lines[-1].startswith(IDLE)
+    return [*lines[:-1], f"{'No waiting stands out.' if idle else lines[-1]} {more}"]
 
 
 def _of_waiting(trace: Trace, found: Verdict) -> list[str]:
@@ -44,7 +48,7 @@ def _of_waiting(trace: Trace, found: Verdict) -> list[str]:
         return [first, *_of_summary(trace, found)]
     if found.worst is None:
         rest = found.collective - found.waiting
-        return [first, f"Nothing stands out; the calls themselves take {share(rest)} of the time."]
+        return [first, f"{IDLE}; the calls themselves take {share(rest)} of the time."]
     said, do = _said(trace, found, found.worst), action(trace, found.worst)
     other = _other_algorithm(trace, found)
     if found.beside is None:
@@ -61,7 +65,8 @@ def _themselves(trace: Trace, found: Verdict) -> str:
 
     Those that make communicators and the like, in which all come together, are no calls to tune.
     """
-    if found.worst is None or found.gain is not None:
+    known = trace.callsites["complete_instances"].any()
+    if found.gain is not None or not known or trace.ranks < 2:
         return ""
     table = trace.callsites[~trace.callsites["operation"].map(base_operation).isin(GATHERINGS)]
     busy = (table["total_elapsed_ns"] - table["total_wait_ns"]).clip(lower=0)
@@ -71,7 +76,12 @@ def _themselves(trace: Trace, found: Verdict) -> str:
     worst: Any = busy.idxmax()
     most = int(worst)
     part = continued(portion(float(busy[most]) / float(busy.sum())))
-    do = "" if trace.record == "summary" else ": `tune` looks for a faster algorithm"
+    operation = table["operation"][most]
+    do = ": `tune` looks for a faster algorithm"
+    if operation != base_operation(operation):
+        do = ": a rank that computes between its start and its Wait may hold up the others"
+    elif trace.record == "summary" or WAITS[operation] == "neighbor":
+        do = ""
     return (
         f"The collectives themselves take more than the waiting, {share(rest)} of all ranks' time, "
         f"{part} of it {where(trace, most)}{do}."
@@ -123,7 +133,7 @@ def _other_algorithm(trace: Trace, found: Verdict) -> str:
         )
     sure = found.beside or found.worst
     assert sure is not None
-    helped = sure.cause in (*LOAD, "node")
+    helped = sure.cause in (*LOAD, "node") and "let_go_early" not in sure.evidence
     cause = "the messages" if by_messages(sure) else "the load"
     return f" No algorithm would help: it is {cause}." if helped else ""
 

@@ -50,3 +50,47 @@ def test_lateness_made_inside_is_no_work_of_the_ranks(tmp_path: Path) -> None:
     said = sentences.finding(trace, one)
     assert " Most of it is made inside alltoall at md.py:6 swap, which keeps now " in said
     assert "amount changes at random" not in said
+
+
+def test_no_algorithm_is_tuned_for_a_wait(tmp_path: Path) -> None:
+    """Rank 2 computes 5 ms between start and Wait, so that the others' data do not move on."""
+    made, random, now = Synthetic(4), np.random.default_rng(5), np.full(4, 10 * MS)
+    for _ in range(60):
+        came = now + MS + random.integers(0, 100_000, 4)
+        waits = came + 10_000 + np.array([0, 0, 5 * MS, 0])
+        now = np.full(4, waits.max() + 20_000)
+        made.collective(
+            "iallreduce", came, came + 5_000, completions=(waits, now), site="md.py:6:sum"
+        )
+    made.ended_ns = int(now.max()) + MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    last = conclusion.verdict(trace, verdict(trace, trace.findings()))[-1]
+    assert last.endswith(
+        "nearly all of it iallreduce at md.py:6 sum: a rank that computes between its start and "
+        "its Wait may hold up the others."
+    )
+
+
+def test_who_is_kept_by_a_broadcast_may_wait_for_another_rank(tmp_path: Path) -> None:
+    """Rank 1 works 3 ms longer before a bcast, and rank 3 gets its data through it in a library."""
+    made, random, now = Synthetic(4), np.random.default_rng(5), np.full(4, 10 * MS)
+    for i in range(120):
+        came = now + MS // 2 + random.integers(0, 10_000, 4)
+        came[1] += 3 * MS
+        now = came + 10_000
+        now[3] = max(now[3], now[1] + 10_000)
+        made.collective("bcast", came, now, root=0, site="md.py:8:share")
+        if i % 40 == 39:
+            came = now + 5_000
+            now = np.full(4, came.max() + 10_000)
+            made.collective("allreduce", came, now, site="md.py:9:sum")
+    made.ended_ns = int(now.max()) + MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    (one,) = (one for one in trace.findings() if one.cause == "inside")
+    said = sentences.finding(trace, one)
+    assert said.startswith("Bcast at md.py:8 share, in ") and " instances together, keeps" in said
+    assert "not at the load of its ranks" not in said
+    assert said.endswith(
+        "and at who else comes late to it: data may go through other ranks, and how the library "
+        "sends it is not known."
+    )
