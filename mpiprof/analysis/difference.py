@@ -12,6 +12,7 @@ import pandas as pd
 from mpiprof.analysis.changes import LEVEL, MEANS
 
 MOSTLY = 0.5  # of what was added or saved: then it is waiting, or it is not
+MUCH = 0.1  # of the time in collectives: who could not be tested may differ by less
 BESIDE = 0.25  # of the larger effect: what is smaller and the other way is not worth a word
 
 
@@ -36,10 +37,11 @@ class Difference:
     """What changed between a trace and another one, or between some runs and others.
 
     outcome: "slower", "faster", "mixed", "same" (times differ by no more than chance), "unknown"
-    (nothing could be tested); effect_ns: the sum over what differs; before_ns and after_ns: time of
-    all ranks in collectives; changed: the largest effect first; compared, tested, only: call sites
-    in both, those of them with enough instances, and those in one alone; certainty: 0 to 1, of the
-    first of `changed`, over all tests of the table.
+    (nothing could be tested, or not what differs most); effect_ns: the sum over what differs;
+    before_ns and after_ns: time of all ranks in collectives; changed: the largest effect first;
+    compared, tested, only: call sites in both, those of them with enough instances, and those in
+    one alone; certainty: 0 to 1, of the first of `changed`, over all tests of the table; untested:
+    the row of what differs so much that the rest says nothing, and was called too seldom.
     """
 
     outcome: str
@@ -51,6 +53,7 @@ class Difference:
     tested: int
     only: int
     certainty: float
+    untested: Mapping[str, Any] | None = None
 
     @property
     def worst(self) -> Changed | None:
@@ -75,18 +78,30 @@ def difference(table: pd.DataFrame) -> Difference:
         (_changed(row) for row in both if row["significant"]), key=lambda one: -abs(one.effect_ns)
     )
     tests = int((~np.isnan(p)).sum())
+    outcome = _outcome([one.effect_ns for one in changed]) if changed or tests else "unknown"
+    seldom = [row for row, of in zip(both, p, strict=True) if np.isnan(of).all()]
+    untested = max(seldom, key=lambda row: abs(_added(row)), default=None)
+    before = float(table["total_elapsed_ns"].sum())
+    little = outcome != "same" or untested is None or abs(_added(untested)) < MUCH * before
+    if not little:
+        outcome = "unknown"
     least = min((changed[0].row[f"{name}_p"] for name in MEANS), default=1.0) if changed else 1.0
     return Difference(
-        _outcome([one.effect_ns for one in changed]) if changed or tests else "unknown",
+        outcome,
         sum(one.effect_ns for one in changed),
-        float(table["total_elapsed_ns"].sum()),
+        before,
         float(table["other_total_elapsed_ns"].sum()),
         tuple(changed),
         len(both),
         int((~np.isnan(p)).any(1).sum()),
         len(rows) - len(both),
         max(1.0 - least * tests, 0.0) if changed else 0.0,
+        None if little else untested,
     )
+
+
+def _added(row: Mapping[str, Any]) -> float:
+    return float(row["other_total_elapsed_ns"] - row["total_elapsed_ns"])
 
 
 def _outcome(effects: list[float]) -> str:

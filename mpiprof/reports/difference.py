@@ -12,7 +12,7 @@ from mpiprof.reports.conclusion import portion
 from mpiprof.reports.places import pattern_of, places
 from mpiprof.reports.sentences import claim
 from mpiprof.reports.text import held_time
-from mpiprof.units import change, continued, duration
+from mpiprof.units import capital, change, continued, duration
 
 if TYPE_CHECKING:
     from mpiprof.analysis.difference import Changed, Difference
@@ -86,7 +86,7 @@ def _what(found: Difference, first: str, name: str) -> str:
     if found.outcome == "unknown":
         if not found.compared:
             return f"{first} and {name} have no call site in common."
-        return f"There is too little to tell {name} from {first}."
+        return f"There is too little to tell {name} from {first}.{_seldom(found)}"
     together = f"{duration(after)} instead of {duration(before)}"
     text = (
         f"The times of {name} and {first} differ by no more than chance: all collectives together "
@@ -94,6 +94,21 @@ def _what(found: Difference, first: str, name: str) -> str:
     )
     for one in found.changed[:1]:
         text += f" But the arrivals do at {_place(one)}. {_measure(one)}"
+    return text
+
+
+def _seldom(found: Difference) -> str:
+    """Return what differs most and was called too seldom for a test; "" where nothing does."""
+    row = found.untested
+    if row is None:
+        return ""
+    before, after = (duration(float(row[f"{one}total_elapsed_ns"])) for one in ("", "other_"))
+    text = (
+        f" {capital(row['operation'])} at {places(row['sites'])} takes {after} instead of {before} "
+        "of all ranks' time, and was called too seldom for a test."
+    )
+    for one in found.changed[:1]:
+        text += f" More than by chance differ the arrivals at {_place(one)}. {_measure(one)}"
     return text
 
 
@@ -179,7 +194,7 @@ def _do(found: Difference, other: Sequence[Trace], runs: int, name: str, summed:
     if found.outcome == "unknown" and (not found.compared or found.only > found.compared):
         return "Compare recordings of one program: call sites are told by operation and place."
     if found.outcome == "unknown":
-        if max(runs, len(other)) > 1:
+        if max(runs, len(other)) > 1 or found.untested is not None:
             return MORE_RUNS
         single = "Record events in both" if summed else "Record longer"
         return f"{single}, or {continued(MORE_RUNS)}"

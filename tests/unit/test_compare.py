@@ -197,6 +197,29 @@ def test_summaries_of_several_runs_are_tested(
     assert "sums" not in " ".join(in_words(found, runs[3:], 3, before=runs[:3]))
 
 
+def test_what_is_called_once_is_not_the_same(tmp_path: Path) -> None:
+    """All that differs is one last barrier, which takes five times as long."""
+    traces = []
+    for seed, late in enumerate((10, 50)):
+        made, random = Synthetic(4), np.random.default_rng(seed)
+        at = (np.arange(60)[:, None] + 1) * MS + random.integers(0, 1000, (60, 4))
+        made.collective("bcast", at, at + 2000, root=0, site="app.py:1:main")
+        came, left = [[100 * MS] * 3 + [(100 + late) * MS]], [[(100 + late) * MS + 500] * 4]
+        made.collective("barrier", came, left, site="end.py:1:main")
+        made.ended_ns = 200 * MS
+        traces.append(mpiprof.open(made.write(tmp_path / str(seed))))
+    found = judged(*traces)
+    assert (found.outcome, found.compared, found.tested) == ("unknown", 2, 1)
+    assert found.untested is not None and found.untested["operation"] == "barrier"
+    said = in_words(found, traces[1:])
+    assert said[0] == (
+        "There is too little to tell B from A. Barrier at end.py:1 main takes 150 ms instead of "
+        "30.0 ms of all ranks' time, and was called too seldom for a test."
+    )
+    assert said[-1].startswith("Record each several times")
+    assert "no more than chance" not in " ".join(said)
+
+
 def test_as_many_instances_are_compared(tmp_path: Path) -> None:
     """Twice as many instances take twice the time, and nothing is slower."""
     a, b = recorded(tmp_path / "a"), recorded(tmp_path / "b", seed=3, count=200)
