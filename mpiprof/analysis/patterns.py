@@ -285,7 +285,13 @@ def _periodic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     shift = np.zeros_like(arrival)
     ranks: tuple[int, ...] = ()
     late, p = float(np.median(np.nanmax(arrival[:, columns], 0))), CHANCE_PERIODIC
-    if one is not None and one.kind not in ("gradient", "each"):
+    grown = trend_of(arrival[:, columns], waits[columns], SURE)
+    grows = None
+    if one is None and grown is not None:
+        shift[grown.row, columns] = grown.line
+        ranks, late, p = (int(grid.ranks[grown.row]),), float(np.median(grown.line)), grown.p
+        grows = float(grown.line[0]), float(grown.line[-1])
+    elif one is not None and one.kind not in ("gradient", "each"):
         shift[:, columns] = one.shift[:, None]
         ranks, late, p = tuple(grid.ranks[one.rows].tolist()), one.late_ns, one.p
     else:
@@ -296,7 +302,7 @@ def _periodic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
         )
     gain = gain_of(grid, arrival, shift, waits)
     found = Pattern("periodic", ranks, late, columns, gain, p, every.length, offsets)
-    yield _Candidate(found, shift)
+    yield _Candidate(replace(found, grows=grows), shift)
 
 
 # From rank to rank

@@ -174,6 +174,8 @@ def _early(trace: Trace, found: Finding) -> str:
 def _periodic(trace: Trace, found: Finding) -> str:
     who, s = _who(found)
     late, here = duration(found.evidence["late_ns"]), where(trace, found.callsites[0])
+    if "grows" in found.evidence:
+        late = f"up to {duration(max(found.evidence['grows']))}"
     claim = f"{named(found.ranks)} come{s} {late} later than the others"
     place = elsewhere(found)
     if place is not None:

@@ -75,3 +75,15 @@ def test_who_else_comes_last_ends_no_phase(tmp_path: Path) -> None:
     one = trace.findings()[0]
     assert (one.cause, one.ranks) == ("early", (3,)) and one.certainty > 0.99
     assert one.cost_ns == pytest.approx(150 * 6 * MS, rel=0.05)
+
+
+def test_lateness_that_grows_in_every_second_instance_has_a_rank(tmp_path: Path) -> None:
+    late = noise(COUNT, 4, 0.05)
+    late[::2, 2] += np.linspace(0, 10, COUNT // 2)
+    trace = one_site(tmp_path, Synthetic(4), late)
+    one = trace.findings()[0]
+    assert (one.cause, one.ranks, one.period) == ("periodic", (2,), 2)
+    assert one.cost_ns == pytest.approx(COUNT / 2 * 3 * 5 * MS, rel=0.05)
+    text = sentences.finding(trace, one)
+    assert "rank 2 comes up to 1" in text or "rank 2 comes up to 9.9" in text
+    assert "That grows steadily, from " in text
