@@ -13,6 +13,8 @@ from mpiprof.trace.types import Float, Int
 REACH = 16  # instances around the end of a phase, among which it is
 ABRUPT = 0.6  # of a phase's lateness, or of what it changes by, must begin and end with it
 STEP = 0.3  # of a phase's lateness: a lesser change at its ends is none that begins or ends it
+QUARTERS = 4
+FLAT = 0.15  # of a phase's lateness, by which the middles of its quarters may differ
 UNLIKE = 1.5  # times: levels of lateness that are told apart
 
 
@@ -33,6 +35,18 @@ def signals(grid: Grid, arrival: Float) -> tuple[Float, Int]:
     return np.log(np.maximum(spread, grid.least_ns)), last
 
 
+def lateness(arrival: Float, rows: Int) -> Float:
+    """Return by how much some rows come after the others in each instance."""
+    others = np.setdiff1d(np.arange(len(arrival)), rows)
+    return np.asarray(np.nan_to_num(mean_of(arrival[rows]) - median_of(arrival[others])))
+
+
+def is_flat(late: Float) -> bool:
+    """Whether lateness stays as it is in all quarters of a phase: that of who wanders does not."""
+    middles = [float(np.median(part)) for part in np.array_split(late, QUARTERS) if len(part)]
+    return max(middles) - min(middles) < FLAT * abs(float(np.median(late)))
+
+
 def exact(grid: Grid, arrival: Float, rows: Int, columns: Int, spans: list[Int]) -> Int | None:
     """Return the columns of a phase with its ends where the lateness of some rows changes.
 
@@ -42,32 +56,36 @@ def exact(grid: Grid, arrival: Float, rows: Int, columns: Int, spans: list[Int])
     others = np.setdiff1d(np.arange(len(arrival)), rows)
     if not len(others):
         return columns
-    late = np.nan_to_num(mean_of(arrival[rows]) - median_of(arrival[others]))
+    late = lateness(arrival, rows)
     begin, end = int(columns[0]), int(columns[-1]) + 1
     usual = float(np.median(late[begin:end]))
+    flat = is_flat(late[begin:end])
     near = [span for span in spans if begin - 1 in span[-1:] or end in span[:1]]
-    beside = [np.median(late[span]) for span in near]
+    beside = [float(np.median(late[span])) if flat else 0.0 for span in near]
     half = (begin + end) // 2
     if begin > 0:
         low = max(begin - REACH, 0)
         begin = low + best_cut(late[low : min(begin + REACH, half), None])
-        if not _abrupt(late, begin, usual, float(beside[0])):
+        if not _abrupt(late[begin:], late[:begin][::-1], usual, beside[0]):
             return None
     if end < grid.instances:
         start, high = max(end - REACH, half), min(end + REACH, grid.instances)
         end = start + best_cut(late[start:high, None])
-        if not _abrupt(late, end, usual, float(beside[-1])):
+        if not _abrupt(late[:end][::-1], late[end:], usual, beside[-1]):
             return None
     return np.arange(begin, end)
 
 
-def _abrupt(late: Float, edge: int, usual: float, beside: float) -> bool:
-    """Whether lateness changes at an edge by most of what it differs by from the phase beside."""
-    before, after = late[max(edge - REACH, 0) : edge], late[edge : edge + REACH]
-    if not len(before) or not len(after):
+def _abrupt(inside: Float, outside: Float, usual: float, beside: float) -> bool:
+    """Whether lateness changes at an edge by most of what it differs by from the phase beside.
+
+    inside, outside: from the edge on, in the phase and beside it.
+    """
+    inside, outside = inside[:REACH], outside[:REACH]
+    if not len(inside) or not len(outside):
         return False
-    step = abs(float(after.mean() - before.mean()))
-    return step > max(ABRUPT * abs(usual - beside), STEP * abs(usual))
+    step = float(inside.mean() - outside.mean()) * np.sign(usual - beside)
+    return bool(step > max(ABRUPT * abs(usual - beside), STEP * abs(usual)))
 
 
 def levels_of(phases: Sequence[tuple[Int, float]]) -> tuple[tuple[int, int, float], ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpiprof.analysis import outliers, ranksets, tails
-from mpiprof.analysis.edges import STEP, exact, levels_of, phases_of, signals
+from mpiprof.analysis.edges import exact, is_flat, lateness, levels_of, phases_of, signals
 from mpiprof.analysis.grid import Grid, median_of
 from mpiprof.analysis.phases import (
     CHANCE_PERIODIC,
@@ -189,10 +189,10 @@ def _sets(
     for columns in spans:
         one = _best_set(grid, arrival, waits, columns, len(spans))
         if held is not None and one is not None and _key(one) == _key(held[0]):
-            late = sorted((abs(one.late_ns), abs(held[0].late_ns)))
             both = np.concatenate([held[1], columns])
             whole = _best_set(grid, arrival, waits, both, len(spans))
-            if late[1] * (1 - STEP) < late[0] and whole is not None and _key(whole) == _key(one):
+            alike = whole is not None and _key(whole) == _key(one)
+            if whole is not None and alike and is_flat(lateness(arrival[:, both], whole.rows)):
                 held = whole, both
                 continue
         if held is not None:

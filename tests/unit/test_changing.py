@@ -37,6 +37,17 @@ def test_lateness_that_changes_steadily_has_a_rank(
     assert ("Something grows there" in text) == (last > first)
 
 
+def test_who_wanders_is_named_no_more_often_for_its_levels(tmp_path: Path) -> None:
+    """Of walks of 8 ranks hardly one has phases that begin and end at once, or one that is flat."""
+    named = 0
+    for seed in range(1000, 1040):
+        random = np.random.default_rng(seed)
+        walk = np.cumsum(random.normal(0, 0.1, (300, 8)), 0) + random.normal(0, 0.1, (300, 8))
+        trace = one_site(tmp_path / str(seed), Synthetic(8), 20 + walk)
+        named += any(one.ranks for one in trace.findings())
+    assert named <= 1
+
+
 def test_who_wanders_does_not_grow(tmp_path: Path) -> None:
     """A rank on a random walk goes now this way, now that."""
     grown = 0
