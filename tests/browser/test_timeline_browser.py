@@ -262,7 +262,12 @@ def test_messages_of_a_switched_algorithm_are_drawn_as_modelled(page: Page) -> N
 def test_colours_are_changed_faster_than_answers_come(page: Page) -> None:
     """All run on native alone: one state, where waiting has two; nothing may fail meanwhile."""
     page.timeline("?trace=plain&colour=algorithm&from=9500000&to=12500000")
-    page.page.route("**/timeline-data?**", lambda route: (time.sleep(0.2), route.continue_()))
+
+    def late(route: Any) -> None:
+        time.sleep(0.2)
+        route.continue_()
+
+    page.page.route("**/timeline-data?**", late)
     page.page.locator(".tl-choice button[data-value=waiting]").click()
     page.page.mouse.wheel(0, 0)
     page.page.evaluate("window.dispatchEvent(new Event('resize'))")

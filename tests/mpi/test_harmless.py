@@ -1,0 +1,46 @@
+"""Programs that a recorder might harm: each ends wrapped as it ends bare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.jobs import run_mpi
+from support.mpis import Mpi
+from support.programs import compiled
+
+SWITCHED = ((), ("--switch", "random:1"))
+
+
+@pytest.mark.parametrize("options", SWITCHED)
+def test_a_program_that_frees_communicators_by_itself(
+    options: tuple[str, ...], mpi: Mpi, tmp_path: Path
+) -> None:
+    """4 ranks: what it frees by PMPI is not seen, so it is left alone, and told why."""
+    program = str(compiled(mpi, "own_free.c"))
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "t"), *options]
+    done = run_mpi(mpi, 4, [*words, "--", program])
+    assert (done.returncode, done.stdout) == (0, "0 wrong, 6 freed\n")
+    assert "its own MPI_Comm_free" in done.stderr and "unrecorded" in done.stderr
+
+
+@pytest.mark.parametrize("options", SWITCHED)
+@pytest.mark.parametrize("callback", ["copy", "query"])
+def test_a_callback_that_leaves_is_forgotten(
+    callback: str, options: tuple[str, ...], openmpi: Mpi, tmp_path: Path
+) -> None:
+    """2 ranks of Open MPI: MPICH bears no callback that leaves."""
+    program = str(compiled(openmpi, "left_callback.c"))
+    words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t")]
+    done = run_mpi(openmpi, 2, [*words, *options, "--", program, callback])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("sum 4") == 2
+
+
+def test_errno_stays_the_program_s(mpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks: no first call from a place changes it."""
+    program = str(compiled(mpi, "left_callback.c"))
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t")]
+    bare = run_mpi(mpi, 2, [program, "none"], check=True)
+    done = run_mpi(mpi, 2, [*words, "--", program, "none"], check=True)
+    assert sorted(done.stdout.splitlines()) == sorted(bare.stdout.splitlines())
