@@ -24,9 +24,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpiprof import whole
 from mpiprof.errors import UsageError
 from mpiprof.invocation import command
+from mpiprof.output import write_whole
 from mpiprof.quantities import arrivals, parameters, positive, size
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def draw(args: argparse.Namespace) -> None:
         print(f"\nnext: {command('algorithms', *words)}")
         return
     page = draw.page(timing, names, title, [machine, times, f"Cost: {a.cost}. Source: {a.source}."])
-    whole.write(args.output, page)
+    write_whole(args.output, page)
     print(f"{args.output}: {title}; {times}\nnext: open it in a browser")
 
 

@@ -19,10 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpiprof import whole
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.invocation import command
-from mpiprof.output import check_output
+from mpiprof.output import check_output, finished, write_whole
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
@@ -126,7 +125,7 @@ def page(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> 
 
     path = with_ending(stem, ending)
     text = html.page(trace, step)
-    whole.write(path, text)
+    write_whole(path, text)
     return {path: f"{len(trace.callsites)} call sites"}
 
 
@@ -136,7 +135,7 @@ def perfetto(trace: Trace, stem: Path, ending: str, step: Callable[[int], None])
     from mpiprof.units import count
 
     path = with_ending(stem, ending)
-    with whole.finished(path) as unfinished:
+    with finished(path) as unfinished:
         calls = perfetto.write(unfinished, trace, facts_of(trace), step)
     return {path: f"{count(calls)} calls"}
 
@@ -147,7 +146,7 @@ def pftrace(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) 
     from mpiprof.units import count
 
     path = with_ending(stem, ending)
-    with whole.finished(path) as unfinished:
+    with finished(path) as unfinished:
         calls = pftrace.write(unfinished, trace, facts_of(trace), step)
     return {path: f"{count(calls)} calls"}
 
@@ -157,7 +156,7 @@ def caliper(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) 
     from mpiprof.reports import caliper
 
     path = with_ending(stem, ending)
-    with whole.finished(path) as unfinished:
+    with finished(path) as unfinished:
         rows = caliper.write(unfinished, trace, facts_of(trace))
     step(2 * records_of(trace))
     return {path: f"{rows} call sites of {trace.ranks} ranks"}
@@ -168,7 +167,7 @@ def otf2(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dic
     from mpiprof.reports import otf2
     from mpiprof.units import count
 
-    with whole.finished(folder) as unfinished:
+    with finished(folder) as unfinished:
         unfinished.mkdir()
         events = otf2.write(unfinished, trace, facts_of(trace), step)
     return {folder / f"{otf2.NAME}.otf2": f"{count(events)} events"}
@@ -182,7 +181,7 @@ def dataset(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> 
     from mpiprof.units import count
 
     needed()
-    with whole.finished(folder) as unfinished:
+    with finished(folder) as unfinished:
         dataset.copied(trace.path, unfinished)
         calls = dataset.write(unfinished, mpiprof.open(unfinished), lambda done: step(2 * done))
     return {folder: f"{count(calls)} calls"}
@@ -204,7 +203,7 @@ def tables(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -
         def told(piece: Any, done: Callable[[Any], int] = done) -> None:
             step(done(piece))
 
-        with whole.finished(path) as unfinished:
+        with finished(path) as unfinished:
             if ending == ".csv":
                 rows = csv.write(unfinished, pieces, told)
             else:

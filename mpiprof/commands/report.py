@@ -15,10 +15,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpiprof import whole, workers
+from mpiprof import workers
 from mpiprof.errors import UsageError
 from mpiprof.invocation import command
-from mpiprof.output import check_output
+from mpiprof.output import check_output, write_whole
 from mpiprof.quantities import positive
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def write(text: str, path: Path | None) -> None:
     if path is None:
         print(text)
         return
-    whole.write(path, text + "\n" * (not text.endswith("\n")))
+    write_whole(path, text + "\n" * (not text.endswith("\n")))
     print(f"{path}: the report")
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mpiprof import whole
 from mpiprof.model.variant import Variant
+from mpiprof.output import write_whole
 
 Entry = dict[str, Any]
 MOST_HOSTS = 64
@@ -89,4 +89,4 @@ def _follows(k: Entry, one: Entry) -> bool:
 
 def write(path: Path, entries: Sequence[Entry]) -> None:
     """Write a plan file; MpiprofError where that can't be."""
-    whole.write(path, json.dumps(list(entries), indent=1, ensure_ascii=False) + "\n")
+    write_whole(path, json.dumps(list(entries), indent=1, ensure_ascii=False) + "\n")

@@ -262,7 +262,7 @@ def test_bad_input_is_one_line(
 
 
 def test_an_export_that_fails_leaves_no_half_file(tmp_path: Path) -> None:
-    from mpiprof.whole import finished
+    from mpiprof.output import finished
 
     path = tmp_path / "t.json"
     path.write_text("before")

@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof import whole
 from mpiprof.analysis import tails
 from mpiprof.bench.harness.case import LINE, Case, parameters_of
 from mpiprof.bench.harness.options import Options
@@ -26,6 +25,7 @@ from mpiprof.errors import MpiprofError
 from mpiprof.model import catalogue
 from mpiprof.model.machine import DEFAULT, Machine
 from mpiprof.model.simulate import lower_bound, port_bytes, simulate
+from mpiprof.output import finished, write_whole
 
 Values = NDArray[np.float64]
 Row = dict[str, Any]
@@ -243,11 +243,11 @@ def write(report: Report, title: str, output: Path) -> list[Path]:
     stem = output.with_suffix("") if output.suffix in (".csv", ".html") else output
     stem.parent.mkdir(parents=True, exist_ok=True)
     table, page = Path(f"{stem}.csv"), Path(f"{stem}.html")
-    with whole.finished(table) as unfinished, unfinished.open("w", newline="") as file:
+    with finished(table) as unfinished, unfinished.open("w", newline="") as file:
         writer = csv.DictWriter(file, report.columns, extrasaction="ignore", restval="")
         writer.writeheader()
         writer.writerows(report.rows)
-    whole.write(page, _page(report, title))
+    write_whole(page, _page(report, title))
     return [table, page]
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mpiprof import whole
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch import library
 from mpiprof.library_rows import INTEL, MPICH, OPENMPI
 from mpiprof.operations import OPERATIONS
+from mpiprof.output import write_whole
 from mpiprof.trace.trace import Trace
 from mpiprof.tune.entries import Entry
 from mpiprof.tune.handover import intel, mpich, openmpi, sites
@@ -158,7 +158,7 @@ def _written(
     asked = Asked(rules, target.library, largest, calls, target.commutative)
     done = hand_over(asked, target.path)
     if done.cells:
-        whole.write(target.path, done.text)
+        write_whole(target.path, done.text)
     return as_data(done, target.path)
 
 
