@@ -277,7 +277,7 @@ def model_of(machine: Path | None) -> str | None:
         link = table.get("between") or table["within"]
         return f"{float(link['alpha_ns'])} {float(link['beta_ns_per_byte'])}"
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        line = command("calibrate", "-o", machine, ranks=4)
+        line = command("calibrate", "-o", "machine.json", ranks=4)
         raise UsageError(f"{machine} is no machine table: `{line}` makes one") from None
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from mpiprof import __version__
 from mpiprof.invocation import invocation
-from mpiprof.launch import job, library
+from mpiprof.launch import elf, job, library
 from mpiprof.launch.folder import base_name, shared_name
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.program import Program
@@ -22,6 +22,8 @@ from mpiprof.quantities import budget, positive, size
 
 MARK = "MPIPROF_"
 RING, LEAST_RING, MOST_RING = 1 << 20, 1 << 17, 1 << 36  # bytes a rank
+SANITIZER = re.compile(r"libasan\.so|libclang_rt\.asan")
+SANITIZED = "ASAN_OPTIONS"
 ABORT = "abort"  # what --on-hang takes beside a command
 PLACE = ("TRACE", "PARTS", "MARKS", "RANK", "ALONE", "JOB")  # variables of `place_in_job`
 
@@ -320,7 +322,18 @@ def recorder_environment(
         "MPIPROF_INVOCATION": invocation(),
     }
     place = place_in_job(program, mpi, options, environment)
-    return result | place | options.environment()
+    return result | place | options.environment() | sanitized(program, environment)
+
+
+def sanitized(program: Program, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what has a program with AddressSanitizer bear that its runtime is not loaded first."""
+    file = program.file
+    if file is None or program.python is not None or not elf.is_elf(file):
+        return {}
+    if not any(SANITIZER.match(name) for name in elf.read(file).needed):
+        return {}
+    before = environment.get(SANITIZED, "")
+    return {SANITIZED: before + ":" * bool(before) + "verify_asan_link_order=0"}
 
 
 def place_in_job(

@@ -139,7 +139,11 @@ class _Parser:
         if name in known:
             return known[name]
         near = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"columns: {', '.join(known.values())}"
+        hint = (
+            f"did you mean {near[0]}?"
+            if near
+            else f"columns: {', '.join(dict.fromkeys(known.values()))}"
+        )
         raise UsageError(f"no column {name!r} in {self.expression!r}; {hint}")
 
     def number(self, column: str, text: str) -> float:

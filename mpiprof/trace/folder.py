@@ -132,7 +132,8 @@ class Folder:
         for rank, end in self.tables.ends.items():
             gone = end["chunks"] - found[rank]
             if gone > 0:
-                self._found.note(f"rank {rank}: {gone} chunks of its log are gone")
+                which = "a chunk of its log is" if gone == 1 else f"{gone} chunks of its log are"
+                self._found.note(f"rank {rank}: {which} gone")
                 self.logs.cut = True
         unfinished = [r for r in sorted(known) if r not in self.tables.ends]
         if unfinished:

@@ -9,6 +9,8 @@ from support.jobs import run_mpi
 from support.mpis import Mpi
 from support.programs import compiled
 
+import mpiprof
+
 SWITCHED = ((), ("--switch", "random:1"))
 
 
@@ -44,3 +46,12 @@ def test_errno_stays_the_program_s(mpi: Mpi, tmp_path: Path) -> None:
     bare = run_mpi(mpi, 2, [program, "none"], check=True)
     done = run_mpi(mpi, 2, [*words, "--", program, "none"], check=True)
     assert sorted(done.stdout.splitlines()) == sorted(bare.stdout.splitlines())
+
+
+def test_a_program_with_address_sanitizer_starts(mpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks: its runtime wants to be loaded first, and ends the program where it is not."""
+    program = str(compiled(mpi, "asan.c", "-fsanitize=address"))
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t")]
+    done = run_mpi(mpi, 2, [*words, "--", program], env={"ASAN_OPTIONS": "detect_leaks=0"})
+    assert (done.returncode, done.stdout) == (0, "sum 1\n"), done.stderr
+    assert mpiprof.open(tmp_path / "t").complete
