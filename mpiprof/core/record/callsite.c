@@ -28,8 +28,10 @@ static struct map native_sites;
 static char executable[PATH_BYTES];
 static const void *own_base, *program_base;
 
+/* On the heap what it needs: threads that call MPI may have small stacks. */
 static void frame_add(struct text *t, const void *address)
 {
+    struct text symbol = {0};
     Dl_info info = {0};
     /* A return address is behind its call. */
     const char *const inside = (const char *)address - 1;
@@ -40,20 +42,20 @@ static void frame_add(struct text *t, const void *address)
         return;
     }
     const bool program = info.dli_fbase == program_base && executable[0] != '\0';
-    char path[PATH_BYTES]; /* a library may have been named from the folder of that time */
-    const char *const module = program ? executable : info.dli_fname;
+    /* A library may have been named from the folder of that time. */
+    char *const path = program ? NULL : realpath(info.dli_fname, NULL);
 
-    text_json(t, realpath(module, path) != NULL ? path : module, -1);
+    text_json(t, program ? executable : path != NULL ? path : info.dli_fname, -1);
+    free(path);
     text_add(t, ", \"offset\": %ld, \"symbol\": ", (long)(inside - (const char *)info.dli_fbase));
     if (info.dli_sname == NULL) {
         text_add(t, "null}");
         return;
     }
-    char symbol[1000];
-
-    snprintf(symbol, sizeof symbol, "%s+0x%lx", info.dli_sname,
+    text_add(&symbol, "%s+0x%lx", info.dli_sname,
              (unsigned long)(inside - (const char *)info.dli_saddr));
-    text_json(t, symbol, -1);
+    text_json(t, symbol.bytes != NULL ? symbol.bytes : info.dli_sname, -1);
+    text_free(&symbol);
     text_add(t, "}");
 }
 
