@@ -36,7 +36,7 @@ def test_a_callback_that_leaves_is_forgotten(
     words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t")]
     done = run_mpi(openmpi, 2, [*words, *options, "--", program, callback])
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("sum 4") == 2
+    assert done.stdout.count("sum 4") == 1
 
 
 def test_errno_stays_the_program_s(mpi: Mpi, tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_errno_stays_the_program_s(mpi: Mpi, tmp_path: Path) -> None:
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t")]
     bare = run_mpi(mpi, 2, [program, "none"], check=True)
     done = run_mpi(mpi, 2, [*words, "--", program, "none"], check=True)
-    assert sorted(done.stdout.splitlines()) == sorted(bare.stdout.splitlines())
+    assert done.stdout == bare.stdout
 
 
 def test_a_program_with_address_sanitizer_starts(mpi: Mpi, tmp_path: Path) -> None:

@@ -110,11 +110,13 @@ int main(int argc, char **argv)
     MPI_Wait(&pending, MPI_STATUS_IGNORE);
     one += read(-1, &byte, 1) < 0;
     MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, other);
-    printf("%s\n", strerror(errno));
+    if (rank == 0)
+        printf("%s\n", strerror(errno));
     errno = 0;
     MPI_Comm_split(MPI_COMM_WORLD, 0, 0, &split);
     MPI_Barrier(split);
-    printf("sum %d, %s\n", sum, strerror(errno));
+    if (rank == 0)
+        printf("sum %d, %s\n", sum, strerror(errno));
     MPI_Finalize();
     return 0;
 }

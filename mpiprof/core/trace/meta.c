@@ -40,21 +40,6 @@ void meta_now(char *stamp, size_t room)
     strftime(stamp, room, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
-/* Where on the network Slurm says this node is; mpiprof/trace/switches.py reads it. */
-static void switches_add(struct text *t)
-{
-    const char *address = getenv("SLURM_TOPOLOGY_ADDR");
-    const char *pattern = getenv("SLURM_TOPOLOGY_ADDR_PATTERN");
-
-    if (address == NULL || pattern == NULL)
-        return;
-    text_add(t, ", \"switches\": {\"address\": ");
-    text_json(t, address, -1);
-    text_add(t, ", \"pattern\": ");
-    text_json(t, pattern, -1);
-    text_add(t, "}");
-}
-
 /* The first line of a rank's tables: which process it is. */
 void meta_process(const char *host, const char *node)
 {
@@ -82,7 +67,7 @@ void meta_process(const char *host, const char *node)
              (long long)now_ns(), stamp, recorder.size, ABI_NAME);
     text_add(&t, "\"mpi\": ");
     text_json(&t, meta_library(), -1);
-    switches_add(&t);
+    settings_switches(&t);
     text_add(&t, "}}\n");
     file_line(&t);
     text_free(&t);

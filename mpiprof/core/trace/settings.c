@@ -149,3 +149,18 @@ void settings_read(struct text *t, const char *version)
     tool_end();
 #endif
 }
+
+/* Where on the network Slurm says this node is; mpiprof/trace/switches.py reads it. */
+void settings_switches(struct text *t)
+{
+    const char *address = getenv("SLURM_TOPOLOGY_ADDR");
+    const char *pattern = getenv("SLURM_TOPOLOGY_ADDR_PATTERN");
+
+    if (address == NULL || pattern == NULL)
+        return;
+    text_add(t, ", \"switches\": {\"address\": ");
+    text_json(t, address, -1);
+    text_add(t, ", \"pattern\": ");
+    text_json(t, pattern, -1);
+    text_add(t, "}");
+}
