@@ -38,10 +38,10 @@ def run(args: argparse.Namespace) -> int:
     print(status.text(trace, found, pending, verdict))
     if trace.record == "summary":
         print("Recorded as summary: calls are not logged, only who has ended.\n")
-    if lost := trace.unwritten - trace.tables.limits.keys():
+    if trace.lost:
         print(
-            f"Records of {units.named(sorted(lost))} are missing, as on a full disk or where logs "
-            "are cut off: what was called since is not known.\n"
+            f"Records of {units.named(sorted(trace.lost))} are missing, as on a full disk or where "
+            "logs are cut off: what was called since is not known.\n"
         )
     if trace.tables.limits:
         print(

@@ -134,12 +134,11 @@ def clock(error_ns: float, nodes: int, *, partial: bool) -> str:
 def completeness(trace: Any) -> list[str]:
     """Return what is missing from a trace, a line each; empty when nothing is."""
     lines = []
-    dropped = f"{trace.dropped} records were dropped while recording"
     if trace.dropped:
         lines.append(f"{count(trace.dropped)} records were dropped: the figures lack these calls")
     if not trace.sound:
         lines.append("INCOMPLETE: not every process ended in MPI_Finalize, or files are cut")
-    notes = {*trace.notes, dropped}  # which stand by themselves
+    notes = {*trace.notes, trace.dropped_note}  # which stand by themselves
     problems = [str(problem) for problem in trace.problems if problem not in notes]
     lines += problems[:5]
     if len(problems) > 5:

@@ -144,7 +144,7 @@ class Folder:
         if aborted:
             self._found.note(f"{named(sorted(aborted))} aborted")
         if self.dropped:
-            self._found.note(f"{self.dropped} records were dropped while recording")
+            self._found.note(self.dropped_note)
         if self.tables.limits:
             self._found.note(
                 f"the log of {named(sorted(self.tables.limits))} reached its limit (--limit): "
@@ -206,6 +206,16 @@ class Folder:
             in_logs[rank] = in_logs.get(rank, 0) + count
         ends = {rank: end["dropped"] for rank, end in self.tables.ends.items()}
         return sum(max(in_logs.get(r, 0), ends.get(r, 0)) for r in in_logs.keys() | ends.keys())
+
+    @property
+    def dropped_note(self) -> str:
+        """How that is said among the problems."""
+        return f"{self.dropped} records were dropped while recording"
+
+    @property
+    def lost(self) -> set[int]:
+        """Of `unwritten` those whose log has not just reached its limit, and is then summed up."""
+        return self.unwritten - self.tables.limits.keys()
 
     @property
     def unwritten(self) -> set[int]:

@@ -157,8 +157,7 @@ class Records(Folder):
         A log that could not grow, as on a full disk, ends with its last record.
         """
         reached = list(self.tables.limited_ns.items())
-        lost = self.unwritten - self.tables.limits.keys() if self.record != "summary" else set()
-        for rank in lost:
+        for rank in self.lost if self.record != "summary" else ():
             last = [chunks[-1].last_ns() for chunks in self.threads_of(rank)]
             reached += [(rank, max(last))] if last else []
         return min((t + self.clock_of(r).offset_at(t) for r, t in reached), default=None)

@@ -18,9 +18,7 @@ from mpiprof.errors import TraceError
 FILE = "switches.txt"
 MOST_NODES = 1 << 20  # in one file
 _FIELD = re.compile(r"(\w+)=(\S+)")
-_LIST = re.compile(
-    r"(?:[^,\[]|\[[^\]]*\])+"
-)  # an entry of a list of nodes: commas in [] are its own
+_ENTRY = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")  # of a list of nodes: commas in [] are its own
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
@@ -80,7 +78,7 @@ def read(file: Path) -> dict[str, str]:
 
 def _expanded(nodes: str, most: int) -> Iterator[str]:
     """Yield the names of a list such as `a[1-3,08],b`; raises ValueError beyond `most` names."""
-    entries = _LIST.findall(nodes)
+    entries = _ENTRY.findall(nodes)
     if ",".join(entries) != nodes:
         raise ValueError("a bracket is not closed")
     for entry in entries:
