@@ -78,6 +78,7 @@ def facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
         ("instances", wording.instances(row)),
         ("ranks", count(row["size"])),
         ("bytes a rank", size(row["bytes"])),
+        ("message size", size(row["message_bytes"])),
         ("waiting", _waiting(row)),
         ("mean time in the call ē", duration(row["mean_elapsed_ns"])),
         ("last minus first arrival ω", duration(row["worst_imbalance_ns"])),

@@ -123,9 +123,9 @@ def routines(table: pd.DataFrame) -> pd.DataFrame:
     """Call sites joined by routine: the paper's Tables 2, 3 and 5, from `callsites`.
 
     One row a routine, by time: operation, callsites, count (instances, estimated of a sample),
-    recorded (of these), bytes, bytes_min, bytes_max, total_elapsed_ns, elapsed_share (of all
-    routines), total_wait_ns, average_factor and worst_factor (means over instances), major (a tenth
-    or more of the time in all routines).
+    recorded (of these), bytes, bytes_min, bytes_max, message_bytes, total_elapsed_ns,
+    elapsed_share (of all routines), total_wait_ns, average_factor and worst_factor (means over
+    instances), major (a tenth or more of the time in all routines).
     """
     rows = []
     for operation, part in table.groupby("operation", sort=False):
@@ -139,6 +139,7 @@ def routines(table: pd.DataFrame) -> pd.DataFrame:
                 "bytes": _weighted(part["bytes"], weight),
                 "bytes_min": part["bytes_min"].min(),
                 "bytes_max": part["bytes_max"].max(),
+                "message_bytes": _weighted(part["message_bytes"], weight),
                 "mean_elapsed_ns": _weighted(part["mean_elapsed_ns"], weight),
                 "total_elapsed_ns": int(part["total_elapsed_ns"].sum()),
                 "total_wait_ns": int(part["total_wait_ns"].sum()),
@@ -154,6 +155,7 @@ def routines(table: pd.DataFrame) -> pd.DataFrame:
         "bytes",
         "bytes_min",
         "bytes_max",
+        "message_bytes",
         "mean_elapsed_ns",
         "total_elapsed_ns",
         "total_wait_ns",

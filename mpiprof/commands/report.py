@@ -253,7 +253,9 @@ def by_routine(trace: Trace, named: Named) -> str:
     if len(trace.callsites):
         parts.append(
             f"Routines; times are per rank\n{text.routine_table(trace, trace.callsites)}\n"
-            "  * sizes differ: the average; a range: call sites of different (average) sizes"
+            "  msg size: what each rank contributes, in an all-to-all what it sends to each "
+            "destination;\n"
+            "  *: average of different sizes; a range: call sites of different (average) sizes"
         )
     parts.append(f"next: {command('report', *named)}   (the call sites)")
     return "\n\n".join(parts)

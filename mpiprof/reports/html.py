@@ -93,8 +93,9 @@ def page(trace: Trace, step: Callable[[int], None]) -> str:
         *_callsites(trace, rows, sites),
         *(part for row in rows[:DRAWN] for part in _site(trace, row, sites)),
         f'<p class="faint">Made by mpiprof {escape(__version__)}. ω: last minus first arrival; T: '
-        "the time of one message of that size on this machine; Σ wait: time that ranks spent in "
-        "calls only because another had not come yet, over ranks and instances.</p>",
+        "the time of one message on this machine (to one destination in an all-to-all); Σ wait: "
+        "time that ranks spent in calls only because another had not come yet, over ranks and "
+        "instances.</p>",
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -71,7 +71,8 @@ def _spread(row: dict[str, Any]) -> str:
     text = f"The last process comes {duration(spread)} after the first"
     text += ", on average" if row["instances"] > 1 else ""
     if not math.isnan(ratio):
-        what = f"of {size(row['bytes'])}" if row["bytes"] > 0 else "without data"
+        message = row["message_bytes"]
+        what = f"of {size(message)}" if message > 0 else "without data"
         text += f", the time of {factor(ratio)} messages {what}"
     return text + "."
 

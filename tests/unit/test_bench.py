@@ -170,7 +170,7 @@ def test_bars_are_as_high_as_their_values() -> None:
 
 
 def test_bandwidths_over_processes() -> None:
-    """Figure 5 of Rabenseifner and Traeff: 32 KB in 2, 4 and 8 ms; two points make no line."""
+    """Figure 5 of Rabenseifner and Adamidis: 32 KB in 2, 4 and 8 ms; two points make no line."""
     results = [
         result(reduction.case_of("allreduce", "sum", p, size, "ring", 16), p / 2)
         for p, size in ((8, 32_000), (2, 64_000), (4, 32_000), (16, 32_000), (4, 64_000))

@@ -1,4 +1,4 @@
-"""Reductions (Rabenseifner and Träff 2004): protocols, sizes, numbers of processes, sum and maxloc.
+"""Reductions (Rabenseifner and Adamidis 2004): protocols, sizes, processes, sum and maxloc.
 
 Below the table stands the map of the fastest of ours (Figure 4), with the library's time over its:
 above 1 ours is faster. Over numbers of processes the bandwidth of each is a plot; with `--processes
