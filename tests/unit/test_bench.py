@@ -290,7 +290,7 @@ def test_the_table_on_a_cluster(mpi: Mpi, tmp_path: Path) -> None:
         (["cases", "-n", "1"], "two ranks"),
         (["cases", "--cluster", "16"], "16x100mbit"),
         (["cases", "--simulate", "1"], "2 to 65536"),
-        (["cases", "-n", "2", "--machine", "m.json"], "--simulate"),
+        (["cases", "-n", "2", "--machine", "m.json"], "no such file"),
         (["cases", "-n", "2", "--per-node", "2"], "--simulate"),
         (["cases", "--simulate", "4", "--per-node", "0"], "--per-node"),
         (["cases", "-n", "2", "--sizes", "0"], "64K"),
