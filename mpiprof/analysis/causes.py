@@ -45,9 +45,10 @@ class Causes:
     instances: how many complete ones were looked at, of complete_instances.
     arrival_ns, exit_ns (from the previous collective), between_ns, point_to_point_ns (within
     between): last minus first over the ranks, mean over instances (the paper's Tables 6 and 7).
-    inherited (with those exits), outside and point_to_point (both since then) sum to 1; one may
-    be negative where ranks make up for what they brought. by_rank, by_node and random sum to 1:
-    the same ranks always (within a phase), the same nodes, neither.
+    inherited (with those exits), outside and point_to_point (both since then) are what spreads the
+    arrivals, and sum to 1; compensated: the share of this spread that is gone again when the ranks
+    arrive, such as that of late exits after which there is less work. by_rank, by_node and random
+    sum to 1: the same ranks always (within a phase), the same nodes, neither.
     ranks: rank, node, late_ns (mean lateness after the median arrival of the others), error_ns (of
     it, 95 %), late_share (of instances, late by half of late_ns and more than the clocks' error),
     last_share, inherited_ns, outside_ns, point_to_point_ns (parts of late_ns).
@@ -71,6 +72,7 @@ class Causes:
     inherited: Estimate
     outside: Estimate
     point_to_point: Estimate
+    compensated: Estimate
     by_rank: Estimate
     by_node: Estimate
     random: Estimate
@@ -88,7 +90,7 @@ def causes(trace: Trace, callsite: int) -> Causes:
     row: Any = trace.callsites.loc[callsite]
     complete = int(row["complete_instances"])
     cells = Cells(trace, sample.parts, trace.phases(callsite))
-    (arrival, left, between, messages), (inherited, outside, talked) = cells.section_5()
+    (arrival, left, between, messages), (inherited, outside, talked, back) = cells.section_5()
     by_rank, by_node, random = cells.systematic()
     labels = Labels(trace)
     return Causes(
@@ -103,6 +105,7 @@ def causes(trace: Trace, callsite: int) -> Causes:
         inherited,
         outside,
         talked,
+        back,
         by_rank,
         by_node,
         random,

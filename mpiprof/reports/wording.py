@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 
+NOTABLE = 0.005  # of a spread: less is 0 % in words
+
+
 def sentence(row: dict[str, Any], total_ns: float) -> str:
     """Return what the waiting at one call site costs, and how far apart its arrivals are."""
     where = f"{row['operation']} at {places(row['sites'])}"
@@ -87,6 +90,8 @@ def causes(found: Causes) -> list[str]:
             f"then outside MPI collectives and {_between(found.point_to_point)} in point-to-point "
             "messages."
         )
+    if found.compensated.value >= NOTABLE:
+        parts.append(f"Ranks make up for {_between(found.compensated)} of it before they arrive.")
     if not math.isnan(found.random.value):
         nodes = f", {_between(found.by_node)} by node" if len(found.nodes) > 1 else ""
         parts.append(
