@@ -22,6 +22,8 @@ from mpiprof.bench.harness.study import Result, Setup
 from mpiprof.bench.harness.timing import lateness_ns
 from mpiprof.bench.studies import allgatherv, impact, intergroup, reduction
 from mpiprof.commands import bench
+from mpiprof.model import catalogue, rings
+from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.machine import Machine, uniform
 from mpiprof.model.schedule import Problem
 from mpiprof.units import round_size
@@ -239,6 +241,31 @@ def test_the_simulator_knows_the_pipelined_ring_s_gain(mpich: Mpi, tmp_path: Pat
     run([*argv, "-o", str(tmp_path / "r.csv")], check=True)
     rows = [r for r in rows_of(tmp_path / "r.csv") if r["distribution"] == "broadcast"]
     assert max(float(r["linear ring / this"]) for r in rows) > 400
+
+
+@pytest.mark.parametrize("name", ["linear_ring", "pipelined_ring"])
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_the_work_of_a_ring_is_that_of_its_rounds(name: str, distribution: str) -> None:
+    """Where processes without data wait, the estimate is a bound within twice the rounds."""
+    counts = tuple(int(n) for n in DISTRIBUTIONS[distribution](1 << 16, 1024))
+    problem = Problem(1024, counts=counts, alpha=2000.0, beta=0.1)
+    algorithm = catalogue.find("allgatherv", name)
+    exact = rings._ring(algorithm, problem)
+    per_round = (rings.ROUND + 1024) * (rings.SKIPPING if exact.skips else 1)
+    assert 1 <= rings.work(algorithm, problem) / (exact.rounds * per_round) < 2.1
+
+
+def test_a_simulation_of_rings_is_announced_by_what_the_short_way_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """65536 processes: 6.7 s a linear ring at 1.5 ns for a process and round, not minutes."""
+    trial = catalogue.find("allgather", "ring"), simulating.RING_TRIAL
+    monkeypatch.setattr(simulating, "_seconds", lambda *_: rings.work(*trial) * 1.5e-9)
+    monkeypatch.setattr(simulating, "_work_of", lambda *_: pytest.fail("the long way"))
+    setup = Setup(65536, Options(), simulated=True)
+    made = [allgatherv.case_of("regular", 1 << 16, 65536, "linear_ring", "world")] * 10
+    rounds = 10 * 65535 * (65536 + rings.ROUND)
+    assert simulating.seconds(made, setup) == pytest.approx(rounds * 1.5e-9)
 
 
 def test_on_ranks_of_this_machine(mpi: Mpi, tmp_path: Path) -> None:

@@ -127,11 +127,11 @@ def test_factors_come_from_a_calibration_of_the_ranks(
 
 @pytest.mark.usefixtures("one_cluster")
 def test_programs_on_a_cluster_have_factors(mpich: Mpi, tmp_path: Path) -> None:
-    """Given message times, as those of a busy machine would be refused; 2 ranks."""
+    """Given times between nodes, as those of a busy machine would be refused; 2 ranks."""
     if os.geteuid() != 0 or shutil.which("ip", path="/usr/sbin:/sbin:/usr/bin") is None:
         pytest.skip("needs root and iproute2")
     file = tmp_path / "machine.json"
-    file.write_text(json.dumps(MACHINE | {"between": LINK}))
+    file.write_text(json.dumps(MACHINE | {"within": None, "between": LINK}))
     words = ["--cluster", "2x1gbit", "--quick", "--only", "transpose", "--machine", str(file)]
     words += ["-o", str(tmp_path / "r")]
     done = run([mpich.python, "-m", "mpiprof", "bench", "apps", *words], check=True)

@@ -195,9 +195,14 @@ def one_run(
 
 
 def quietly(start: Start, words: Sequence[str], folder: Path, title: str) -> None:
-    """Run a command whose output only counts if it fails: then it is raised as MpiprofError."""
+    """Run a command whose output only counts if it fails: then it is raised as MpiprofError.
+
+    The nodes of an emulated cluster share the machine's clock, by which the recorder tells nodes.
+    It must measure and use the times of messages between them, so their host names stand for nodes.
+    """
     said = folder / "said"
-    code = start(["/bin/sh", "-c", f'exec "$@" >>{said} 2>&1', "sh", *words], {})
+    script = f'MPIPROF_NODE=$(uname -n) exec "$@" >>{said} 2>&1'
+    code = start(["/bin/sh", "-c", script, "sh", *words], {})
     if code:
         lines = said.read_text(errors="replace").splitlines() if said.exists() else []
         last = lines[-1] if lines else "it said nothing"
