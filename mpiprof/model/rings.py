@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.model.machine import Machine, Numbers, Times
-from mpiprof.model.rounds import blocks_of, ring_block_size, ring_order, skipping_ring_rounds
+from mpiprof.model.rounds import best_ring_block, blocks_of, ring_order, skipping_ring_rounds
 from mpiprof.model.schedule import Algorithm, Problem
 
 RINGS = (("allgather", "ring"), ("allgatherv", "linear_ring"), ("allgatherv", "pipelined_ring"))
@@ -73,9 +73,9 @@ def _ring(algorithm: Algorithm, problem: Problem) -> _Ring:
     if algorithm.name != "pipelined_ring":
         number = np.arange(len(sizes) + 1)
         return _Ring(number[:-1], number, sizes, len(sizes) - 1, skips=False)
-    block = _block_size(problem, sizes)
     order = np.array(ring_order(sizes.tolist(), problem.order, problem.nodes), np.int64)
     sizes = sizes[order]
+    block = _block_size(problem, sizes)
     blocks = blocks_of(sizes, block)
     if problem.equal_blocks:
         parts = np.maximum(blocks, 1)
@@ -96,7 +96,7 @@ def _ring(algorithm: Algorithm, problem: Problem) -> _Ring:
 def _block_size(problem: Problem, sizes: Numbers) -> int:
     if problem.block_size:
         return max(1, min(problem.block_size, int(sizes.max())))
-    return ring_block_size(sizes, problem.alpha, problem.beta)
+    return best_ring_block(sizes, problem.alpha, problem.beta)
 
 
 def _durations(

@@ -25,11 +25,12 @@
  *       b - z - 1 + ceil(z/(p-z))    where they are spread evenly and b_i is larger than their
  *                                    distance (the paper rounds down: right where p-z divides z)
  *
- * Block size (Section 2.4): as given; else m' where all m_i are m' (this is the linear ring), what
- * is best for a pipeline where one process has all data, and otherwise formula (2).
+ * Block size (Section 2.4): as given; else m' where all m_i are m' (this is the linear ring), and
+ * otherwise the best one by the exact number of rounds (ring_block.c).
  */
 #include "base/memory.h"
 #include "schedule/algorithms/catalogue.h"
+#include "schedule/algorithms/ring_block.h"
 #include "schedule/algorithms/ring_order.h"
 #include "schedule/algorithms/tree.h"
 
@@ -109,31 +110,6 @@ struct ring {
     struct stream gets, gives;
 };
 
-/* Formula (2) and its companions. */
-static int64_t block_size(const struct problem *p)
-{
-    int64_t total = 0, largest = 0, smallest = share(p, 0), empty = 0;
-
-    for (int i = 0; i < p->size; i++) {
-        const int64_t m = share(p, i);
-
-        total += m;
-        largest = m > largest ? m : largest;
-        smallest = m < smallest ? m : smallest;
-        empty += m == 0;
-    }
-    const int64_t full = p->size - empty;
-
-    if (full == 0)
-        return 1;
-    if (largest == smallest)
-        return p->block_size > 0 ? pipeline_block(p, total, 0, largest) : largest;
-    if (full == 1)
-        return pipeline_block(p, total, p->size - 2, largest);
-    return pipeline_block(p, total, (double)(p->size + empty) / 2 - 1 + (double)(empty / full),
-                          largest);
-}
-
 /* The first round in which each message of the process at a position can leave; see the head. */
 static void find_delays(const struct ring *g, int size, int64_t position, struct stream *s)
 {
@@ -186,8 +162,10 @@ static bool pipelined_prepare(struct context *c)
     g->place = g->first + p + 1;
     g->gets.delay = (struct delay *)(g->place + p + 1);
     g->gives.delay = g->gets.delay + p;
-    g->block = block_size(c->problem);
     if (!ring_order(c->problem, g->order))
+        return false;
+    g->block = ring_block(c->problem, g->order);
+    if (g->block == 0)
         return false;
     find_places(c->problem, g->place);
     number_blocks(c->problem, g);
