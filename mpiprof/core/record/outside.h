@@ -22,6 +22,7 @@ static inline void spent_add(enum spent what, int64_t ns)
         self.outside_ns += ns;
     if (self.window == NULL && !record_window())
         return;
+    record_check();
     struct chunk_head *const head = &self.window->head;
 
     head->inside = 0;
