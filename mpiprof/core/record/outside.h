@@ -1,5 +1,6 @@
 /* Time in calls that have no record: the wrappers of these, and gather.c. */
 #pragma once
+#include "base/mapped.h"
 #include "record/call.h"
 #include "record/inside.h"
 #include "record/record.h"
