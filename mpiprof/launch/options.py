@@ -83,6 +83,12 @@ class Recording:
     folder: Path | None = option(
         None, "-o", type=named, metavar="DIR", passed=False, help="the trace folder itself"
     )
+    share: bool = option(
+        False,
+        "--share",
+        variable="SHARE",
+        help="let other users read the trace, as the umask says; else only you can",
+    )
     record: str = option(
         "events",
         "--record",

@@ -36,7 +36,7 @@
 #include "run/problem.h"
 #include "schedule/schedule.h"
 #include "trace/check.h"
-#include "trace/file.h"
+#include "trace/selector_log.h"
 
 static struct text words; /* for the end, under recorder.lock, as is: */
 static int reductions_switched;
@@ -64,7 +64,7 @@ static void line_end(struct text *t)
 {
     text_add(t, "}\n");
     check_close(t);
-    file_selection(t);
+    selector_log_add(t);
     text_free(t);
 }
 

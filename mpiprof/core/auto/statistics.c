@@ -67,6 +67,7 @@ static void statistics_add(struct signatures *f, const struct sample *r, int64_t
         struct record *const most = &s->records[EXT_LATEST - EXT_AVERAGE + 1];
         struct record *const worst = &s->records[EXT_WORST_MOST - EXT_AVERAGE + 1];
 
+        record_check();
         s->records[0].enter_ns += r->elapsed;
         s->records[0].exit_ns++;
         add(s, EXT_AVERAGE, r->average);

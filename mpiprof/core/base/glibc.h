@@ -18,6 +18,5 @@ OLD(pthread_join)
 OLD(pthread_key_create)
 OLD(pthread_once)
 OLD(pthread_setspecific)
-OLD(pthread_sigmask)
 #undef OLD
 #endif

@@ -21,6 +21,7 @@ struct options {
     bool summary;         /* no events */
     bool totals;          /* of all calls, by call site: in a summary, or beside events */
     bool partial, quiet;
+    bool share;      /* others may read the trace, as far as the umask lets them */
     bool where;      /* sample what the program does before its calls */
     bool several;    /* the launch has parts */
     bool together;   /* all ranks record, of all parts; else a script may choose by rank */

@@ -21,6 +21,7 @@
 #include "base/tree.h"
 #include "choose/key.h"
 #include "choose/rules.h"
+#include "life/bus_error.h"
 #include "life/dying.h"
 #include "life/join.h"
 #include "life/lifecycle.h"
@@ -28,6 +29,7 @@
 #include "life/options.h"
 #include "machine/clock.h"
 #include "machine/machine.h"
+#include "machine/table.h"
 #include "record/callsite.h"
 #include "record/comm.h"
 #include "record/gather.h"
@@ -39,6 +41,7 @@
 #include "run/private.h"
 #include "switch/select.h"
 #include "trace/file.h"
+#include "trace/folder.h"
 #include "trace/meta.h"
 
 enum { NOTHING, INIT, A_SESSION };
@@ -63,16 +66,8 @@ static bool open_files(const char *host)
 /* All ranks plan with the same numbers: those of the slowest link. */
 static void share_machine(const struct text *machine)
 {
-    static const char name[] = "{\"alpha_ns\": ";
-    struct link link = {0};
+    struct link link = table_slowest(machine->bytes);
 
-    for (const char *s = machine->bytes; s != NULL && (s = strstr(s, name)) != NULL; s++) {
-        link = (struct link){0};
-        text_scan(
-            s + sizeof name - 1,
-            "%lf, \"beta_ns_per_byte\": %lf, \"pace_ns_per_byte\": %lf, \"buffer_bytes\": %lf",
-            &link.alpha, &link.beta, &link.pace, &link.buffer);
-    }
     tree_share(&link, sizeof link, false, recorder.private);
     if (link.alpha > 0 && link.beta > 0)
         machine_link = link;
@@ -167,6 +162,7 @@ static bool start(MPI_Comm comm, bool sessions_only)
         meeting_end();
     if (!recording)
         return false;
+    bus_error_watch();
     if (recorder.options.unrecorded || !open_files(host)) {
         /* claimed: a child or a job inside the job stays passive, without a word; and the
          * launcher has said why there is no trace */
@@ -174,9 +170,10 @@ static bool start(MPI_Comm comm, bool sessions_only)
 
         atomic_store(&recorder.stopped, true);
         recorder.passive = true;
+        bus_error_forget();
         if (reason != EEXIST)
             recorder_say("rank %d cannot write to %s: %s; it runs unrecorded", recorder.rank,
-                         recorder.folder, strerror(reason));
+                         recorder.folder, folder_error(reason));
     }
     record_start_up();
     callsite_start();
@@ -351,6 +348,7 @@ void lifecycle_finalised(struct gathering *g, int error)
     if (error == MPI_SUCCESS)
         tool_end();
     file_close();
+    bus_error_forget();
 }
 
 void lifecycle_aborting(void)
@@ -364,6 +362,7 @@ void lifecycle_session_ending(void)
     if (atomic_fetch_sub(&sessions, 1) == 1 && recorder.sessions) {
         end_recording();
         file_close();
+        bus_error_forget();
     }
 }
 

@@ -207,6 +207,7 @@ bool call_end(struct call *c, int error)
         return false;
     if (c->site != NULL || c->key != NULL || c->watched)
         c->exit_ns = now_ns();
+    record_check();
     if (error != MPI_SUCCESS) {
         /* Windows and files have no communicator's handle. */
         const bool makes = c->operation >= OP_COLLECTIVES && c->handle != MPI_COMM_NULL;
@@ -231,7 +232,7 @@ bool call_end(struct call *c, int error)
             return false;
         }
         c->sequence = c->comm->next++;
-        if (c->comm->unrecorded)
+        if (!wanted(c)) /* it could not be known when the call began */
             return false;
         call_open(c);
         if (c->record != NULL) {
@@ -264,8 +265,10 @@ void call_leave(struct call *c)
         hooks.ended(c);
     }
     t->call = NULL;
-    if (c->unlogged && t->window != NULL)
+    if (c->unlogged && t->window != NULL) {
+        record_check();
         t->window->head.inside = 0;
+    }
     if (where_asked)
         where_left();
     if (c->begin_ns != 0 && c->exit_ns != 0)

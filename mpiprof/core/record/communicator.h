@@ -28,7 +28,7 @@ struct communicator {
     bool agreed;      /* all members take part in what is agreed on it: it may be switched */
     bool failed;      /* an operation has, on this rank */
     bool unrecorded;  /* beyond MOST_COMMUNICATORS */
-    uint32_t kin;     /* which of many alike it is, > 0: they share their rows; 0: it has its own */
+    int64_t kin;      /* which of many alike it is, > 0: they share their rows; 0: it has its own */
     uint64_t kind;    /* what those that are alike have in common */
     struct communicator *spare; /* the next of its kind that is free to be used again */
     MPI_Comm handle, private;

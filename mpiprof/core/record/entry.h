@@ -23,7 +23,7 @@ struct call {
     int64_t begin_ns, enter_ns, exit_ns;
     bool counted, wide;
     bool refused; /* by the library's check of its arguments: it has taken part in nothing */
-    uint32_t kin; /* in an extension: which of many communicators alike; 0: none */
+    int64_t kin;  /* in an extension: which of many communicators alike; 0: none */
     const struct signature *expected; /* the record's, from what the arguments say by themselves */
     bool complete;                    /* of these: it is the call's own, bytes and all */
     bool unlogged; /* paused, left out of the sample, or on a communicator without records */
