@@ -97,7 +97,8 @@ def _before(edges: Float, enter: Float, exit_: Float) -> Float:
 class Site:
     """One call site over its instances, by first arrival, in columns of equally many instances.
 
-    lateness: rows x columns, mean ns after the first arrival, NaN where no rank took part;
+    lateness: rows x columns, ns after the first arrival, of the latest of the row's ranks, mean
+    over the column's instances, NaN where no rank took part;
     worst_factor, worst_imbalance: means of columns; ranges: instances by range of their worst-case
     factor (as aggregate.RANGE_NAMES); late: mean lateness of each world rank, NaN without;
     last: in how many instances each was last. Only of instances that all ranks have come to.
@@ -160,9 +161,11 @@ class _Cells:
             return np.bincount(at, values, self.columns).astype(np.float64)
 
         number = by_column()
-        for member, rank in enumerate(ranks.tolist()):
-            self.sums[self.row[rank]] += by_column(late[member])
-            self.counts[self.row[rank]] += number
+        rows = self.row[ranks]
+        for row in np.unique(rows).tolist():
+            # The mean over the ranks of a row would hide a late one among them.
+            self.sums[row] += by_column(late[rows == row].max(0))
+            self.counts[row] += number
         self.late[ranks] += late.sum(1)
         self.took_part[ranks] += late.shape[1]
         latest = late.argmax(0)
@@ -176,7 +179,7 @@ class _Cells:
         self.ranges += np.bincount(where, minlength=len(self.ranges))
 
     def site(self) -> Site:
-        """Return the means."""
+        """Return the means over instances."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return Site(
                 self.instances,

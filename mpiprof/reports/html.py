@@ -238,10 +238,12 @@ def _site_pictures(trace: Trace, site: Site) -> list[str]:
         (f"{name}", float(n), share(n / max(site.ranges.sum(), 1)))
         for name, n in zip(RANGE_NAMES, site.ranges.tolist(), strict=True)
     ]
+    apiece = -(-trace.ranks // len(site.lateness))
+    joined = f"; a row is the latest of up to {apiece} ranks" if apiece > 1 else ""
     shown = [
         (
             charts.heat(site.lateness, trace.ranks, across, duration, "after the first arrival"),
-            "How late each rank comes, from instance to instance",
+            f"How late each rank comes, from instance to instance{joined}",
         ),
         (charts.bars(ranks, colours.RED, "latest ranks"), "The latest ranks: mean lateness"),
     ]

@@ -58,6 +58,9 @@ def test_lateness_is_known(trace: Trace) -> None:
     arrivals, _ = trace.matrix(chosen)
     np.testing.assert_allclose(site.worst_imbalance, np.ptp(arrivals, axis=1)[:7])
     assert int(site.ranges.sum()) == 30
+    # Ranks that share a row do not hide the late one among them.
+    site = pictures.sites(trace, [chosen], 7, 2, lambda _: None)[chosen]
+    np.testing.assert_allclose(site.lateness, np.tile([[3_001], [20_007]], 7))
 
 
 def test_a_png_is_read_back() -> None:
