@@ -146,13 +146,17 @@ def _timeline(trace: Trace, shares: Shares) -> list[str]:
     head = '<h2 id="timeline">Timeline</h2>'
     if not shares.cells.any():
         return [head, "<p>No call was recorded with its time.</p>"]
-    drawn = charts.timeline(
-        shares.cells, shares.operations, trace.ranks, trace.duration_ns, duration
+    parts = shares.cells, shares.waiting, shares.operations
+    drawn = charts.timeline(*parts, trace.ranks, trace.duration_ns, duration)
+    pale = (
+        "the waiting time in an operation is not known"
+        if wording.lacks_ranks(trace)
+        else "pale is waiting for other ranks"
     )
     note = (
         "Ranks from top to bottom, time from left to right. Each rank's row is filled by the share "
-        "of time in each operation; what is empty was outside collectives. Point at a place for "
-        "its shares."
+        f"of time in each operation; {pale}. Empty places are outside collectives. Point at a "
+        "place for its shares."
     )
     return [head, f"<figure>{drawn}<figcaption>{note}</figcaption></figure>"]
 
