@@ -173,7 +173,7 @@ def changes(first: Sequence[Data], to: Sequence[Data], state: State) -> pd.DataF
 def compare(data: Data, other: Data, state: State) -> go.Figure:
     """Return the waiting of the call sites of two traces, A and B, side by side."""
     table = changes([data], [other], state)
-    return pairs.callsites(table, "wait_ns", "waiting an instance", ("A", "B"))
+    return pairs.callsites(table, *pairs.WAITING, ("A", "B"))
 
 
 def timeline(data: Data, state: State, begin: int, end: int) -> go.Figure:
