@@ -27,6 +27,7 @@ from ..shell import operations
 
 TITLE, PATH = "Compare", "/compare"
 MOST_ROWS = 200
+SKELETON = (240, 210, 320)
 
 
 def layout(context: Context, state: states.State) -> Component:
