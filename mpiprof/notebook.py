@@ -107,7 +107,7 @@ class Plots:
 
     def _shown(self, figure: go.Figure) -> go.Figure:
         figure.update_layout(template=part("theme").template(dark=False))
-        return figure
+        return part("static").Picture(figure)
 
 
 def _data_of(trace: Trace) -> Any:

@@ -24,9 +24,10 @@ STRETCHES = 32
 FEWEST = 4  # instances in both, for a test
 FEWEST_RUNS = 2
 LEVEL = 0.05
+TOTALS = ("total_elapsed_ns", "total_wait_ns")
 MEANS = ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")
 COUNTS = ("instances", "total_instances")
-COMPARED = ("total_elapsed_ns", "total_wait_ns", *MEANS, *COUNTS, "algorithm")
+COMPARED = (*TOTALS, *MEANS, *COUNTS, "algorithm")
 COLUMNS = (
     "other",
     "operation",
@@ -50,7 +51,7 @@ def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
     other (1..: which trace), operation, sites (of the first trace where it is there), callsite and
     other_callsite (-1: not there), matched ("line": same file, line and function; "function": same
     but for lines that moved; "": only in one); of the first trace and, with `other_` before it, of
-    the other: total_elapsed_ns (over all ranks), mean_elapsed_ns, wait_ns (over ranks) and
+    the other: TOTALS (over all ranks and instances), mean_elapsed_ns, wait_ns (over ranks) and
     worst_imbalance_ns (means an instance), COUNTS, algorithm; of each mean `..._change` (other /
     first - 1) and `..._p` (Welch's test; NaN with fewer than FEWEST instances, or FEWEST_RUNS runs
     where there are several); significant: one of these differs, by Holm's correction over all tests
@@ -85,7 +86,7 @@ class _Runs:
             return
         tables = [first.callsites, *(_aligned(first.callsites, one.callsites) for one in rest)]
         self.callsites = first.callsites.copy()
-        for name in (*MEANS, "total_elapsed_ns"):
+        for name in (*MEANS, *TOTALS):
             columns = np.stack([table[name].to_numpy(np.float64) for table in tables])
             known = (~np.isnan(columns)).sum(0)
             mean = np.nansum(columns, 0) / np.where(known, known, np.nan)
@@ -103,7 +104,7 @@ def _aligned(first: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of another run in the order of the first one's call sites; NaN: none."""
     rows = {one: two for one, two, _ in matched(first, other) if one >= 0 and two >= 0}
     index = [rows.get(int(callsite), -1) for callsite in first["callsite"]]
-    found: pd.DataFrame = other[[*MEANS, "total_elapsed_ns"]].reindex(index)
+    found: pd.DataFrame = other[[*MEANS, *TOTALS]].reindex(index)
     return found
 
 

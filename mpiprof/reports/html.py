@@ -147,13 +147,17 @@ def _timeline(trace: Trace, shares: Shares) -> list[str]:
     head = '<h2 id="timeline">Timeline</h2>'
     if not shares.cells.any():
         return [head, "<p>No call was recorded with its time.</p>"]
-    drawn = charts.timeline(
-        shares.cells, shares.operations, trace.ranks, trace.duration_ns, duration
+    parts = shares.cells, shares.waiting, shares.operations
+    drawn = charts.timeline(*parts, trace.ranks, trace.duration_ns, duration)
+    pale = (
+        "the waiting time in an operation is not known"
+        if wording.lacks_ranks(trace)
+        else "pale is waiting for other ranks"
     )
     note = (
         "Ranks from top to bottom, time from left to right. Each rank's row is filled by the share "
-        "of time in each operation; what is empty was outside collectives. Point at a place for "
-        "its shares."
+        f"of time in each operation; {pale}. Empty places are outside collectives. Point at a "
+        "place for its shares."
     )
     return [head, f"<figure>{drawn}<figcaption>{note}</figcaption></figure>"]
 
@@ -239,10 +243,12 @@ def _site_pictures(trace: Trace, site: Site) -> list[str]:
         (f"{name}", float(n), share(n / max(site.ranges.sum(), 1)))
         for name, n in zip(RANGE_NAMES, site.ranges.tolist(), strict=True)
     ]
+    apiece = -(-trace.ranks // len(site.lateness))
+    joined = f"; a row is the latest of up to {apiece} ranks" if apiece > 1 else ""
     shown = [
         (
             charts.heat(site.lateness, trace.ranks, across, duration, "after the first arrival"),
-            "How late each rank comes, from instance to instance",
+            f"How late each rank comes, from instance to instance{joined}",
         ),
         (charts.bars(ranks, colours.RED, "latest ranks"), "The latest ranks: mean lateness"),
     ]

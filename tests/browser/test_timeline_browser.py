@@ -303,6 +303,30 @@ def test_groups_of_ranks_open_when_pressed(page: Page) -> None:
     assert page.query["rank"] == "0-3"
 
 
+def test_a_click_on_a_group_of_ranks_picks_what_is_under_the_pointer(page: Page) -> None:
+    """300 ranks in 75 rows; an instance begins every 5 ms and takes 1.1 ms."""
+    page.timeline("?trace=large")
+    assert page.drawn()[0] == "cells"
+    for number in (17, 3, 39):
+        begin = 10 * MS + 5 * MS * number
+        page.page.mouse.click(*page.at(begin + MS // 2, 30, rows=75))
+        page.drawn()
+        assert page.query["instance"].split(":")[1:] == [str(number), "0"]
+        assert "rank 299" in page.page.inner_text(".tl-detail")
+    page.page.mouse.click(*page.at(10 * MS + 5 * MS * 20 + 3 * MS, 30, rows=75))
+    page.drawn()
+    assert "instance" not in page.query  # nothing is there
+
+
+def test_the_latest_rank_of_a_group_is_named(page: Page) -> None:
+    page.timeline("?trace=large")
+    x, y = page.at(0, 74, rows=75)
+    page.page.mouse.move(x - GUTTER + 20, y)
+    said = page.page.inner_text(".tl-tip").replace("\n", " ")
+    assert said.startswith("rank 296–299")
+    assert "latest rank 299 " in said and "after the mean arrival" in said
+
+
 def test_names_are_text_and_long_ones_stay_inside(page: Page) -> None:
     page.timeline("?trace=hostile")
     page.key(".")

@@ -51,11 +51,11 @@ class Page(Browser):
         """What the address says."""
         return {k: v[0] for k, v in parse_qs(urlsplit(self.page.url).query).items()}
 
-    def at(self, time: float, row: int) -> tuple[float, float]:
-        """Return where on the page a time (ns) of a row is, in what is drawn now."""
+    def at(self, time: float, row: int, rows: int = 8) -> tuple[float, float]:
+        """Return where on the page a time (ns) of one of the rows is, in what is drawn now."""
         _, low, high = self.drawn()
         box = self.box()
-        rows = self.page.evaluate("document.querySelector('.tl-canvas').clientHeight") - AXIS - 4
-        height = rows / 8
+        high_px = self.page.evaluate("document.querySelector('.tl-canvas').clientHeight")
+        height = (high_px - AXIS - 4) / rows
         x = GUTTER + (time - low) / (high - low) * (box["width"] - GUTTER)
         return box["x"] + x, box["y"] + AXIS + (row + 0.5) * height
