@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 MOST = 3  # names that are suggested
 ALIKE = 0.6  # difflib's ratio from which a name may be the one that was meant
-ALL = 20  # names that a message can list
+ALL = 20  # names among which a reader finds the nearest one
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -15,8 +15,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
     names = list(known)
     close = difflib.get_close_matches(word, names, MOST, ALIKE)
-    if not close and len(names) > ALL:
-        close = difflib.get_close_matches(word, names, MOST, 0.0)
     if len(close) == 1:
         return f"did you mean {close[0]}?"
-    return f"the nearest: {', '.join(close)}" if close else f"there are: {', '.join(names)}"
+    if close:
+        return f"the nearest: {', '.join(close)}"
+    near = difflib.get_close_matches(word, names, MOST, 0.0) if len(names) > ALL else []
+    first = f"the nearest: {', '.join(near)}; " if near else ""
+    return f"{first}there are: {', '.join(names)}"

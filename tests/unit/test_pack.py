@@ -296,7 +296,7 @@ def test_a_running_job_is_refused(tmp_path: Path) -> None:
         (["nowhere"], 2, "no such trace folder"),
         (["EMPTY"], 1, "no mpiprof trace in it"),
         (["FILE"], 2, "not a folder"),
-        (["EMPTY", "EMPTY"], 2, "unrecognized arguments"),
+        (["EMPTY", "EMPTY"], 2, "takes one trace, not 2"),
         (["--fast"], 2, "--fast"),
         (["GARBAGE"], 1, "trace.pack: damaged or cut off"),
         (["NEWER"], 1, "packed by a newer mpiprof"),
