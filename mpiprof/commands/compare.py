@@ -98,7 +98,8 @@ def run(args: argparse.Namespace) -> int:
 
 def repeated(paths: Sequence[Path]) -> list[str]:
     """Return a sentence for each trace that is named a second time."""
-    said, known = [], {}
+    said: list[str] = []
+    known: dict[Path, int] = {}
     for number, path in enumerate(paths):
         first = known.setdefault(path.resolve(), number)
         if first != number:

@@ -16,7 +16,7 @@ APP = "from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n"
 def test_a_command_can_be_repeated_with_force(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks; the second trace holds its own calls and nothing of the first."""
     app = tmp_path / "app.py"
-    words = [mpi.python, "-m", "mpiprof", "run", "-np", "2", "-o", "before", "app.py"]
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-np", "2", "-o", "before", "app.py"]
     app.write_text(APP)
     run(words, cwd=tmp_path, check=True, timeout=120)
     again = run(words, cwd=tmp_path, timeout=120)
@@ -37,15 +37,15 @@ def test_finalize_at_exit_is_mpi4pys(mpi: Mpi, tmp_path: Path) -> None:
     sites = {}
     for name, last in (("exit", ""), ("line", "MPI.Finalize()\n")):
         (tmp_path / "app.py").write_text(APP + last)
-        words = [mpi.python, "-m", "mpiprof", "run", "-q", "-n", "2", "-o", name, "app.py"]
+        words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-n", "2", "-o", name, "app.py"]
         run(words, cwd=tmp_path, check=True, timeout=120)
         shown = run(
-            [mpi.python, "-m", "mpiprof", "report", name, "--json"], cwd=tmp_path, check=True
+            [str(mpi.python), "-m", "mpiprof", "report", name, "--json"], cwd=tmp_path, check=True
         )
         rows = {row["operation"]: row["sites"] for row in json.loads(shown.stdout)["callsites"]}
         sites[name] = [(Path(s["file"]).name, s["line"], s["function"]) for s in rows["finalize"]]
     assert sites["exit"] == [("at exit (mpi4py)", 0, "")]
     assert sites["line"] == [("app.py", 3, "<module>")]
-    words = [mpi.python, "-m", "mpiprof", "report", "exit", "--site", "at exit"]
+    words = [str(mpi.python), "-m", "mpiprof", "report", "exit", "--site", "at exit"]
     text = run(words, cwd=tmp_path, check=True).stdout
     assert text.startswith("finalize at exit (mpi4py): 1 instance")
