@@ -49,11 +49,16 @@ def switched(where: str, choice: object) -> str:
 
 def invocation() -> str:
     """Return "python -m mpiprof", with the interpreter's path where `python` is another one."""
+    return f"{interpreter()} -m mpiprof"
+
+
+def interpreter() -> str:
+    """Return "python", or this interpreter's path where `python` is another one."""
     own = Path(sys.executable)
     known = shutil.which("python")
     # Not samefile: the interpreters of two virtual environments are links to the same file.
     if known is not None and Path(known).parent.resolve() == own.parent.resolve():
-        return "python -m mpiprof"
+        return "python"
     with contextlib.suppress(ValueError):
         own = own.relative_to(Path.cwd())
-    return f"{quoted(own)} -m mpiprof"
+    return quoted(own)

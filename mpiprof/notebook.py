@@ -1,7 +1,7 @@
 """Pictures of a trace in a notebook, a line each: `trace.plot.arrivals("md.py:93")`.
 
-They are those of `view`, as Plotly figures, and need mpiprof[dashboard]. A call site is named as on
-the command line, by file and line, function or operation, or by its number; without one the
+They are those of `view`, as Plotly figures, and need the extra `dashboard`. A call site is named as
+on the command line, by file and line, function or operation, or by its number; without one the
 pictures of a call site show the one that costs most waiting.
 """
 

@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     studies = "; ".join(f"{name}: {what}" for name, what in STUDIES.items())
     add("study", choices=tuple(STUDIES), metavar="STUDY", help=studies)
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("-n", dest="ranks", type=int, metavar="N", help="start N ranks here")
+    place.add_argument("-n", "-np", dest="ranks", type=int, metavar="N", help="start N ranks here")
     place.add_argument("--cluster", metavar="16x100mbit", help="emulate nodes x rate [x ranks]")
     place.add_argument("--simulate", type=int, metavar="P", help="simulate P processes")
     add("--machine", type=Path, metavar="FILE", help="message times that `calibrate -o` measured")

@@ -92,8 +92,9 @@ def check_folder(folder: Path, environment: Mapping[str, str], *, partial: bool 
     for pattern in ("meta.json", "rank-*.log", "node-*.log", "*.pack"):
         for path in folder.glob(pattern):
             if others or began is None or path.stat().st_mtime < began:
+                other = "replace it with --force" if rank is None else "remove it"
                 raise UsageError(
-                    f"{folder} already holds a trace: name another folder with -o, or remove it"
+                    f"{folder} already holds a trace: name another folder with -o, or {other}"
                 )
 
 

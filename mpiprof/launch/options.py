@@ -77,7 +77,13 @@ class Recording:
     """How a program is started and recorded: one table for parser, words and environment."""
 
     ranks: int | None = option(
-        None, "-n", type=positive, metavar="N", passed=False, help="start N ranks with mpiexec"
+        None,
+        "-n",
+        "-np",
+        type=positive,
+        metavar="N",
+        passed=False,
+        help="start N ranks with mpiexec",
     )
     module: bool = option(False, "-m", help="run a module, as `python -m` does")
     folder: Path | None = option(
@@ -88,6 +94,9 @@ class Recording:
         "--share",
         variable="SHARE",
         help="let other users read the trace, as the umask says; else only you can",
+    )
+    force: bool = option(
+        False, "--force", passed=False, help="replace the trace that -o names, and nothing else"
     )
     record: str = option(
         "events",

@@ -17,7 +17,7 @@ from mpiprof.analysis import pictures
 from mpiprof.analysis.aggregate import RANGE_NAMES
 from mpiprof.analysis.verdict import verdict
 from mpiprof.reports import charts, colours, conclusion, hang, sentences, text, wording
-from mpiprof.reports.places import place, places
+from mpiprof.reports.places import place, places, routine_at
 from mpiprof.units import count, duration, factor, share, size
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _site(trace: Trace, row: dict[str, Any], sites: dict[int, Site]) -> list[str
     site = sites.get(int(row["callsite"]))
     if site is None:
         return []
-    title = f"{row['operation']} at {places(row['sites'])}"
+    title = routine_at(row)
     parts = [f'<h3 id="site-{row["callsite"]}">{_cut(title)}</h3>']
     if len(row["sites"]) > 1:
         others = ", ".join(place(one) for one in row["sites"][:8])

@@ -141,20 +141,23 @@ def mpi_name(text: str) -> str:
     return " ".join(words[:3] if words[:1] == ["Open"] else words[:2])
 
 
+CALIBRATE = "`calibrate -o FILE` measures them, for `report --machine FILE`"
+
+
 def message_times(trace: Trace) -> str:
     """Return where T, the denominator of the factors, comes from."""
-    machine = trace.meta.get("machine")
+    machine = trace.machine_table
     if not machine:
-        return "unknown, so no factors: `calibrate` measures them"
-    source = (
-        "measured by calibrate" if machine.get("source") == "calibrate" else "sketched at start"
-    )
+        return f"unknown, so no factors: {CALIBRATE}"
+    calibrated = machine.get("source") == "calibrate"
+    source = "measured by calibrate" if calibrated else "sketched at start"
+    source += "" if trace.given_machine is None else " (--machine)"
     link = machine.get("between") or machine.get("within") or {}
     alpha = link.get("alpha_ns")
     if trace.machine_fault:
         return (
-            f"not usable ({source}), so no factors: {trace.machine_fault}; run `calibrate` with a "
-            "core for each rank"
+            f"not usable ({source}), so no factors: {trace.machine_fault}; with a core for each "
+            f"rank {CALIBRATE}"
         )
     if alpha is None:
         return source

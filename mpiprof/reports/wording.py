@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from mpiprof.reports.places import places
+from mpiprof.reports.places import routine_at
 from mpiprof.units import count, counted, duration, factor, ordinal, share, size
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ NOTABLE = 0.005  # of a spread: less is 0 % in words
 
 def sentence(row: dict[str, Any], total_ns: float) -> str:
     """Return what the waiting at one call site costs, and how far apart its arrivals are."""
-    where = f"{row['operation']} at {places(row['sites'])}"
+    where = routine_at(row)
     cost = f"costs {duration(row['total_wait_ns'])}{waiting_between(row)} of waiting"
     if total_ns > 0:
         cost += f", {share(row['total_wait_ns'] / total_ns)} of all ranks' time"

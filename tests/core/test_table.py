@@ -40,7 +40,7 @@ def library(name: str) -> Path:
 
 def forum_prototype(function: collectives.Function) -> str:
     """Return the prototype of a function in the data of the MPI Forum."""
-    standard = pytest.importorskip("pympistandard", reason="pip install 'mpiprof[test]'")
+    standard = pytest.importorskip("pympistandard", reason="pip install '.[test]'")
     if not standard.PROCEDURES:
         standard.use_api_version()
     expressions = standard.PROCEDURES[function.name.removesuffix("_c").lower()].express

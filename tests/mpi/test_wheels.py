@@ -60,7 +60,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.heavy
 def test_one_wheel_for_every_mpi(wheel: Path) -> None:
-    assert re.fullmatch(r"mpiprof-[\d.]+-py3-none-linux_\w+\.whl", wheel.name)
+    assert re.fullmatch(r"mpiprof_arrivals-[\d.]+-py3-none-linux_\w+\.whl", wheel.name)
     names = zipfile.ZipFile(wheel).namelist()
     for name in LIBRARIES:
         assert f"mpiprof/lib/libmpiprof-{name}.so" in names

@@ -19,6 +19,8 @@ from support.dashboard_server import view
 from support.dashboard_traces import SCRIPT, hostile, plain
 from support.jobs import clean_environment
 
+from mpiprof.installation import install_command
+
 TOKEN = "the-token"
 HOST = "localhost:8765"
 COOKIE = f"mpiprof-8765={TOKEN}"
@@ -330,4 +332,4 @@ def test_without_dash_view_says_what_to_install(tmp_path: Path) -> None:
     environment = clean_environment({"PYTHONPATH": str(tmp_path)})
     done = subprocess.run(words, capture_output=True, text=True, env=environment)
     assert done.returncode == 1
-    assert done.stderr == "mpiprof: view needs dash: python -m pip install 'mpiprof[dashboard]'\n"
+    assert done.stderr == f"mpiprof: view needs dash: {install_command('dashboard')}\n"

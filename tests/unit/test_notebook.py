@@ -45,7 +45,7 @@ def test_call_sites_by_name(trace: mpiprof.Trace, site: str) -> None:
 
 
 def test_an_unknown_name_says_what_there_is(trace: mpiprof.Trace) -> None:
-    with pytest.raises(UsageError, match=r"nowhere\.py: no such call site; there are md\.py:93"):
+    with pytest.raises(UsageError, match=r"nowhere\.py: no such call site; there are: md\.py:93"):
         trace.plot.arrivals("nowhere.py")
     with pytest.raises(MpiprofError, match="instance 30: there are 30, from 0"):
         trace.plot.instance("md.py:93", 30)

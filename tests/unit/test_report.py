@@ -157,7 +157,7 @@ def test_site_over_its_instances(trace: Path, capsys: pytest.CaptureFixture[str]
     with_json = json.loads(out(capsys, "report", trace, "--site", "app.py:12", "--json"))
     assert [row["operation"] for row in with_json["callsites"]] == ["allreduce"]
     assert main(["report", str(trace), "--site", "nothing"]) == 2
-    assert "there are app.py:12 step" in capsys.readouterr().err
+    assert "there are: app.py:12 step" in capsys.readouterr().err
 
 
 def test_findings_causes_and_phases_as_data(
@@ -204,7 +204,7 @@ def test_sort_and_top(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = out(capsys, "report", trace, "--top", "1")
     assert "the first 1 of 2" in text and "app.py:20" not in text
     assert main(["report", str(trace), "--sort", "nothing"]) == 2
-    assert "columns: " in capsys.readouterr().err
+    assert "there are: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@
  * A site is what its frames say of themselves, never their addresses: code that is made, run and
  * thrown away again and again is one site, and nothing is kept alive.
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -260,6 +261,19 @@ struct site *python_site(void)
 
     py.PyGILState_Release(lock);
     return s;
+}
+
+bool python_exit_address(const void *address)
+{
+    Dl_info caller = {0}, python = {0};
+
+    if (!loaded || recorder.options.python == PYTHON_NEVER || python_is_up() ||
+        dladdr((const char *)address - 1, &caller) == 0)
+        return false;
+    if (caller.dli_fname != NULL && strstr(caller.dli_fname, "/mpi4py/MPI.") != NULL)
+        return true;
+    return dladdr(*(void **)&py.Py_IsInitialized, &python) != 0 &&
+           python.dli_fbase == caller.dli_fbase;
 }
 
 /* Where another thread is. */
