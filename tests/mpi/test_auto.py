@@ -154,6 +154,7 @@ def test_senders_still_run_ahead_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> Non
     for option in (["--switch", "auto"], ["--record", "summary"]):
         folder = tmp_path / option[-1]
         given = ["run", "-q", "-o", str(folder), *option, "--", str(program)]
+        given.append(str(tmp_path / f"signs-{option[-1]}"))
         ended = run_mpi(openmpi, 2, [str(openmpi.python), "-m", "mpiprof", *given], check=True)
         expected = ["bcast runs ahead", "reduce runs ahead", "gather runs ahead"]
         assert ended.stdout.splitlines() == expected
@@ -163,9 +164,7 @@ def test_reductions_stay_where_results_must_not_change_on_3_ranks(
     openmpi: Mpi, tmp_path: Path
 ) -> None:
     program = ("soak.py", "5", "3")
-    trace, _ = switched(
-        openmpi, 3, tmp_path, *program, options=("--reproducible",), check=True, timeout=90
-    )
+    trace, _ = switched(openmpi, 3, tmp_path, *program, options=("--reproducible",), check=True)
     tried = [line for line in selection(trace) if line["kind"] == "key"]
     assert not {line["operation"] for line in tried} & {"reduce", "allreduce", "reduce_scatter"}
 

@@ -7,13 +7,14 @@ import subprocess
 import pytest
 from support.jobs import clean_environment
 from support.mpis import Mpi
+from support.waiting import HANG_S
 
 
 def test_the_table_on_4_ranks(openmpi: Mpi) -> None:
     """Everything but cost and numbers of files, which are those of many ranks, must hold."""
     words = [str(openmpi.python), "-m", "mpiprof.bench.scale", "--quick"]
     done = subprocess.run(
-        words, env=clean_environment(), capture_output=True, text=True, timeout=300, check=False
+        words, env=clean_environment(), capture_output=True, text=True, timeout=HANG_S, check=False
     )
     assert done.returncode in (0, 3), done.stderr
     title, head, *rows = done.stdout.splitlines()
