@@ -166,8 +166,8 @@ def _private(bench: Bench, mode: str | None) -> list[Kept]:
 def kills(bench: Bench, count: int, seed: int) -> Row:
     """Kill all processes of jobs at random points; every trace left must be readable.
 
-    A point is drawn from the time that a trace is written in. One at which nothing stood in it yet
-    tests nothing, and another is drawn.
+    A point is drawn from the time that a trace is written in. A job that ends without a trace tests
+    nothing, and another one takes its place.
     """
     chance, unreadable, partial, begun = random.Random(seed), [], 0, 0
     length = _until(bench, bench.folder / "whole")
@@ -175,7 +175,7 @@ def kills(bench: Bench, count: int, seed: int) -> Row:
         for number in range(MOST_DRAWS * count):
             trace = bench.folder / f"killed-{number}"
             _until(bench, trace, chance.uniform(0, length))
-            if not any(table.stat().st_size for table in trace.glob("*.tables")):
+            if not _is_begun(trace):
                 continue
             begun += 1
             try:
@@ -195,7 +195,7 @@ def kills(bench: Bench, count: int, seed: int) -> Row:
 
 
 def _until(bench: Bench, trace: Path, seconds: float | None = None) -> float:
-    """Run a recorded job, and kill its processes so long after its trace has begun.
+    """Run a recorded job, and kill its processes so long after its first table has a text.
 
     Returns for how long (s) it ran from there on.
     """
@@ -204,7 +204,7 @@ def _until(bench: Bench, trace: Path, seconds: float | None = None) -> float:
     words = bench.words("events", trace)
     process = subprocess.Popen(words, stdout=quiet, stderr=quiet, env=jobs.killable(left))
     try:
-        while process.poll() is None and not any(trace.glob("*.tables")):
+        while process.poll() is None and not _is_begun(trace):
             time.sleep(0.001)
         began = time.monotonic()
         with suppress(subprocess.TimeoutExpired):
@@ -213,6 +213,10 @@ def _until(bench: Bench, trace: Path, seconds: float | None = None) -> float:
     finally:
         jobs.kill(process)
         shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_begun(trace: Path) -> bool:
+    return any(table.stat().st_size for table in trace.glob("*.tables"))
 
 
 # ---- the command
