@@ -24,13 +24,19 @@ from support.waiting import HANG_S, wait_until
 from mpiprof.bench.cluster import network as cluster
 from mpiprof.errors import MpiprofError, UsageError
 
-MAKE = """
+OWN_PLACE = """
 import os, sys
 from pathlib import Path
 from mpiprof.bench.cluster import network as c
 c.STATE, c.PREFIX = Path(os.environ["STATE"]), os.environ["PREFIX"]
+"""
+MAIN = OWN_PLACE + "from mpiprof.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
+MAKE = (
+    OWN_PLACE
+    + """
 with c.endings_as_exceptions(), c.Cluster(c.parse("3x100mbit")) as made:
 """
+)
 # A shell starts what ends in `&` with SIGINT ignored, and all that comes from it.
 HEED = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
 WAIT = "    print('up', made.folder.name, flush=True)\n    sys.stdin.read()\n"
@@ -209,7 +215,7 @@ def test_more_ranks_than_places_are_refused(mpich: Mpi) -> None:
 
 def bench(mpi: Mpi, *before: str) -> str:
     """Run a study on a cluster where that fails; return what it says."""
-    words = ["-m", "mpiprof", "bench", "cases", "--cluster", "2x100mbit"]
+    words = ["-c", MAIN, "bench", "cases", "--cluster", "2x100mbit"]
     done = run([*before, str(mpi.python), *words])
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
     return done.stderr

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,14 +55,16 @@ class Job:
 class Bench:
     """The program, compiled, and what starts it."""
 
-    def __init__(self, folder: Path, ranks: int, rounds: int, modes: Sequence[str]) -> None:
-        self.folder, self.ranks, self.rounds, self.modes = folder, ranks, rounds, modes
+    def __init__(self, folder: Path, args: argparse.Namespace) -> None:
+        self.folder = folder
+        self.ranks, self.rounds, self.modes = args.ranks, args.rounds, args.modes
+        self.late_ms = args.late
         program = jobs.compiled(SOURCE, folder)
         self.program, self.launcher = program.path, program.launcher
 
     def words(self, mode: str | None, trace: Path, *more: str) -> list[str]:
         """Return the command line of a job, bare without a mode; more: what the program is told."""
-        program = [str(self.program), str(self.rounds), str(CODE), *more]
+        program = [str(self.program), str(self.rounds), str(CODE), str(self.late_ms), *more]
         if mode is None:
             return [*self.launcher.words(self.ranks, os.environ), *program]
         options = ("-n", str(self.ranks), "--yes", "--record", mode)
@@ -234,15 +236,18 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--memory", action="store_true", help="of a rank, beyond bare")
     parser.add_argument("--kills", type=int, default=200, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the kills")
-    parser.add_argument("--quick", action="store_true", help="4 ranks, one lap, 2 kills")
+    parser.add_argument("--late", type=int, default=20, metavar="MS", help="of rank 1 in a round")
+    parser.add_argument(
+        "--quick", action="store_true", help="4 ranks, 12 rounds, 100 ms late, one lap, 2 kills"
+    )
     args = parser.parse_args()
     if args.quick:
-        args.ranks, args.laps, args.kills = 4, 1, 2
+        args.ranks, args.rounds, args.late, args.laps, args.kills = 4, 12, 100, 1, 2
     args.modes = args.modes.split(",")
     if not set(args.modes) <= set(MODES):
         parser.error(f"--modes: some of {','.join(MODES)}")
-    if min(args.ranks - 1, args.rounds) < 1 or min(args.laps, args.kills) < 0:
-        parser.error("at least two ranks and one round, and no negative number of laps or kills")
+    if min(args.ranks - 1, args.rounds) < 1 or min(args.laps, args.kills, args.late) < 0:
+        parser.error("at least two ranks and one round, and no negative number")
     return args
 
 
@@ -251,7 +256,7 @@ def command() -> int:
     args = arguments()
     try:
         with tempfile.TemporaryDirectory(prefix="mpiprof-scale-") as name:
-            bench = Bench(Path(name), args.ranks, args.rounds, args.modes)
+            bench = Bench(Path(name), args)
             print(f"{args.ranks} ranks, {args.rounds} rounds, {bench.launcher.path}")
             held = printed(_rows(bench, args))
     except MpiprofError as error:
