@@ -207,7 +207,8 @@ def test_revoked_on_3_ranks(options: list[str], openmpi: Mpi, tmp_path: Path) ->
     program = compiled(openmpi, "revoked.c", "-O1")
     launcher, *rest = openmpi.mpiexec(3)
     words = [launcher, "--with-ft", "ulfm", *rest]
-    ended = run([*words, *wrapped(openmpi, tmp_path, *options, "--", program)], check=True)
+    own = [program, tmp_path / "signs"]
+    ended = run([*words, *wrapped(openmpi, tmp_path, *options, "--", *own)], check=True)
     assert ended.stdout.splitlines() == ["revoked, 3 of 3"] * 3
     lines = [line for line in said(ended.stderr) if "survive failures" in line]
     assert len(lines) == (len(options) > 0)

@@ -104,7 +104,7 @@ comm = MPI.COMM_WORLD
 comm.Barrier()
 if comm.rank == 1:
     open(sys.argv[1], "w").close()
-    time.sleep(600)  # it is ended before
+    time.sleep(3600)  # the test ends it before
 if sys.argv[2] == "split":
     comm.Split(comm.rank)
 """

@@ -27,7 +27,7 @@ world = MPI.COMM_WORLD
 for _ in range(5):
     world.Barrier()
 if world.rank == 1:
-    time.sleep(600)
+    time.sleep(3600)
 world.Barrier()
 """
 
