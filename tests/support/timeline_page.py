@@ -30,7 +30,7 @@ class Page(Browser):
 
     def drawn(self) -> tuple[str, int, int]:
         """Wait until what is drawn is what the address says; return its kind and window."""
-        self.page.wait_for_timeout(30)
+        self.frames()  # the script sets aria-busy as it handles the input
         ready = "#timeline[aria-busy=false][data-shown]:not([data-shown=''])"
         shown = self.page.wait_for_selector(ready)
         kind, *window = str(shown.get_attribute("data-shown")).split()

@@ -299,12 +299,13 @@ def test_studies_run_right_algorithms(mpich: Mpi, name: str, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("one_cluster")
 def test_the_table_on_a_cluster(mpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks; the network is so slow that messages take longer than other work delays them."""
     if os.geteuid() != 0 or shutil.which("ip", path="/usr/sbin:/sbin:/usr/bin") is None:
         pytest.skip("needs root and iproute2")
-    words = ["--cluster", "3x1gbit", "--repetitions", "2", "-o", str(tmp_path / "r")]
+    words = ["--cluster", "3x200mbit", "--repetitions", "2", "-o", str(tmp_path / "r")]
     done = run([mpi.python, "-m", "mpiprof", "bench", "cases", *words], check=True)
     rows = {(r["case"], r["compared"].split(":")[0]): r for r in rows_of(tmp_path / "r.csv")}
-    assert "emulated cluster of 3 nodes at 1000 Mbit/s" in done.stdout
+    assert "emulated cluster of 3 nodes at 200 Mbit/s" in done.stdout
     first = rows["allgatherv, 1 MB at rank 0", "linear_ring / pipelined_ring"]
     assert float(first["measured"]) > 1 and first["asked"] == "(at least 13, at 16)"
     assert "3 nodes" in (tmp_path / "r.html").read_text()

