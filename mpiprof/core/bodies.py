@@ -25,6 +25,14 @@ ROLES = {
 }
 
 
+# Of a call that makes a communicator: what the library checks before its first message, by the
+# members of `struct creation_arguments` (refusal.c).
+CHECKED = (
+    *("root", "local_leader", "color", "ndims", "dims", "nnodes", "index", "edges"),
+    *("n", "sources", "degrees", "destinations", "indegree", "outdegree"),
+)
+
+
 def root_value(function: Function, fortran: bool) -> str:
     if not has(function, "root"):
         return "ROOT_NONE"
@@ -181,12 +189,28 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
         f"    .tag = {tag},",
         f"    .text = {text},",
         f"    .text_length = {length},",
+        *given_lines(function, fortran),
         "};",
         f"comm_making(&creation, {parent}, {counted});",
         *run,
         f"if (comm_made(&creation, {error}))",
         f"    comm_register(&creation, {made});",
     ]
+
+
+def given_lines(function: Function, fortran: bool) -> list[str]:
+    """The members of `struct creation_arguments`: addresses of what a call was given."""
+    lines = []
+    for parameter in function.parameters:
+        name = parameter.name
+        if name in CHECKED:
+            address = name if fortran or parameter.kind == "ints" else f"&{name}"
+            lines.append(f"    .given.{name} = {address},")
+        elif name == "group" and not fortran:
+            lines.append("    .given.group = &group,")
+        elif name == "newcomm" and not fortran:
+            lines.append("    .given.result_is_null = newcomm == NULL,")
+    return lines
 
 
 def spawn_lines(function: Function, fortran: bool) -> list[str]:

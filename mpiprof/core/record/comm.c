@@ -29,6 +29,7 @@
 #include "record/identity.h"
 #include "record/making.h"
 #include "record/members.h"
+#include "record/refusal.h"
 #include "record/thread.h"
 #include "record/topology.h"
 #include "trace/file.h"
@@ -56,25 +57,6 @@ static void handle_names(MPI_Comm comm, struct communicator *c)
 struct communicator *comm_find(MPI_Comm comm)
 {
     return map_get(&by_handle, handle_key(comm));
-}
-
-/* Errors of a local argument check: the call has taken part in nothing. In making a communicator
- * Open MPI says MPI_ERR_OTHER of a dimension below 0; where a library says it because there is no
- * room for one more, all members hear it, and all take the call back alike. */
-bool comm_error_is_local(int error, bool makes)
-{
-    static const int classes[] = {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE,
-                                  MPI_ERR_TAG,    MPI_ERR_COMM,  MPI_ERR_RANK,
-                                  MPI_ERR_ROOT,   MPI_ERR_OP,    MPI_ERR_TOPOLOGY,
-                                  MPI_ERR_ARG,    MPI_ERR_INFO,  MPI_ERR_UNSUPPORTED_OPERATION,
-                                  MPI_ERR_GROUP,  MPI_ERR_DIMS};
-    int class = error;
-
-    pmpi.Error_class(error, &class);
-    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-        if (class == classes[i])
-            return true;
-    return makes && class == MPI_ERR_OTHER;
 }
 
 /* ---- making entries */
@@ -290,7 +272,7 @@ bool comm_made(struct creation *c, int error)
     if (error == MPI_SUCCESS) /* or what is said of it when a handler was asked */
         return !c->failed;
     c->failed = true;
-    if (c->counted && comm_error_is_local(error, true) && c->parent->next == c->sequence + 1) {
+    if (c->counted && refusal_of_creation(c, error) && c->parent->next == c->sequence + 1) {
         c->parent->next = c->sequence;
         c->parent->history >>= 8;
         c->counted = false;
