@@ -249,6 +249,20 @@ def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
     ]
 
 
+def operator_lines(function: Function, fortran: bool, call: str) -> list[str]:
+    """Which reductions are the program's own; a freed handle is looked at before it is freed."""
+    error = "*ierror" if fortran else "error"
+    value = "op_f2c(*op)" if fortran else "*op"
+    if function.name != "MPI_Op_free":
+        return [call, f"operator_made({error}, {error} == MPI_SUCCESS ? {value} : MPI_OP_NULL);"]
+    given = value if fortran else "op != NULL ? *op : MPI_OP_NULL"
+    return [
+        f"const MPI_Op freed = {given};",
+        call,
+        f"operator_freed({error}, freed);",
+    ]
+
+
 INIT_LINES = [
     "lifecycle_initialising(WRAPPED_LEVEL);",
     "parts_mark();",
@@ -303,6 +317,8 @@ def body_lines(function: Function, fortran: bool, call: str) -> list[str]:
         return communicator_lines(function, fortran, call)
     if function.family == "handler":
         return ["comm_errhandler_fn = handler_stand_in(comm_errhandler_fn);", call]
+    if function.family == "operator":
+        return operator_lines(function, fortran, call)
     if function.family in ("window", "file"):
         return handle_lines(function, fortran, call)
     session = "session_f2c(*session)" if fortran else "*session"
