@@ -30,6 +30,7 @@
 #include "record/making.h"
 #include "record/members.h"
 #include "record/refusal.h"
+#include "record/stack.h"
 #include "record/thread.h"
 #include "record/topology.h"
 #include "trace/file.h"
@@ -49,14 +50,22 @@ static uint64_t handle_key(MPI_Comm comm)
 /* Under recorder.lock. */
 static void handle_names(MPI_Comm comm, struct communicator *c)
 {
-    living += (c != NULL) - (comm_find(comm) != NULL);
+    living += (c != NULL) - (map_get(&by_handle, handle_key(comm)) != NULL);
     map_put(&by_handle, handle_key(comm), c);
     atomic_fetch_add(&recorder.generation, 1);
 }
 
+/* NULL: the communicator is unknown. The callbacks of a communicator that this thread is freeing may
+ * still call on it; a callback that has left the call is no longer on the stack. */
 struct communicator *comm_find(MPI_Comm comm)
 {
-    return map_get(&by_handle, handle_key(comm));
+    struct communicator *const found = map_get(&by_handle, handle_key(comm));
+    const struct freeing *const f = self.freeing;
+
+    if (found != NULL || f == NULL || (const void *)f < (const void *)&found || !stack_holds(f) ||
+        f->stamp != self.freeing_stamp || f->comm == NULL || f->comm->handle != comm)
+        return found;
+    return f->comm;
 }
 
 /* ---- making entries */
@@ -313,6 +322,7 @@ void comm_freed(struct freeing *f, int error)
     self.freeing = f->outer;
     self.freeing_stamp = f->outer_stamp;
     if (error == MPI_SUCCESS) {
+        atomic_fetch_add(&recorder.generation, 1); /* threads remember what they have found */
         hooks.freed(c);
         if (c->unrecorded) /* no row refers to it */
             memory_free(c);
