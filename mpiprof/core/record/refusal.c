@@ -8,7 +8,8 @@
  * library's check of their arguments. A wrong argument that is not checked here counts.
  *
  * The collectives of the table, and the calls on windows and files, are different: libraries report
- * the classes below only before the first message of these calls.
+ * the classes below only before the first message of these calls. With members that disagree on
+ * sizes, types or roots, MPICH 5.0 and Open MPI 5.0 report MPI_ERR_TRUNCATE or an internal error.
  *
  * Any thread comes here, after an error.
  */
