@@ -153,7 +153,8 @@ def test_a_build_is_numbered_by_all_that_is_compiled() -> None:
 def test_the_environment_is_read_in_one_place() -> None:
     """Each variable with whether ranks are compared by it, so that nobody adds one without.
 
-    settings.c reads the library's and the launcher's, only to note them in meta.json.
+    settings.c reads the library's and the launcher's, to note them in meta.json, and the rank,
+    so that one process reports what all have in common.
     """
     core = ROOT / "mpiprof" / "core"
     readers = {path.name for path in core.rglob("*.c") if "getenv(" in path.read_text()}

@@ -304,7 +304,7 @@ static void results(struct selection *s, const struct call *c)
      * threads at once, as MPI lets them not call on MPI_COMM_WORLD together. */
     if (w->extras[EXTRA_STALE] > 0 && w->semantics == SYNCHRONISES && c->handle == MPI_COMM_WORLD &&
         recorder.private != MPI_COMM_NULL) {
-        clock_synchronise("live");
+        clock_synchronise("live", INT64_MAX);
         clock_share();
     }
     decide(s);

@@ -301,7 +301,7 @@ void explain_finish(MPI_Comm comm)
     char *rest = NULL;
 
     if (recorder.options.explains) {
-        tree_collect(&words, "", NULL, comm);
+        tree_collect_last(&words, "", NULL, LAST_WORDS, comm);
         for (char *line = words.bytes != NULL ? strtok_r(words.bytes, "\n", &rest) : NULL;
              line != NULL && recorder.rank == 0; line = strtok_r(NULL, "\n", &rest))
             recorder_say("%s", line);

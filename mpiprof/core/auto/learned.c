@@ -218,7 +218,7 @@ void learned_finish(MPI_Comm comm)
 
     if (path == NULL)
         return;
-    tree_collect(&lines, "", NULL, comm);
+    tree_collect_last(&lines, "", NULL, LAST_LEARNED, comm);
     if (recorder.rank == 0 && lines.length > 0) {
         const int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 

@@ -152,7 +152,7 @@ void plan_finish(MPI_Comm comm)
 {
     if (recorder.options.plan_out == NULL)
         return;
-    tree_collect(&plan, ",\n", NULL, comm);
+    tree_collect_last(&plan, ",\n", NULL, LAST_PLAN, comm);
     if (recorder.rank == 0)
         write_file();
     text_free(&plan);

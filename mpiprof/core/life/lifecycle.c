@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "base/tool.h"
 #include "base/tree.h"
+#include "base/wait.h"
 #include "choose/key.h"
 #include "choose/rules.h"
 #include "life/bus_error.h"
@@ -78,12 +79,11 @@ static void share_machine(const struct text *machine)
 static bool make_private(MPI_Comm comm)
 {
     MPI_Group members;
-    int error;
 
     recorder.private = MPI_COMM_NULL;
     if (pmpi.Comm_group(comm, &members) != MPI_SUCCESS)
         return false;
-    error = pmpi.Comm_create(comm, members, &recorder.private);
+    const int error = pmpi.Comm_create(comm, members, &recorder.private);
     pmpi.Group_free(&members);
     if (error != MPI_SUCCESS)
         recorder.private = MPI_COMM_NULL;
@@ -91,7 +91,7 @@ static bool make_private(MPI_Comm comm)
 }
 
 /* Clocks and the machine table, where the processes may communicate. The first rank alone reads a
- * table's file, and says whether to measure: not all may have been given it, or see it. */
+ * table's file and decides whether to measure: other ranks may not see the file. */
 static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *skipped)
 {
     const char *const file = recorder.options.machine;
@@ -116,7 +116,7 @@ static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *
         text_add(skipped, "\"clocks and machine table: no memory\"");
         return;
     }
-    clock_synchronise("init");
+    clock_synchronise("init", INT64_MAX);
     if (clock_node_count() < 2)
         text_add(skipped, "\"machine table between nodes: one node\"");
     known = machine->length > 0;
@@ -315,7 +315,7 @@ static void end_recording(void)
     where_end();
     select_end(recorder.sessions ? MPI_COMM_NULL : recorder.private);
     if (recorder.private != MPI_COMM_NULL && !recorder.sessions) {
-        clock_synchronise("finalize");
+        clock_synchronise("finalize", wait_finalize_deadline(0));
         pmpi.Comm_free(&recorder.private);
     }
     end_write("finalize");

@@ -28,6 +28,7 @@
 #include "base/recorder.h"
 #include "base/text.h"
 #include "base/tree.h"
+#include "base/wait.h"
 #include "machine/clock.h"
 #include "trace/file.h"
 
@@ -206,17 +207,40 @@ static const struct offset *_Atomic known = &never; /* replaced, never changed: 
 static int64_t origin;
 static const double drift = 1e-5, wander = 2e-7;
 
-static void answer(int leader)
+/* A message of a comparison; returns false if the partner does not answer by the deadline. `values` is
+ * static: a partner that comes later may still write there. */
+static bool pass(bool sends, int64_t *values, int count, int leader, int64_t deadline)
+{
+    const int bytes = count * (int)sizeof *values;
+    MPI_Request request;
+    const int error =
+        sends ? pmpi.Isend(values, bytes, MPI_BYTE, leader, TAG, recorder.private, &request)
+              : pmpi.Irecv(values, bytes, MPI_BYTE, leader, TAG, recorder.private, &request);
+
+    if (error != MPI_SUCCESS)
+        return false;
+    if (deadline == INT64_MAX)
+        return pmpi.Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    if (wait_until(&request, deadline))
+        return true;
+    wait_cancel(&request);
+    return false;
+}
+
+static bool answer(int leader, int64_t deadline)
 {
     for (int i = 0; i < TRIES; i++) {
-        int64_t t[3] = {0};
+        static int64_t asked, t[3];
 
-        pmpi.Recv(t, sizeof *t, MPI_BYTE, leader, TAG, recorder.private, MPI_STATUS_IGNORE);
+        if (!pass(false, &asked, 1, leader, deadline))
+            return false;
         t[0] = now_ns();
         t[1] = clock_common(t[0]) + origin - t[0];
         t[2] = clock_bound();
-        pmpi.Send(t, sizeof t, MPI_BYTE, leader, TAG, recorder.private);
+        if (!pass(true, t, 3, leader, deadline))
+            return false;
     }
+    return true;
 }
 
 /* A few in a run: the old ones stay, as a reader may still be in them. */
@@ -250,19 +274,19 @@ static void compared(int64_t at, int64_t ahead, int64_t error)
     publish(now);
 }
 
-static void ask(const struct node *of, const char *when)
+static bool ask(const struct node *of, const char *when, int64_t deadline)
 {
     int64_t best = INT64_MAX, offset = 0, at = 0, above = 0, bound = 0;
     const int leader = (int)of->leader;
     struct text t = {0};
 
     for (int i = 0; i < TRIES; i++) {
-        int64_t theirs[3] = {0};
+        static int64_t question, theirs[3];
         const int64_t before = now_ns();
 
-        pmpi.Send(theirs, sizeof *theirs, MPI_BYTE, leader, TAG, recorder.private);
-        pmpi.Recv(theirs, sizeof theirs, MPI_BYTE, leader, TAG, recorder.private,
-                  MPI_STATUS_IGNORE);
+        if (!pass(true, &question, 1, leader, deadline) ||
+            !pass(false, theirs, 3, leader, deadline))
+            return false;
         const int64_t after = now_ns();
 
         if (after - before < best) {
@@ -281,22 +305,27 @@ static void ask(const struct node *of, const char *when)
     text_add(&t, "\"error_ns\": %lld, \"when\": \"%s\"}}\n", (long long)(best / 2 + 1), when);
     file_line(&t);
     text_free(&t);
+    return true;
 }
 
-/* Every member of recorder.private calls it; only node leaders of several nodes communicate. */
-void clock_synchronise(const char *when)
+/* Every member of recorder.private calls it; only node leaders of several nodes communicate. With a
+ * deadline, a leader whose partner does not come keeps the clocks as they were compared before. */
+void clock_synchronise(const char *when, int64_t deadline)
 {
+    bool there = true;
     int rank = -1;
 
     pmpi.Comm_rank(recorder.private, &rank);
     if (nodes < 2 || own_node.leader != rank)
         return;
-    for (int step = 1, round = 0; step < nodes && round < ROUNDS; step *= 2, round++) {
+    for (int step = 1, round = 0; there && step < nodes && round < ROUNDS; step *= 2, round++) {
         if (my_node < step && step < nodes - my_node)
-            answer((int)partners[round].leader);
+            there = answer((int)partners[round].leader, deadline);
         else if (my_node >= step && my_node - step < step)
-            ask(&partners[round], when);
+            there = ask(&partners[round], when, deadline);
     }
+    if (!there)
+        file_note("clocks were not compared at %s: another node did not answer", when);
 }
 
 /* What the leaders know goes to all, some nodes at a time: so none needs memory for all. */

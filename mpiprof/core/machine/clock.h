@@ -6,7 +6,7 @@
 #include "base/native.h"
 
 bool clock_nodes(MPI_Comm comm);
-void clock_synchronise(const char *when);
+void clock_synchronise(const char *when, int64_t deadline);
 const char *clock_node(void);
 uint64_t clock_node_hash(void);
 int clock_node_count(void);

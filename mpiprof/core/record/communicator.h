@@ -52,8 +52,20 @@ struct communicator {
     struct scratch scratch;
 };
 enum { HISTORY_CREATION = 255 };
+/* The addresses of what a call was given; NULL: it has no such argument. */
+struct creation_arguments {
+    const MPI_Group *group; /* in C alone */
+    const int *root, *local_leader, *color;
+    const int *ndims, *dims;           /* Cart_create */
+    const int *nnodes, *index, *edges; /* Graph_create */
+    const int *n, *degrees;            /* Dist_graph_create */
+    const int *indegree, *outdegree;   /* Dist_graph_create_adjacent */
+    const int *sources, *destinations; /* both of these */
+    bool result_is_null;               /* no address for the new communicator */
+};
 struct creation {
     const char *how, *text;
+    struct creation_arguments given;
     int tag, text_length;
     struct communicator *parent;
     MPI_Comm parent_handle;

@@ -29,6 +29,7 @@ struct call {
     bool unlogged; /* paused, left out of the sample, or on a communicator without records */
     bool settled;  /* an error handler has been asked: what follows from the error is done */
     bool running;  /* an algorithm of ours */
+    const struct creation *creation; /* the communicator, window or file that it makes */
     const struct own_algorithm *own; /* forced.c: of the library's, that it has been told */
     MPI_Comm on;                     /* of these: where, if not on the call's own */
     int on_fortran;

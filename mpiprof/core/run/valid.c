@@ -18,6 +18,7 @@
 #include "base/map.h"
 #include "base/native.h"
 #include "base/operation.h"
+#include "base/operator.h"
 #include "base/pmpi.h"
 #include "base/predefined.h"
 #include "base/recorder.h"
@@ -115,7 +116,7 @@ static bool operation_valid(MPI_Op op, MPI_Datatype type)
     const uint64_t key = hash_mix(hash_mix(2, (uint64_t)(uintptr_t)op), (uint64_t)(uintptr_t)type);
     char nothing = 0;
 
-    if (op == MPI_OP_NULL)
+    if (op == MPI_OP_NULL || !operator_is_known(op))
         return false;
     if (alone == MPI_COMM_NULL || known(key))
         return true;
