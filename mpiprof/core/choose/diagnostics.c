@@ -1,8 +1,8 @@
-/* What is said at the end of a switched run: once, however many ranks and calls there were.
+/* Messages at the end of a run with selection: each is printed once, for all ranks and calls.
  *
- * Which rules did not apply, counted over all communicators; which call sites have one key, and so
- * switch together. Notes come from any thread of a communicator's rank 0, under recorder.lock; the
- * end is one thread's, in MPI_Finalize.
+ * The messages report rules that did not apply, counted over all communicators, and call sites that
+ * share a key and so its choice. Any thread of a communicator's rank 0 adds notes under
+ * recorder.lock. One thread prints the messages in MPI_Finalize.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,16 +27,17 @@
 
 enum { MOST_NOTES = 16, MOST_SHARING = 4 };
 
-/* Call sites that have one key. Lives as long as the process. */
+/* Call sites that share one key, stored for the life of the process. */
 struct sharing {
     const char *operation;
     const struct site *sites[MOST_SHARING];
     int overrides[MOST_SHARING], count;
 };
-static struct sharing sharings[MOST_NOTES]; /* under recorder.lock */
+static struct sharing sharings[MOST_NOTES]; /* protected by recorder.lock */
 static int sharing_count;
 
-/* Notes that call sites have one key; `s` is the place in the list of those before, or NULL. */
+/* Note that call sites share a key. `s` is the key's earlier note, or NULL. Returns the note, or
+ * NULL if the list is full. */
 struct sharing *diagnostics_share(struct sharing *s, const char *operation,
                                   const struct site *first, int first_override,
                                   const struct site *other, int override)
@@ -101,7 +102,7 @@ static void say_sharing(const struct sharing *s)
                          names_text(s->sites[i]), rule_at(s->overrides[i])->variant.label,
                          names_text(s->sites[best]), r->variant.label, s->operation);
         else
-            continue; /* the same override, twice */
+            continue; /* the same override twice */
     }
     if (also.length > 0)
         recorder_say("%s=%s switched %s as well: as the members of the communicator see it these "
@@ -119,7 +120,7 @@ static const char *restriction_of(const struct rule *r)
     return a != NULL ? a->restrictions : NULL;
 }
 
-/* What one of the library's own needs, for what a rule says; a rule may be for several. */
+/* Append the requirements of a library algorithm. A rule may name several algorithms. */
 static void add_needs(struct text *t, const struct rule *r)
 {
     static const char *const texts[] = {
@@ -159,7 +160,6 @@ static void say_rule(const struct rule *r, uint64_t applied, uint64_t left)
     text_free(&needs);
 }
 
-/* Why calls were not run on an algorithm that the library was to be told. */
 static void say_obstacle(enum obstacle why, double calls)
 {
     static const char *const reasons[OBSTACLES] = {
@@ -182,7 +182,7 @@ static void say_obstacle(enum obstacle why, double calls)
                      calls > 1 ? "s were" : " was", reasons[why]);
 }
 
-/* With what to do, where something can be done. */
+/* Report why communicators were left to the library, with a remedy if possible. */
 static void say_refused(enum refusal why, double communicators)
 {
     static const char *const reasons[REFUSALS] = {
@@ -200,7 +200,6 @@ static void say_refused(enum refusal why, double communicators)
                      communicators > 1 ? "s were" : " was", reasons[why]);
 }
 
-/* The power of two that holds so many bytes, as `run` takes it. */
 static const char *size_of(int64_t bytes, char *text)
 {
     int64_t mb = 1;
@@ -211,7 +210,7 @@ static const char *size_of(int64_t bytes, char *text)
     return text;
 }
 
-/* To the user, and in the trace for the report. */
+/* Report to the user, and in the trace for `report`. */
 static void say_scratch(const struct scratch_note *n)
 {
     char size[32], line[400];
@@ -242,10 +241,10 @@ static void say_short(double ranks)
                      ranks, ranks > 1 ? "s" : "");
 }
 
-/* What one rank says for all: of call sites, and of memory that was wanted. */
+/* messages that one rank prints for all */
 enum { SHARING, SCRATCH, REMARKS };
 
-/* Who says it: the first rank that has the most of it. */
+/* Choose the rank that prints each message: the first with the maximum value. */
 static void find_speaker(const int64_t *mine, bool *speaks, MPI_Comm comm)
 {
     int64_t most[REMARKS] = {0}, place[REMARKS], first[REMARKS] = {0};
@@ -258,12 +257,12 @@ static void find_speaker(const int64_t *mine, bool *speaks, MPI_Comm comm)
         speaks[i] = place[i] > 0 && place[i] == first[i];
 }
 
-/* In MPI_Finalize, by all ranks; `comm` has all of them, or is MPI_COMM_NULL. */
+/* Print the messages in MPI_Finalize. Collective. `comm` has all ranks, or is MPI_COMM_NULL. */
 void diagnostics_end(MPI_Comm comm)
 {
     const int rule_count = rules_count();
     const bool together = comm != MPI_COMM_NULL;
-    /* Applied and left alone by rule; refused, and left to the library, by reason; short of memory. */
+    /* per rule: applied, left alone; per reason: refused, left to the library, short of memory */
     const int numbers = 2 * rule_count + REFUSALS + OBSTACLES + 1;
     const int obstacles = 2 * rule_count + REFUSALS;
     double *const counts = memory_get(2 * (size_t)numbers * sizeof *counts);
@@ -273,7 +272,7 @@ void diagnostics_end(MPI_Comm comm)
     bool speaks[REMARKS] = {recorder.rank == 0 && mine[SHARING] > 0, note.bytes > 0};
 
     if (counts == NULL)
-        return; /* not even the reserve has memory */
+        return; /* the memory reserve is exhausted too */
     for (int i = 0; i < rule_count; i++) {
         counts[2 * i] = (double)atomic_load(&rule_at(i)->applied);
         counts[2 * i + 1] = (double)atomic_load(&rule_at(i)->left_alone);
