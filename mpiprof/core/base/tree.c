@@ -1,13 +1,13 @@
-/* What all ranks send to rank 0, or get from it, at the start and at the end: along a binomial tree,
- * so that no rank has more than log2(p) others to send to or to hear. A rank's parent is itself
- * without its lowest bit.
+/* Communication along a binomial tree between rank 0 and all ranks, at the start and at the end. No
+ * rank exchanges messages with more than log2(p) others. The parent of a rank is the rank without
+ * its lowest set bit.
  *
  *      0 --- 1
- *      |---- 2 --- 3        ranks come in order: a child speaks for those up to the next child
- *      `---- 4 --- 5
+ *      |---- 2 --- 3        children are in rank order: a child collects for
+ *      `---- 4 --- 5        all ranks up to the next child
  *            `---- 6 --- 7
  *
- * All members of a communicator come here, one thread of each.
+ * All members of the communicator call these functions, with one thread each.
  */
 #include "base/tree.h"
 
@@ -35,7 +35,7 @@ int tree_parent(int rank)
     return rank & (rank - 1);
 }
 
-/* Returns how many there are; their ranks rise. */
+/* Store the children in ascending order. Returns their number. */
 int tree_children(int rank, int size, int *children)
 {
     int count = 0;
@@ -45,7 +45,7 @@ int tree_children(int rank, int size, int *children)
     return count;
 }
 
-/* From the parent; who is patient sleeps meanwhile, and leaves its core to others. */
+/* Receive from the parent. A patient rank sleeps and leaves its core to others. */
 static void hear(void *what, int bytes, bool patient, int parent, MPI_Comm comm)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
@@ -61,7 +61,6 @@ static void hear(void *what, int bytes, bool patient, int parent, MPI_Comm comm)
         nanosleep(&pause, NULL);
 }
 
-/* All get what rank 0 has. */
 void tree_share(void *what, int bytes, bool patient, MPI_Comm comm)
 {
     int children[TREE_CHILDREN], rank = 0, size = 1;
@@ -70,7 +69,7 @@ void tree_share(void *what, int bytes, bool patient, MPI_Comm comm)
     pmpi.Comm_size(comm, &size);
     if (rank > 0)
         hear(what, bytes, patient, tree_parent(rank), comm);
-    for (int i = tree_children(rank, size, children); i-- > 0;) /* the largest part first */
+    for (int i = tree_children(rank, size, children); i-- > 0;) /* the largest subtree first */
         pmpi.Send(what, bytes, MPI_BYTE, children[i], TAG_SHARE, comm);
 }
 
@@ -126,8 +125,8 @@ static void receive(struct text *t, const char *between, int child, MPI_Comm com
     } while (at < p.length);
 }
 
-/* Rank 0 gets what all have, in the order of the ranks, with `between` between them; or with `join`,
- * if it is not NULL, called after each part that was appended to what is earlier. */
+/* Collect the texts of all ranks on rank 0 in rank order, separated by `between`. If `join` is not
+ * NULL, it is called after each appended text, with the length before it. */
 void tree_collect(struct text *t, const char *between, tree_join join, MPI_Comm comm)
 {
     int children[TREE_CHILDREN], rank = 0, size = 1;

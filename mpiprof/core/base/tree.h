@@ -1,4 +1,4 @@
-/* A binomial tree of all ranks: tree.c. */
+/* Binomial tree of all ranks (tree.c). */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
-/* What is said at the end of a switched run: once, however many ranks and calls there were.
+/* Messages at the end of a run with selection: each is printed once, for all ranks and calls.
  *
- * Which rules did not apply, counted over all communicators; which call sites have one key, and so
- * switch together. Notes come from any thread of a communicator's rank 0, under recorder.lock; the
- * end is one thread's, in MPI_Finalize.
+ * The messages report rules that did not apply, counted over all communicators, and call sites that
+ * share a key and so its choice. Any thread of a communicator's rank 0 adds notes under
+ * recorder.lock. One thread prints the messages in MPI_Finalize.
  */
 #include <stdio.h>
 #include <string.h>
@@ -28,16 +28,17 @@
 
 enum { MOST_NOTES = 16, MOST_SHARING = 4 };
 
-/* Call sites that have one key. Lives as long as the process. */
+/* Call sites that share one key, stored for the life of the process. */
 struct sharing {
     const char *operation;
     const struct site *sites[MOST_SHARING];
     int overrides[MOST_SHARING], count;
 };
-static struct sharing sharings[MOST_NOTES]; /* under recorder.lock */
+static struct sharing sharings[MOST_NOTES]; /* protected by recorder.lock */
 static int sharing_count;
 
-/* Notes that call sites have one key; `s` is the place in the list of those before, or NULL. */
+/* Note that call sites share a key. `s` is the key's earlier note, or NULL. Returns the note, or
+ * NULL if the list is full. */
 struct sharing *diagnostics_share(struct sharing *s, const char *operation,
                                   const struct site *first, int first_override,
                                   const struct site *other, int override)
@@ -103,7 +104,7 @@ static void add_sharing(struct text *t, const struct sharing *s)
                      names_text(s->sites[i]), rule_at(s->overrides[i])->variant.label,
                      names_text(s->sites[best]), r->variant.label, s->operation);
         else
-            continue; /* the same override, twice */
+            continue; /* the same override twice */
     }
     if (also.length > 0)
         text_add(t,
@@ -122,7 +123,7 @@ static const char *restriction_of(const struct rule *r)
     return a != NULL ? a->restrictions : NULL;
 }
 
-/* What one of the library's own needs, for what a rule says; a rule may be for several. */
+/* Append the requirements of a library algorithm. A rule may name several algorithms. */
 static void add_needs(struct text *t, const struct rule *r)
 {
     static const char *const texts[] = {
@@ -162,7 +163,6 @@ static void say_rule(const struct rule *r, uint64_t applied, uint64_t left)
     text_free(&needs);
 }
 
-/* Why calls were not run on an algorithm that the library was to be told. */
 static void say_obstacle(enum obstacle why, double calls)
 {
     static const char *const reasons[OBSTACLES] = {
@@ -185,7 +185,7 @@ static void say_obstacle(enum obstacle why, double calls)
                      calls > 1 ? "s were" : " was", reasons[why]);
 }
 
-/* With what to do, where something can be done. */
+/* Report why communicators were left to the library, with a remedy if possible. */
 static void say_refused(enum refusal why, double communicators)
 {
     static const char *const reasons[REFUSALS] = {
@@ -203,7 +203,6 @@ static void say_refused(enum refusal why, double communicators)
                      communicators > 1 ? "s were" : " was", reasons[why]);
 }
 
-/* The power of two that holds so many bytes, as `run` takes it. */
 static const char *size_of(int64_t bytes, char *text)
 {
     int64_t mb = 1;

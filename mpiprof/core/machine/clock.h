@@ -1,4 +1,4 @@
-/* Clocks of nodes, as one: clock.c. */
+/* Synchronisation of the nodes' clocks (clock.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
