@@ -1,9 +1,9 @@
-"""Why processes arrive at different times: the causes of one call site's arrival pattern.
+"""Causes of the arrival pattern of one call site: why its processes arrive at different times.
 
-Faraj et al., Section 5, for every call site of every program: an arrival is the exit from the
-rank's previous collective plus the time since then, so the spread of the arrivals came in with
-those exits or arose in between; and it comes from the same ranks always (the load), from the same
-nodes, or moves at random (noise).
+An arrival is the exit from the rank's previous collective plus the time since that exit. So the
+spread of the arrivals is inherited from these exits or arises in between. It comes from the same
+ranks always (the load), from the same nodes, or is random (noise). Source: Faraj et al., Section 5,
+applied to every call site of every program.
 """
 
 from __future__ import annotations
@@ -40,24 +40,30 @@ CHAIN_COLUMNS = (
 
 @dataclass(frozen=True)
 class Causes:
-    """Causes of the arrival spread of a call site; times in ns, shares of its variance.
+    """Causes of the arrival spread of a call site. Times are in ns, shares are of the variance.
 
-    instances: how many complete ones were looked at, of complete_instances.
-    arrival_ns, exit_ns (from the previous collective), between_ns, point_to_point_ns (within
-    between): last minus first over the ranks, mean over instances (the paper's Tables 6 and 7).
-    inherited (with those exits), outside and point_to_point (both since then) sum to 1; one may
-    be negative where ranks make up for what they brought. by_rank, by_node and random sum to 1:
-    the same ranks always (within a phase), the same nodes, neither.
-    ranks: rank, node, late_ns (mean lateness after the median arrival of the others), error_ns (of
-    it, 95 %), late_share (of instances, late by half of late_ns and more than the clocks' error),
-    last_share, inherited_ns, outside_ns, point_to_point_ns (parts of late_ns).
-    nodes: node, host, ranks, late_ns (after the other nodes' mean), error_ns.
-    chain: one row an origin, most frequent first: rank, callsite, site, after, after_site, how,
-    share (of instances), late_ns, hops, path (call site and rank from origin to here), example
-    (communicator and sequence of these); callsite and after: -1 the start, -2 unknown; see chain.
-    before: callsite that ranks come from, site, share (of calls).
-    followers: of a barrier, what all its ranks call next: callsite, site, share (of instances).
-    saved_ns: what all ranks together would save over the run without the barrier; else 0.
+    - instances: number of complete instances in the sample, out of complete_instances.
+    - arrival_ns, exit_ns (from the previous collective), between_ns, point_to_point_ns (within
+      between_ns): last minus first over the ranks, mean over instances (the paper's Tables 6 and
+      7).
+    - inherited (from these exits), outside and point_to_point (both after them) sum to 1. A share
+      is negative if ranks make up for inherited lateness.
+    - by_rank, by_node and random sum to 1: the same ranks always (within a phase), the same nodes,
+      neither.
+    - ranks: rank, node, late_ns (mean lateness after the median arrival of the other ranks),
+      error_ns (95 % error of late_ns), late_share (share of instances in which the rank is late by
+      half of late_ns and by more than the clock error), last_share, and the summands inherited_ns,
+      outside_ns, point_to_point_ns of late_ns.
+    - nodes: node, host, ranks, late_ns (after the mean of the other nodes), error_ns.
+    - chain: one row per origin, most frequent first. Columns: rank, callsite, site, after,
+      after_site, how, share (of instances), late_ns, hops, path (call site and rank from the origin
+      to this call site), example (communicator and sequence of each step). In callsite and after,
+      -1 is the start of the run and -2 is unknown. See diagnosis/delay_chain.py.
+    - before: callsite that ranks come from, site, share (of calls).
+    - followers: calls that all ranks make next after a barrier, as callsite, site, share (of
+      instances).
+    - saved_ns: for a barrier, time that all ranks together would save over the run without it, else
+      0.
     """
 
     callsite: int
@@ -83,7 +89,7 @@ class Causes:
 
 
 def causes(trace: Trace, callsite: int) -> Causes:
-    """Work out the causes of a call site, from the sample of its instances."""
+    """Compute the causes of a call site from the sample of its instances."""
     sample = sample_of(trace, callsite)
     row: Any = trace.callsites.loc[callsite]
     complete = int(row["complete_instances"])
@@ -116,20 +122,20 @@ def causes(trace: Trace, callsite: int) -> Causes:
 
 
 def in_messages(found: Causes, ranks: Sequence[int]) -> list[int]:
-    """Return those of some late ranks that are late for point-to-point messages, not for work."""
+    """Return the given late ranks that are late because of messages rather than work."""
     table = found.ranks.set_index("rank").reindex(list(ranks))
     talked = table["point_to_point_ns"] > table["outside_ns"].clip(lower=0)
     return [rank for rank, mostly in zip(ranks, talked.tolist(), strict=True) if mostly]
 
 
 def let_go_early(found: Causes, ranks: Sequence[int]) -> bool:
-    """Whether some early ranks are so as they had left the collective before, not by their work."""
+    """Return whether ranks are early because of an early exit before, not because of less work."""
     of = found.ranks.set_index("rank").reindex(list(ranks))
     return bool(of["inherited_ns"].sum() < of["outside_ns"].sum() + of["point_to_point_ns"].sum())
 
 
 class Labels:
-    """Call sites and their places, by number, and by what a record says of itself."""
+    """Labels of call sites by number, and the call site of each shape."""
 
     def __init__(self, trace: Trace) -> None:
         table = trace.callsites
@@ -146,7 +152,7 @@ class Labels:
 
 
 def follower_table(labels: Labels, followers: dict[int, int]) -> pd.DataFrame:
-    """What follows a barrier, the most frequent first."""
+    """Return the table of call sites that follow a barrier, the most frequent first."""
     whole = max(sum(followers.values()), 1)
     rows = [(callsite, labels[callsite], count / whole) for callsite, count in followers.items()]
     frame: pd.DataFrame = pd.DataFrame(rows, columns=["callsite", "site", "share"])
@@ -155,7 +161,7 @@ def follower_table(labels: Labels, followers: dict[int, int]) -> pd.DataFrame:
 
 
 def before_table(labels: Labels, parts: list[Part]) -> pd.DataFrame:
-    """Which call sites the ranks come from: callsite (-1 the start), site, share of calls."""
+    """Return the call sites that ranks come from: callsite (-1 the start), site, share of calls."""
     counts: Counter[int] = Counter()
     for part in parts:
         shapes, number = np.unique(part.before.shape, return_counts=True)
@@ -168,7 +174,7 @@ def before_table(labels: Labels, parts: list[Part]) -> pd.DataFrame:
 
 
 def chain_table(trace: Trace, labels: Labels, walks: list[Walk], walked: int) -> pd.DataFrame:
-    """Where lateness began, the most frequent origin first."""
+    """Return the table of origins of lateness, the most frequent first."""
     groups: dict[Origin, list[Walk]] = {}
     for found in walks:
         groups.setdefault(found.origin, []).append(found)

@@ -1,7 +1,7 @@
-"""What a page's pictures show, summed into as many cells as they have, however long the trace is.
+"""Raster data of a page's pictures: any trace is summed into a fixed number of cells.
 
-Rows stand for equally many world ranks each, in order; memory is that of the cells, and 16 bytes an
-instance of the call sites asked for.
+Each row stands for an equal number of world ranks, in order. Memory is the cells plus 16 bytes per
+instance of the requested call sites.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ Step = Callable[[int], None]
 
 
 def row_of(trace: Trace, rows: int) -> Int:
-    """Return the row of each rank, where there are so many at most."""
+    """Return the row of each rank in a picture of at most `rows` rows."""
     count = min(rows, trace.ranks)
     return np.arange(trace.ranks) * count // trace.ranks
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Where ranks spend their time: rows x columns x operations, shares of each cell's time.
+    """Shares of each cell's time that ranks spend in operations: rows x columns x operations.
 
-    `operations`: by the time in them, most first. `point_to_point_ns`: what all ranks together
-    spent in point-to-point and completion calls outside.
+    `operations` are in descending order of time. `point_to_point_ns` is the time of all ranks in
+    point-to-point and completion calls outside collectives.
     """
 
     operations: tuple[str, ...]
@@ -43,7 +43,7 @@ class Shares:
 
 
 def time_shares(trace: Trace, columns: int, rows: int, step: Step) -> Shares:
-    """Divide the run into columns of equal time and the ranks into rows; one pass."""
+    """Divide the run into columns of equal time and the ranks into rows, in one pass."""
     names = [base_operation(s.operation) for s in trace.tables.shapes]
     operations = sorted(set(names))
     of_shape = np.array([operations.index(name) for name in names], np.int64)
@@ -70,7 +70,10 @@ def time_shares(trace: Trace, columns: int, rows: int, step: Step) -> Shares:
 
 
 def _inside(block: Block) -> Bool:
-    """Which records are time in a collective: calls, and each Wait once that completed some."""
+    """Select the records of time in collectives: calls, and one record per Wait.
+
+    A Wait that completes several operations leaves several records with equal times.
+    """
     kind = column(block, "kind")
     waits = kind == COMPLETION
     again = np.zeros(len(block), np.bool_)
@@ -81,7 +84,7 @@ def _inside(block: Block) -> Bool:
 
 
 def _before(edges: Float, enter: Float, exit_: Float) -> Float:
-    """Return how much of some intervals lies before each edge, together."""
+    """Return the total time of the intervals before each edge."""
 
     def passed(times: Float) -> Float:
         times = np.sort(times)
@@ -95,12 +98,14 @@ def _before(edges: Float, enter: Float, exit_: Float) -> Float:
 
 @dataclass(frozen=True)
 class Site:
-    """One call site over its instances, by first arrival, in columns of equally many instances.
+    """Data of one call site over its instances, in columns of equal numbers of instances.
 
-    lateness: rows x columns, mean ns after the first arrival, NaN where no rank took part;
-    worst_factor, worst_imbalance: means of columns; ranges: instances by range of their worst-case
-    factor (as aggregate.RANGE_NAMES); late: mean lateness of each world rank, NaN without;
-    last: in how many instances each was last. Only of instances that all ranks have come to.
+    The instances are in order of first arrival. Only instances at which all ranks arrived count.
+    - lateness: rows x columns, mean ns after the first arrival, NaN where no rank took part.
+    - worst_factor, worst_imbalance: mean per column.
+    - ranges: instances by range of their worst-case factor (aggregate.RANGE_NAMES).
+    - late: mean lateness of each world rank, NaN if it took no part.
+    - last: number of instances in which each rank was last.
     """
 
     instances: int
@@ -115,7 +120,7 @@ class Site:
 def sites(
     trace: Trace, chosen: Sequence[int], columns: int, rows: int, step: Step
 ) -> dict[int, Site]:
-    """Return what the pictures of some call sites show; not of those without instances."""
+    """Return the data of the chosen call sites, without call sites that have no instances."""
     firsts: dict[int, list[Int]] = {c: [] for c in chosen}
     for _, part in Measure(trace).batches():
         for c, index in _arrived(part.callsite, part.arrived, chosen):
@@ -141,7 +146,7 @@ def _arrived(callsite: Int, arrived: Bool, chosen: Sequence[int]) -> list[tuple[
 
 
 class _Cells:
-    """The sums of one call site; `firsts`: the first arrivals of its instances, sorted."""
+    """Sums of one call site. `firsts` are the first arrivals of its instances, sorted."""
 
     def __init__(self, trace: Trace, firsts: Int, columns: int, rows: int) -> None:
         self.instances, count = len(firsts), min(columns, len(firsts))
@@ -153,7 +158,7 @@ class _Cells:
         self.late, self.took_part, self.last = np.zeros((3, trace.ranks))
 
     def add(self, ranks: Int, first: Int, late: Float, factor: Float) -> None:
-        """Add instances: ranks x instances of lateness, and a value of the rest each."""
+        """Add instances by lateness (ranks x instances), first arrival and imbalance factor."""
         at = np.searchsorted(self.begins, first, "right") - 1
 
         def by_column(values: Array | None = None) -> Float:
