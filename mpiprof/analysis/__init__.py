@@ -1,1 +1,1 @@
-"""Metrics of matched instances: arrivals, waits, causes, findings. No plotting, CLI or MPI."""
+"""Metrics and diagnosis of matched instances. This package has no plotting, command line or MPI."""

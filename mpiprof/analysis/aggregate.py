@@ -1,4 +1,4 @@
-"""Sums per call site, straight from batches: memory does not grow with the number of instances."""
+"""Sums per call site, computed from batches: memory is independent of the number of instances."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
-SMALL_BYTES = 1000  # the paper's border between small and larger messages (Figure 2)
-RANGES = (1.0, 8.0, 32.0, 128.0, 1024.0)  # upper ends of the ranges of worst-case factors
+SMALL_BYTES = 1000  # limit between small and larger messages in the paper (Figure 2)
+RANGES = (1.0, 8.0, 32.0, 128.0, 1024.0)  # upper limits of the ranges of worst-case factors
 RANGE_NAMES = ("<1", "1-8", "8-32", "32-128", "128-1024", ">=1024")
 
-# Sums over complete instances whose value is known, each with its own count.
+# Sums over complete instances with a known value; each sum has its own count.
 MEANS = (
     "average_imbalance",
     "worst_imbalance",
@@ -42,7 +42,7 @@ MEANS = (
 
 
 class _Growing:
-    """Named vectors with one slot a call site, that grow together."""
+    """Named vectors with one slot per call site, which grow together."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -66,7 +66,7 @@ class _Growing:
             self.size = room
 
 
-# How vectors of an Aggregate are joined; all others are added.
+# Vectors of an Aggregate that are joined by maximum or minimum; all others are added.
 LARGEST, SMALLEST = ("size", "bytes_max", "worst_max", "last"), ("bytes_min", "first")
 
 
@@ -95,14 +95,14 @@ class Aggregate:
         self.algorithms: Counter[tuple[int, int]] = Counter()  # by call site and algorithm
         self.algorithm_names: dict[str, int] = {}
         self.quantiles = Quantiles()
-        self.sampled: Sampled | None = None  # of a part of the instances
-        self.placed: Placed | None = None  # of a data set
+        self.sampled: Sampled | None = None  # if only a sample of the instances is recorded
+        self.placed: Placed | None = None  # if the trace is a data set
         self.wrong: list[disagreement.Disagreement] = []
 
     def add(self, rows: Rows, size: int) -> tuple[Int, Int]:
         """Add the instances of one batch, of a communicator of `size` ranks.
 
-        Returns the call sites that they are of, and how many are of each.
+        Returns their call sites, and the number of instances of each.
         """
         ids, counts = tally(rows.callsite, int(rows.callsite.max(initial=-1)) + 1)
         if not len(ids):
@@ -146,7 +146,7 @@ class Aggregate:
     def join(self, part: Aggregate, callsites: Int, algorithms: Int) -> None:
         """Add the sums of further instances.
 
-        callsites, algorithms: the numbers that those of the part have here.
+        callsites, algorithms: map the numbers in `part` to the numbers in this object.
         """
         self.wrong = disagreement.earliest([*self.wrong, *part.wrong])
         n = min(len(callsites), part.sums.size)
@@ -211,7 +211,7 @@ class Aggregate:
             self.algorithms[int(ids[place]), algorithm] += count
 
     def _latest(self, rows: Rows, done: Bool, ids: Int, where: Int) -> None:
-        # Where the clocks' error exceeds the difference, it is not known who was late.
+        # If the clock error exceeds the difference, the late rank is unknown.
         late = done & (rows.worst_imbalance > self.clock_error_ns)
         if not late.any():
             return
@@ -224,7 +224,7 @@ class Aggregate:
 
 
 def aggregate(trace: Trace) -> tuple[Aggregate, dict[CallsiteKey, int]]:
-    """One pass over the trace: the sums, and the call sites they belong to."""
+    """Return the sums and their call sites, from one pass over the trace."""
     sums = _empty(trace.ranks, trace.clock_error_ns, trace.sample)
     placed = sums.placed = Placed() if trace.dataset is not None else None
     if trace.workers is None:
@@ -247,7 +247,7 @@ def aggregate(trace: Trace) -> tuple[Aggregate, dict[CallsiteKey, int]]:
 
 
 def wrong(trace: Trace) -> list[disagreement.Disagreement]:
-    """Return the first instances of a trace whose members do not call the same."""
+    """Return the first instances of a trace in which members make different calls."""
     return list(trace.aggregate[0].wrong)
 
 
@@ -271,7 +271,7 @@ def _add(sums: Aggregate, measure: Measure, batch: Batch) -> tuple[Int, Int]:
 def summed(
     measure: Measure, batch: Batch, ranks: int, clock_error_ns: int, sample: int
 ) -> Aggregate:
-    """Return the sums of one batch, to be joined with those of the others."""
+    """Return the sums of one batch, to be joined with the sums of other batches."""
     sums = _empty(ranks, clock_error_ns, sample)
     _add(sums, measure, batch)
     return sums

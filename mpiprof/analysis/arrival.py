@@ -1,4 +1,4 @@
-"""How the processes arrive: mean arrival, average- and worst-case imbalance (Faraj, Section 3)."""
+"""Arrival metrics of instances: mean arrival and imbalances (Faraj et al., Section 3)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mpiprof.trace.types import Array, Float, Int
 
 @dataclass(frozen=True)
 class Arrival:
-    """Metrics of instances, one value each.
+    """Arrival metrics, one value per instance.
 
-    First and last arrival (ns), the rows that were first and last (of equals the lowest), mean
-    arrival less the first, average and worst imbalance (ns).
+    First and last arrival (ns), the rows of the first and last rank (the lowest row of equal ones),
+    mean arrival minus first arrival, average-case and worst-case imbalance (ns).
     """
 
     first: Int
@@ -27,9 +27,10 @@ class Arrival:
 
 
 def arrival_metrics(arrival: Int) -> Arrival:
-    """Metrics of a ranks x instances matrix of arrivals without gaps.
+    """Return the metrics of a ranks x instances matrix of arrivals without gaps.
 
-    Row by row instead of NumPy's argmin along the ranks: several times as fast in this layout.
+    The loop over rows is several times as fast as NumPy's argmin along the ranks in this memory
+    layout.
     """
     first, last = arrival[0].copy(), arrival[0].copy()
     first_row = np.zeros(len(first), np.int32)
@@ -48,7 +49,7 @@ def arrival_metrics(arrival: Int) -> Arrival:
 
 
 def factors(average: Float, worst: Float, time: Float, ranks: int) -> tuple[Float, Float]:
-    """Imbalance factors: imbalance over message time; 0 for one rank, NaN where T is unknown."""
+    """Return both imbalances over message time T; 0 for one rank, NaN if T is unknown."""
     if ranks == 1:
         zero = np.zeros(len(average))
         return zero, zero

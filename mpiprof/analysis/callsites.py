@@ -1,4 +1,4 @@
-"""The table of call sites, and the paper's tables over routines."""
+"""The table of call sites, and the paper's tables of routines."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ from mpiprof.trace.types import Float
 
 
 def callsites(trace: Trace) -> pd.DataFrame:
-    """One row a call site, in order of appearance; `callsite` is its number.
+    """Return one row per call site, in order of first appearance; `callsite` is its number.
 
-    Means are over complete instances, NaN without any (times in ns, `wait_ns` summed over the
-    ranks of an instance), and so are quantiles (`elapsed_p50_ns` and the like; see quantiles);
-    `total_...` are sums over ranks and `total_instances`, estimated from those that are recorded
-    where that is a part only (`--sample`), and lie with 95 % confidence between `total_..._low_ns`
-    and `..._high_ns`, else both the sum. `started`: the instances are starts of a persistent
-    operation. `latest_rank` is the rank that came last most often (NA: nobody was late by more than
-    the clocks' error), `latest_share` its share of them; `algorithm` names what its instances ran
-    on, joined by "+" if several, `algorithms` how many on each, most first: "native 37, kang 3".
+    - Means and quantiles are over complete instances, in ns, and NaN if there is none. `wait_ns` is
+      summed over the ranks of an instance. Quantiles (`elapsed_p50_ns` etc.) are from
+      metrics/quantiles.py.
+    - `total_...` are sums over ranks, and `total_instances` counts instances. With `--sample` they
+      are estimated from the recorded instances, and `total_..._low_ns` to `..._high_ns` is the 95 %
+      confidence interval. Otherwise both limits equal the sum.
+    - `started`: the instances are starts of a persistent operation.
+    - `latest_rank`: the rank that arrived last most often, or NA if no rank was late by more than
+      the clock error. `latest_share`: its share of the complete instances.
+    - `algorithm`: the algorithms that the instances ran, joined by "+". `algorithms`: instances per
+      algorithm, most frequent first ("native 37, kang 3").
     """
     if trace.record == "summary" and len(trace.summary):
         from mpiprof.analysis import observed
@@ -104,7 +107,7 @@ def _latest(counts: dict[int, int]) -> tuple[int | None, int]:
 
 
 def _algorithms(sums: Aggregate, n: int) -> list[Counter[str]]:
-    """Return for each call site how many instances ran on what; some on several, by rank."""
+    """Count the instances of each call site per algorithm; one instance may use several."""
     names = list(sums.algorithm_names)
     found: list[Counter[str]] = [Counter() for _ in range(n)]
     for (callsite, algorithm), count in sums.algorithms.items():
@@ -114,13 +117,13 @@ def _algorithms(sums: Aggregate, n: int) -> list[Counter[str]]:
 
 
 def counted(algorithms: Mapping[str, int]) -> str:
-    """Return algorithms and their instances as text, most first."""
+    """Format algorithms with their numbers of instances, most frequent first."""
     order = sorted(algorithms, key=lambda name: (-algorithms[name], name))
     return ", ".join(f"{name} {algorithms[name]}" for name in order)
 
 
 def routines(table: pd.DataFrame) -> pd.DataFrame:
-    """Call sites joined by routine: the paper's Tables 2, 3 and 5, from `callsites`.
+    """Join call sites by routine: the paper's Tables 2, 3 and 5, from `callsites`.
 
     One row a routine, by time: operation, callsites, count (instances, estimated of a sample),
     recorded (of these), bytes, bytes_min, bytes_max, message_bytes, total_elapsed_ns,
@@ -190,8 +193,9 @@ def averages(table: pd.DataFrame) -> dict[str, float]:
 def distribution(trace: Trace) -> pd.DataFrame:
     """Return the paper's Figure 2: shares of instances by range of their worst-case factor.
 
-    One row a range: range, small (messages of at most 1000 B), large (above); each column sums to
-    1, or is NaN without such instances. The ranges' borders are 1, 8, 32, 128 and 1024.
+    One row per range: range, small (messages of at most 1000 B), large (above 1000 B). Each column
+    sums to 1, or is NaN without such instances. The limits of the ranges are 1, 8, 32, 128 and
+    1024.
     """
     sums, keys = trace.aggregate
     vectors = _sized(sums, len(keys))

@@ -1,9 +1,9 @@
-"""Why processes arrive at different times: the causes of one call site's arrival pattern.
+"""Causes of the arrival pattern of one call site: why its processes arrive at different times.
 
-Faraj et al., Section 5, for every call site of every program: an arrival is the exit from the
-rank's previous collective plus the time since then, so the spread of the arrivals came in with
-those exits or arose in between; and it comes from the same ranks always (the load), from the same
-nodes, or moves at random (noise).
+An arrival is the exit from the rank's previous collective plus the time since that exit. So the
+spread of the arrivals is inherited from these exits or arises in between. It comes from the same
+ranks always (the load), from the same nodes, or is random (noise). Source: Faraj et al., Section 5,
+applied to every call site of every program.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CHAIN_COLUMNS = (
 
 @dataclass(frozen=True)
 class Causes:
-    """Causes of the arrival spread of a call site; times in ns, shares of its variance.
+    """Causes of the arrival spread of a call site. Times are in ns, shares are of the variance.
 
     instances: how many complete ones were looked at, of complete_instances.
     arrival_ns, exit_ns (from the previous collective), between_ns, point_to_point_ns (within
@@ -85,7 +85,7 @@ class Causes:
 
 
 def causes(trace: Trace, callsite: int) -> Causes:
-    """Work out the causes of a call site, from the sample of its instances."""
+    """Compute the causes of a call site from the sample of its instances."""
     sample = sample_of(trace, callsite)
     row: Any = trace.callsites.loc[callsite]
     complete = int(row["complete_instances"])
@@ -119,20 +119,20 @@ def causes(trace: Trace, callsite: int) -> Causes:
 
 
 def in_messages(found: Causes, ranks: Sequence[int]) -> list[int]:
-    """Return those of some late ranks that are late for point-to-point messages, not for work."""
+    """Return the given late ranks that are late because of messages rather than work."""
     table = found.ranks.set_index("rank").reindex(list(ranks))
     talked = table["point_to_point_ns"] > table["outside_ns"].clip(lower=0)
     return [rank for rank, mostly in zip(ranks, talked.tolist(), strict=True) if mostly]
 
 
 def let_go_early(found: Causes, ranks: Sequence[int]) -> bool:
-    """Whether some early ranks are so as they had left the collective before, not by their work."""
+    """Return whether ranks are early because of an early exit before, not because of less work."""
     of = found.ranks.set_index("rank").reindex(list(ranks))
     return bool(of["inherited_ns"].sum() < of["outside_ns"].sum() + of["point_to_point_ns"].sum())
 
 
 class Labels:
-    """Call sites and their places, by number, and by what a record says of itself."""
+    """Labels of call sites by number, and the call site of each shape."""
 
     def __init__(self, trace: Trace) -> None:
         table = trace.callsites
@@ -149,7 +149,7 @@ class Labels:
 
 
 def follower_table(labels: Labels, followers: dict[int, int]) -> pd.DataFrame:
-    """What follows a barrier, the most frequent first."""
+    """Return the table of call sites that follow a barrier, the most frequent first."""
     whole = max(sum(followers.values()), 1)
     rows = [(callsite, labels[callsite], count / whole) for callsite, count in followers.items()]
     frame: pd.DataFrame = pd.DataFrame(rows, columns=["callsite", "site", "share"])
@@ -158,7 +158,7 @@ def follower_table(labels: Labels, followers: dict[int, int]) -> pd.DataFrame:
 
 
 def before_table(labels: Labels, parts: list[Part]) -> pd.DataFrame:
-    """Which call sites the ranks come from: callsite (-1 the start), site, share of calls."""
+    """Return the call sites that ranks come from: callsite (-1 the start), site, share of calls."""
     counts: Counter[int] = Counter()
     for part in parts:
         shapes, number = np.unique(part.before.shape, return_counts=True)
@@ -171,7 +171,7 @@ def before_table(labels: Labels, parts: list[Part]) -> pd.DataFrame:
 
 
 def chain_table(trace: Trace, labels: Labels, walks: list[Walk], walked: int) -> pd.DataFrame:
-    """Where lateness began, the most frequent origin first."""
+    """Return the table of origins of lateness, the most frequent first."""
     groups: dict[Origin, list[Walk]] = {}
     for found in walks:
         groups.setdefault(found.origin, []).append(found)

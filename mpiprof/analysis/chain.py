@@ -1,10 +1,10 @@
-"""The chain of lateness: from who came last back to where that began.
+"""The chain of lateness: from the last rank of an instance back to the origin of its delay.
 
-A rank comes late because it left its previous collective late, or because it took longer since
-then than the others. Who left late had come late there too, or had waited there for another rank
-that came late, or the operation itself kept it. Each step back compares the rank with the median of
-the others of the group at their own steps back, and notes what it adds; the greatest part, over the
-whole walk, is the origin. (Faraj et al., Section 5, followed through more than one instance.)
+A rank arrives late because it left its previous collective late, or because it took longer than the
+other ranks since then. A rank that left late had arrived late there too, had waited for a late
+rank, or was delayed by the operation itself. Each step back compares the rank with the median of
+the group's other ranks, and records the lateness that the step adds. The origin is the largest
+contribution over the whole walk. (Faraj et al., Section 5, extended beyond one instance.)
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.described import Communicator, Shape
 from mpiprof.trace.types import Array, Bool, Float, Int, Int32
 
-HOPS = 32  # back at least, where so many steps are there
-WORK = 1 << 17  # of all walks of a call site: of each step what it costs in ranks of a group
-STEP = 16  # ranks whose comparison costs as much as a step by itself
-STEADY = 16  # steps that tell where lateness is collected that goes on further back
-ENOUGH = 0.25  # of the lateness: what is left below it is not followed further, in few steps
-LITTLE = 0.01  # the same after many: there each adds a little
+HOPS = 32  # minimum number of steps back, if the run has so many
+WORK = 1 << 17  # maximum cost of a call site's walks; a step costs the size of its group
+STEP = 16  # number of ranks to compare at the cost of the rest of a step
+STEADY = 16  # number of steps that show where lateness accumulates in a walk that is cut off
+ENOUGH = 0.25  # in short walks, the search stops when less than this share remains
+LITTLE = 0.01  # the same in long walks, where each step adds little
 
-START = -1  # no collective before: the start of the run
-UNSEEN = -2  # one that was not kept any more, or could not be matched
+START = -1  # no previous collective: the start of the run
+UNSEEN = -2  # a previous collective that was discarded or could not be matched
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where lateness arose: on a rank, before or inside a call site, after leaving another one.
+    """Origin of lateness: a rank, before or inside a call site, after leaving another call site.
 
-    how: "outside" (between the two), "point_to_point" (of that, in messages), "inside" (in the
-    operation itself), "unknown" (further back than was followed).
+    how: "outside" (between the two calls), "point_to_point" (in messages between the two calls),
+    "inside" (in the operation itself), "unknown" (before the oldest instance followed).
     """
 
     rank: int
@@ -47,7 +47,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Step:
-    """An instance that the lateness went through, and the rank that was late there."""
+    """An instance that the lateness passed through, and the rank that was late there."""
 
     callsite: int
     rank: int
@@ -57,10 +57,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Walk:
-    """Who came last in an instance, by how much (ns), whence, and the way from there to here.
+    """The last rank of an instance, its lateness (ns), the origin and the steps from it.
 
-    added: what each step added at the origin, the last one first; cut: whether it goes on further
-    back than was followed.
+    added: contribution of each step to the origin, the last step first. cut: True if lateness
+    remains before the oldest step followed.
     """
 
     first_arrival: int
@@ -73,7 +73,7 @@ class Walk:
 
 @dataclass(eq=False)
 class Kept:
-    """A batch as far as walks need it; `signature`: per instance, an index into a list."""
+    """The data of a batch that walks need. `signature`: index into a list, per instance."""
 
     communicator: Communicator
     sequence: Int
@@ -84,12 +84,12 @@ class Kept:
 
     @property
     def size(self) -> int:
-        """How many calls it holds."""
+        """Number of calls in the batch."""
         return int(self.arrival.size)
 
     @staticmethod
     def of(batch: Batch) -> Kept:
-        """Keep a batch that was read with what came before each call."""
+        """Take the data from a batch that was read with the record before each call."""
         assert batch.before is not None
         signature = np.full(len(batch), -1, np.int32)
         return Kept(
@@ -104,9 +104,9 @@ class Kept:
 
 @dataclass(eq=False)
 class Unread:
-    """A batch of so many calls that is read where a walk leads to it.
+    """A batch that is read only when a walk reaches it.
 
-    sequences: gives between which numbers its own lie; read: gives it.
+    sequences: returns the range of its sequence numbers. read: reads the batch.
     """
 
     communicator: Communicator
@@ -116,9 +116,10 @@ class Unread:
 
 
 class Context:
-    """The newest batches, by communicator: two generations, so that no walk meets a gap.
+    """The newest batches by communicator, in two generations, so that walks meet no gap.
 
-    turned: rings hold the last calls only, so that none before is not the start of the run.
+    turned: True if ring logs contain the last calls only. A missing previous record then does not
+    mean the start of the run.
     """
 
     def __init__(
@@ -131,19 +132,19 @@ class Context:
         self.older: dict[int, list[Kept | Unread]] = {}
 
     def add(self, kept: Kept | Unread) -> None:
-        """Keep one more batch."""
+        """Add a batch to the current generation."""
         self.batches.setdefault(kept.communicator.index, []).append(kept)
         self.size += kept.size
 
     def forget(self) -> None:
-        """Let the older generation go."""
+        """Discard the older generation."""
         self.older, self.batches, self.size = self.batches, {}, 0
 
     def find(self, front: Front, row: int) -> tuple[Kept, int] | None:
-        """Return the instance that a member's record before belongs to, and its column.
+        """Return the instance of a member's previous record and its column, or None if not found.
 
-        Starts of a persistent operation share one sequence number, and so do calls on communicators
-        alike that share a row of the tables: there the member's times tell which it is.
+        Starts of a persistent operation share one sequence number. So do calls on communicators
+        that share a row of the tables. The member's times distinguish them.
         """
         communicator = int(self.communicator[front.shape[row]])
         sequence, rank = int(front.sequence[row]), int(front.ranks[row])
@@ -166,13 +167,13 @@ class Context:
         return None
 
     def signature(self, kept: Kept, column: int) -> Signature:
-        """Return what kind of instance one is."""
+        """Return the signature of an instance."""
         return self.signatures[int(kept.signature[column])]
 
 
 @dataclass
 class Front:
-    """The members of a group, each at one of its calls: when it came, and what it did before."""
+    """One call of each member of a group: its arrival, and the record before it."""
 
     ranks: Int
     arrive: Float
@@ -184,7 +185,7 @@ class Front:
 
     @staticmethod
     def of(kept: Kept, column: int) -> Front:
-        """All members at an instance."""
+        """Return the front of all members at an instance."""
         before = kept.before
         return Front(
             kept.communicator.ranks,
@@ -197,7 +198,7 @@ class Front:
         )
 
     def back(self, context: Context) -> Front:
-        """All members one call earlier; NaN where that is not known."""
+        """Return the front one call earlier, with NaN where the call is unknown."""
         n = len(self.ranks)
         nan = np.full(n, np.nan)
         none = np.full(n, -1, np.int64)
@@ -225,18 +226,18 @@ class Front:
 def _is_at(
     kept: Kept, row: int | Int, column: int | Int, enter: float | Float, exit_: float | Float
 ) -> Bool:
-    """Whether calls with these times, NaN unknown, started instances or completed them."""
+    """Return whether calls with these times (NaN: unknown) started or completed the instances."""
     found: Bool = (kept.arrival[row, column] == enter) | (kept.finish[row, column] == exit_)
     return found
 
 
 def known(values: Int, missing: Bool) -> Float:
-    """Return times as floats, NaN where missing."""
+    """Return times as floats, with NaN where they are missing."""
     return np.where(missing, np.nan, values.astype(np.float64))
 
 
 def after_others(values: Array, row: int) -> float:
-    """Return by how much one value exceeds the median of the others; 0 without others."""
+    """Return value `row` minus the median of the other values, or 0 if there are none."""
     others = np.delete(values, row)
     others = others[~np.isnan(others)]
     if not len(others) or np.isnan(values[row]):
@@ -245,7 +246,7 @@ def after_others(values: Array, row: int) -> float:
 
 
 def waited_for(signature: Signature, kept: Kept, column: int, row: int) -> tuple[int, int] | None:
-    """Return the row that another one waited for in an instance, and how long (ns)."""
+    """Return the row that a row waited for in an instance and its wait (ns), or None if no wait."""
     if signature.state is None:
         return None
     arrival = kept.arrival[:, column]
@@ -255,7 +256,7 @@ def waited_for(signature: Signature, kept: Kept, column: int, row: int) -> tuple
 
 
 class _Walking:
-    """One walk: what each place added to the lateness, and the steps so far."""
+    """State of one walk: the lateness that each origin added, and the steps so far."""
 
     def __init__(self) -> None:
         self.added: dict[Origin, list[float]] = {}
@@ -263,13 +264,16 @@ class _Walking:
         self.steps: list[Step] = []
 
     def add(self, origin: Origin, amount: float) -> None:
-        """Add what a place adds, or takes away: in many steps it may do both by chance."""
+        """Add a contribution, which may be negative: over many steps noise has both signs."""
         self.added.setdefault(origin, []).append(amount)
         if amount > 0:
             self.reached[origin] = len(self.steps)
 
     def result(self, first_arrival: int, late: float, left: float, rank: int, at: int) -> Walk:
-        """Return the walk, of which `left` was not followed further back than a rank at a place."""
+        """Return the finished walk.
+
+        `left` is the lateness that was not followed beyond `rank` at call site `at`.
+        """
         whole = {origin: sum(of) for origin, of in self.added.items() if sum(of) > 0}
         origin = max(whole, key=lambda o: whole[o], default=None)
         most = whole[origin] if origin is not None else 0.0
@@ -283,14 +287,14 @@ class _Walking:
 
 
 def hops(walks: int, size: int) -> int:
-    """Return how far back each of so many walks among so many ranks may go."""
+    """Return the maximal number of steps for each of `walks` walks among `size` ranks."""
     return max(HOPS, WORK // (max(walks, 1) * (size + STEP)))
 
 
 def walk(context: Context, kept: Kept, column: int, least: int, most: int = HOPS) -> Walk | None:
-    """Follow the last rank of an instance back, `most` steps.
+    """Follow the last rank of an instance back over at most `most` steps.
 
-    None where nobody is late by more than `least`.
+    Returns None if no rank is late by more than `least`.
     """
     front = Front.of(kept, column)
     row = int(np.argmax(front.arrive))
@@ -338,11 +342,11 @@ def walk(context: Context, kept: Kept, column: int, least: int, most: int = HOPS
 def _before(
     context: Context, front: Front, row: int, earlier: tuple[Kept, int], left: float
 ) -> tuple[Front, int, float, float]:
-    """Explain why a rank left an instance late, by `left`.
+    """Explain why a rank left an instance late by `left`.
 
-    Returns the front there, the row that was late at it (another one where the rank had waited
-    for it, and be it shortly: that one came later still), by how much, and what the operation
-    itself added.
+    Returns the front at that instance, the row of the late rank, its lateness, and the lateness
+    that the operation added. The row changes if the rank waited there for another one, however
+    shortly, because that other rank arrived even later.
     """
     kept, column = earlier
     rank = int(front.ranks[row])

@@ -1,8 +1,8 @@
-"""What chance alone does to means of consecutive instances, which are not independent.
+"""Significance of means of consecutive instances, which are not independent.
 
-A disturbance lasts, ranks wander: the mean of n such values is less sure than that of n
-independent ones. So a series is cut into consecutive stretches whose means are the values of the
-tests, and what their own correlation leaves unsure is added (batch means: Law and Carson 1979).
+Disturbances last and ranks wander, so the mean of n such values is less certain than of n
+independent ones. A series is cut into consecutive stretches, whose means are the values of the
+tests. Remaining correlation widens the error (batch means: Law and Carson 1979).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from mpiprof.analysis import tails
 from mpiprof.trace.types import Float
 
 STRETCHES = (20, 5)
-MOST_SIGNS = 40  # so many of one sign are no chance
+MOST_SIGNS = 40  # exponent of 0.5 in the smallest p-value of equal signs
 LEAST_FREE = 3.0  # degrees of freedom
 MOST_CORRELATED = 0.9
-STEPS = 2  # differences that may be changes for good
-BLOCKS = 16  # a block of the longest kind is at most this part of a series
+STEPS = 2  # differences that may be lasting changes
+BLOCKS = 16  # minimum number of blocks in a series
 
 
 def stretch_means(values: Float, most: int) -> Float:
-    """Return means of consecutive columns: rows x at most `most`; NaN where nothing is known."""
+    """Return means of stretches of columns, rows x at most `most`; NaN without known values."""
     count = values.shape[-1]
     stretches = min(most, count)
     edges = np.arange(stretches) * count // stretches
@@ -33,24 +33,25 @@ def stretch_means(values: Float, most: int) -> Float:
 
 
 def p_above(values: Float) -> Float:
-    """Return for each row how likely chance makes it greater than zero, in mean or in most cases.
+    """Return the p-value that each row exceeds zero, in its mean or in most of its values.
 
-    The better of two tests: the mean tells small shifts of even noise, the sign what spikes hide.
+    The better of two tests is taken: the mean detects small shifts in even noise, and the sign
+    detects shifts that spikes hide.
     """
     mean = p_above_zero(values)
     signs = p_above_zero(np.sign(values))
     for row in np.flatnonzero(signs < mean):
         known = values[row][~np.isnan(values[row])]
-        # As many of one sign by chance, where what lasts counts once.
+        # Chance of equal signs, where a persistent stretch counts once.
         signs[row] = max(signs[row], 0.5 ** min(len(known) / persistence(known), MOST_SIGNS))
     return np.asarray(np.minimum(2 * np.minimum(mean, signs), 1.0))
 
 
 def p_above_zero(values: Float) -> Float:
-    """Return for each row how likely chance makes its mean so much greater than zero.
+    """Return the p-value that the mean of each row exceeds zero.
 
-    values: rows x instances, in their order. The most doubtful of some t-tests of the means of
-    stretches, short and long, as what moves slowly only shows in long ones.
+    values: rows x instances, in order. The p-value is the largest of t-tests on means of short and
+    long stretches, because slow fluctuations show only in long stretches.
     """
     short, long = (stretch_means(values, most) for most in STRETCHES)
     if short.shape[-1] == long.shape[-1]:
@@ -59,7 +60,7 @@ def p_above_zero(values: Float) -> Float:
 
 
 def _p_of_means(means: Float, alike: Float | float) -> Float:
-    """Return what `p_above_zero` does, of stretches of which neighbours are alike (0 to 1)."""
+    """Return `p_above_zero` for means of stretches with a correlation between neighbours."""
     known = (~np.isnan(means)).sum(1)
     with np.errstate(invalid="ignore", divide="ignore"):
         whole = np.nansum(means, 1) / known
@@ -73,10 +74,10 @@ def _p_of_means(means: Float, alike: Float | float) -> Float:
 
 
 def correlation(means: Float) -> Float:
-    """Return how alike neighbouring stretches are, of each row: 0 where they are not.
+    """Return the correlation of neighbouring stretches of each row, 0 to MOST_CORRELATED.
 
-    Half of it is the rows' common value, as one row of 20 values tells little; what estimating
-    their mean took away is given back (Kendall 1954).
+    Half of it is the common value of all rows, because one row of 20 values is uncertain. The bias
+    from estimating the mean is corrected (Kendall 1954).
     """
     known = (~np.isnan(means)).sum(1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -91,10 +92,10 @@ def correlation(means: Float) -> Float:
 
 
 def persistence(signal: Float) -> float:
-    """Return by how much a series' means vary more than those of independent values; at least 1.
+    """Return the ratio of the variance of block means to that of independent values, at least 1.
 
-    From differences of neighbouring blocks of 1, 2, 4, ... values, the greatest two aside, so that
-    a step or two do not count as persistence.
+    Computed from differences of neighbouring blocks of 1, 2, 4, ... values. The two largest
+    differences are ignored, so that one or two steps do not count as persistence.
     """
     base = _block_spread(signal, 1, 0)
     found, size = 1.0, 2
@@ -105,7 +106,7 @@ def persistence(signal: Float) -> float:
 
 
 def _block_spread(signal: Float, size: int, without: int) -> float:
-    """Return the mean square of differences of neighbouring blocks' means, without the greatest."""
+    """Return the mean square difference of neighbouring block means, without the largest ones."""
     count = len(signal) // size
     means = signal[: count * size].reshape(count, size).mean(1)
     squares = np.diff(means) ** 2

@@ -1,8 +1,8 @@
-"""What changed between recordings of a program, call site by call site, beyond chance.
+"""Significant changes between recordings of a program, call site by call site.
 
-Each is compared with the first, or several runs with several others. Of several runs the tests take
-the mean of each as a value, so that what differs from run to run is no change. Of single runs they
-take the means of consecutive instances (at most STRETCHES), as instances are not independent.
+Each run is compared with the first, or a group of runs with another group. In groups, tests take
+the mean of each run as one value, so that variation between runs is no change. For single runs they
+take means of consecutive instances (at most STRETCHES), because instances are not independent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
 
 STRETCHES = 32
-FEWEST = 4  # instances in both, for a test
+FEWEST = 4  # minimum number of instances in both runs for a test
 FEWEST_RUNS = 2
 LEVEL = 0.05
 TOTALS = ("total_elapsed_ns", "total_wait_ns")
@@ -42,7 +42,7 @@ COLUMNS = (
 
 
 def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
-    """One row a call site and other trace, by the change of its time over all ranks.
+    """Return one row per call site and other trace, by change of its time over all ranks.
 
     to: runs that all of `traces` are compared with, as one group with another; without it each of
     `traces` is compared with the first. Figures of a group are means over its runs, and what
@@ -75,7 +75,7 @@ def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
 
 
 class _Runs:
-    """One run, or several of one program: call sites with means over the runs, and test values."""
+    """A run or a group of runs of a program: call sites with means over runs, and test values."""
 
     def __init__(self, traces: Sequence[Trace]) -> None:
         first, *rest = traces
@@ -101,7 +101,7 @@ class _Runs:
 
 
 def _aligned(first: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of another run in the order of the first one's call sites; NaN: none."""
+    """Return another run's rows in the order of the first run's call sites; NaN if absent."""
     rows = {one: two for one, two, _ in matched(first, other) if one >= 0 and two >= 0}
     index = [rows.get(int(callsite), -1) for callsite in first["callsite"]]
     found: pd.DataFrame = other[[*MEANS, *TOTALS]].reindex(index)
@@ -113,10 +113,10 @@ def _known(values: Float) -> Float:
 
 
 def matched(first: pd.DataFrame, other: pd.DataFrame) -> Iterator[tuple[int, int, str]]:
-    """Yield pairs of call sites of two traces (-1: only in one), and how they were matched.
+    """Yield pairs of call sites of two traces (-1: absent) and how they were matched.
 
-    By operation, file name, line and function; what is left by all but the line, in the order of
-    lines, where both have equally many.
+    First by operation, file name, line and function. The rest is matched by all except the line, in
+    order of lines, if both traces have equally many.
     """
     left, right = _keys(first), _keys(other)
     for key in [key for key in left if key in right]:
@@ -132,7 +132,7 @@ def matched(first: pd.DataFrame, other: pd.DataFrame) -> Iterator[tuple[int, int
 
 
 def _keys(table: pd.DataFrame) -> dict[tuple[Any, ...], int]:
-    """Return call sites by operation and sites; a second one with the same key is number 1, ..."""
+    """Return call sites by operation, sites and a number that distinguishes equal keys."""
     found: dict[tuple[Any, ...], int] = {}
     seen: Counter[tuple[Any, ...]] = Counter()
     for row in table[["callsite", "operation", "sites", "started"]].to_dict("records"):
@@ -149,7 +149,7 @@ def _site(site: Mapping[str, Any]) -> tuple[str, str, int]:
 
 
 def _loose(keys: Mapping[tuple[Any, ...], int]) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
-    """Group keys by all that doesn't move when lines are put in above them."""
+    """Group keys by everything that is unchanged when lines are inserted above the call."""
     groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     for key in sorted(keys, key=lambda key: [line for *_, line in key[2]]):
         operation, started, sites, _ = key
@@ -175,7 +175,7 @@ def _row(first: pd.DataFrame, other: pd.DataFrame, one: int, two: int) -> dict[s
 
 
 def _values(trace: Trace) -> dict[int, dict[str, Float]]:
-    """Return of each call site means of consecutive instances, by measure."""
+    """Return the means of consecutive instances of each call site, by metric."""
     if trace.record == "summary":
         return {}
     found: dict[int, pd.DataFrame] = trace.series(tuple(range(len(trace.callsites))))
@@ -198,7 +198,7 @@ def _tests(ours: Mapping[str, Float], theirs: Mapping[str, Float], least: int) -
         a, b = ours[name], theirs[name]
         if min(len(a), len(b)) < least:
             continue
-        if np.ptp(a) == 0 and np.ptp(b) == 0:  # for which the test's statistic is not defined
+        if np.ptp(a) == 0 and np.ptp(b) == 0:  # the test statistic is undefined here
             found[f"{name}_p"] = float(a[0] == b[0])
         else:
             found[f"{name}_p"] = _p_alike(a, b)
@@ -206,7 +206,7 @@ def _tests(ours: Mapping[str, Float], theirs: Mapping[str, Float], least: int) -
 
 
 def _p_alike(a: Float, b: Float) -> float:
-    """Return how likely chance makes the means of two samples so unlike (Welch's t-test)."""
+    """Return the p-value of the difference between two sample means (Welch's t-test)."""
     of_a, of_b = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
     free = (of_a + of_b) ** 2 / (of_a**2 / (len(a) - 1) + of_b**2 / (len(b) - 1))
     score = abs(a.mean() - b.mean()) / np.sqrt(of_a + of_b)
@@ -214,7 +214,7 @@ def _p_alike(a: Float, b: Float) -> float:
 
 
 def _holm(p: Float) -> Any:
-    """Return which rows hold a significant p, NaN aside, at LEVEL for the whole table."""
+    """Return the rows with a significant p at LEVEL for the whole table; NaN is ignored."""
     order = np.argsort(p, axis=None)
     known = int((~np.isnan(p)).sum())
     limits = LEVEL / (known - np.arange(known))

@@ -1,4 +1,4 @@
-"""Circles of ranks that wait for each other."""
+"""Wait-for cycles: ranks that wait for each other."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mpiprof.analysis.waiting import leaves
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
-MOST_TRIED = 64  # ranks from which a circle is looked for
+MOST_TRIED = 64  # maximum number of ranks from which a cycle is searched
 
 
 @dataclass(frozen=True)
 class Link:
-    """A rank that waits in an operation, and the rank that it waits for."""
+    """An edge of the wait-for graph: a rank waiting in an operation, and the rank it waits for."""
 
     rank: int
     call: Call
@@ -28,7 +28,7 @@ class Link:
 
 
 def shortest(links: Mapping[int, Sequence[Link]]) -> tuple[Link, ...]:
-    """Return a shortest circle of ranks that wait for each other; empty where there is none."""
+    """Return a shortest cycle of the wait-for graph; empty if there is none."""
     ahead = {rank: {link.waits_for for link in out if link.waits_for in links}
              for rank, out in links.items()}  # fmt: skip
     while dull := [rank for rank, out in ahead.items() if not out]:
@@ -66,10 +66,10 @@ def _way_back(
 def find(
     trace: Trace, positions: Sequence[Position], pending: Sequence[Pending], long: set[Key]
 ) -> tuple[tuple[Link, ...], tuple[int, ...]]:
-    """Return a circle among what is pending, and whom to look at; both empty where there is none.
+    """Return a cycle of pending operations and the ranks to look at; both empty if there is none.
 
-    A rank with a thread that is in no operation may still come: nothing is concluded from it.
-    long: what is pending for long.
+    A rank with a thread outside all operations may still arrive, so it adds no edge. long: keys of
+    long-pending instances.
     """
     links: dict[int, list[Link]] = {}
     by_key = {one.key: one for one in pending}
@@ -85,7 +85,7 @@ def find(
 
 
 def _awaited(trace: Trace, rank: int, call: Call, one: Pending, is_long: bool) -> list[int]:
-    """Return whom a rank cannot go on without; of what lasts long, all who have not arrived."""
+    """Return the ranks that a rank waits for; in a long-pending instance, all missing ranks."""
     waits = WAITS.get(base_operation(call.operation), "")
     communicator = trace.tables.communicators[call.key[0]]
     missing = [other for other in one.missing if other != rank]
@@ -103,7 +103,7 @@ def _awaited(trace: Trace, rank: int, call: Call, one: Pending, is_long: bool) -
 def _odd_of_cycle(
     trace: Trace, positions: Sequence[Position], cycle: Sequence[Link]
 ) -> tuple[int, ...]:
-    """Of the ranks that could be in any of a circle's operations: those in the rarer one."""
+    """Return the ranks in the less frequent operation, of all ranks that could be in any."""
     calls = {link.call.key: link.call for link in cycle}
     members = [set(trace.tables.communicators[key[0]].ranks.tolist()) for key in calls]
     both = set.intersection(*members)

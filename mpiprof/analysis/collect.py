@@ -1,9 +1,10 @@
-"""Takes the samples of some call sites, in one pass over the trace.
+"""Sampling of call sites, in one pass over the trace.
 
-Memory is bounded however long the trace is: of each call site its series, whole rows of arrivals
-(at most CELLS values and MOST instances, evenly spread over the series), and at most WALKS walks.
-So is the work beyond counting: only what the series holds is measured, and of a data set only the
-blocks are read in which that lies, and those to which a walk leads.
+Memory is bounded for any length of trace. It contains per call site the series, arrivals of all
+ranks in some instances, and at most WALKS walks. Arrivals are at most CELLS values of MOST
+instances, evenly spread over the series. Work beyond counting is bounded, too. Only instances of
+the series are measured. From a data set only the blocks with such instances are read, and the
+blocks that a walk reaches.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from mpiprof.trace.types import Int
 
 CELLS = 1 << 20
 WALKS = 128
-GENERATION = 1 << 21  # records after which the chain is followed; twice as many are held
+GENERATION = 1 << 21  # records after which pending walks are followed; twice as many are in memory
 
 
 def samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
-    """Return the samples of some call sites, by one pass."""
+    """Return the samples of some call sites, from one pass."""
     collector = _Collector(trace, callsites)
     counts = _counts(trace, callsites)
     if trace.dataset is None or counts is None or not collector.is_thinned:
@@ -42,11 +43,11 @@ def samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
         for number, block in enumerate(trace.dataset.blocks):
             held = {callsite: int(of[number]) for callsite, of in counts.items()}
             collector.add_block(block, held, reader)
-        return collector.samples()  # which may read on
+        return collector.samples()  # may read further blocks
 
 
 def _counts(trace: Trace, callsites: Sequence[int]) -> dict[int, Int] | None:
-    """Return how many instances of each call site are in each block; None where unknown."""
+    """Return the number of instances of each call site per block, or None if unknown."""
     placed = trace.aggregate[0].placed
     if placed is None:
         return None
@@ -55,11 +56,11 @@ def _counts(trace: Trace, callsites: Sequence[int]) -> dict[int, Int] | None:
     return known if len(known) == len(found) else None
 
 
-_Found = tuple[Signature, Int]  # what some instances of a batch have in common, and which they are
+_Found = tuple[Signature, Int]  # a signature, and the instances of a batch that share it
 
 
 class _Collector:
-    """Collects the samples of some call sites from batches, given in their order."""
+    """Collects the samples of some call sites from batches in matching order."""
 
     def __init__(self, trace: Trace, callsites: Sequence[int]) -> None:
         self.least = trace.clock_error_ns
@@ -85,11 +86,11 @@ class _Collector:
 
     @property
     def is_thinned(self) -> bool:
-        """Whether some instances of a call site are left out."""
+        """Return whether some instances of a call site are left out."""
         return any(maker.series.every > 1 for maker in self.makers.values())
 
     def add(self, batch: Batch) -> None:
-        """Take what is kept of a batch that was read with what came before each call."""
+        """Add a batch that was read with the record before each call."""
         kept = Kept.of(batch)
         found: list[_Found] = []
         counts = dict.fromkeys(self.makers, 0)
@@ -113,7 +114,7 @@ class _Collector:
         self._keep(kept)
 
     def add_block(self, block: Block, counts: Mapping[int, int], reader: Reader) -> None:
-        """Take what is kept of a block that holds so many instances of each call site."""
+        """Add a block with the given number of instances of each call site."""
         communicator = reader.communicator(block)
         size = len(communicator.ranks)
         if any(self._wants(callsite, count, size) for callsite, count in counts.items()):
@@ -127,7 +128,7 @@ class _Collector:
         self._keep(Unread(communicator, size * block.instances, sequences, read))
 
     def samples(self) -> dict[int, Sample]:
-        """Return all that was collected."""
+        """Return all samples."""
         self._follow()
         return {
             callsite: Sample(
@@ -142,13 +143,13 @@ class _Collector:
         }
 
     def _wants(self, callsite: int, count: int, size: int) -> bool:
-        """Whether some of the next instances of a call site are kept; size: how many call them."""
+        """Return whether any of the next `count` instances, called by `size` ranks, are needed."""
         barrier = self.barriers.get(callsite)
         replayed = barrier is not None and size > 1 and barrier.wants(count)
         return replayed or self.makers[callsite].series.wants(count)
 
     def _numbered(self, batch: Batch, kept: Kept) -> list[_Found]:
-        """Return the signatures in a batch with their instances, and note them in `kept`."""
+        """Return the signatures of a batch with their instances, and number the instances."""
         found = []
         for signature, index in self.measure.signatures(batch):
             instances = np.arange(len(batch)) if index is None else index
@@ -164,15 +165,15 @@ class _Collector:
         return kept
 
     def _rows(self, batch: Batch, wanted: Sequence[Int]) -> tuple[Rows, Int]:
-        """Return the metrics of some instances at least, and the row of each instance in them.
+        """Return the metrics of at least the wanted instances, and the row of each instance.
 
-        Where they are taken alone they come out with the same bits.
+        The metrics are equal to the last bit, whether measured in a subset or in the whole batch.
         """
         columns = np.unique(np.concatenate(wanted))
         alike = batch.whole and batch.sent is None and batch.received is None
         if not alike or 2 * len(columns) > len(batch):
             return self.measure.rows(batch), np.arange(len(batch))
-        if len(columns) == 1:  # of which the ranks would be summed in another order
+        if len(columns) == 1:  # a single column would sum the ranks in another order
             columns = np.repeat(columns, 2)
         place = np.full(len(batch), -1)
         place[columns] = np.arange(len(columns))
@@ -231,7 +232,7 @@ class _Maker:
             self.parts.append(part_of(batch, signature, index))
 
     def follow(self, context: Context, least: int) -> None:
-        """Walk back from what was chosen since the last time."""
+        """Walk back from the instances selected since the last call."""
         for kept, column in self.starts:
             found = walk(context, kept, column, least, self.hops)
             self.walked += 1

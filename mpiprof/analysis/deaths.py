@@ -1,4 +1,4 @@
-"""Who of the ranks that are gone died first, and of what: the launcher ends the others."""
+"""First failure: the ranks that died first and their signals. The launcher ends the other ranks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ def first_dead(
     positions: Sequence[Position],
     pending: Sequence[Pending],
 ) -> tuple[list[int], list[int]]:
-    """Return who died by itself, and who may have: the launcher, or a person, ends all others.
+    """Return the ranks that died by themselves, and the ranks that possibly did.
 
-    By SIGTERM; on a busy machine by SIGKILL before one could note anything. So may who waited for a
-    rank that was ended, too, or for a message: it only may have died. Of the others that note
-    nothing those died that others waited for. Nothing tells where all were ended alike. Who is in
-    MPI_Finalize notes no signal any more: where all are gone, that it has none tells nothing. Nor
-    does it where calls are not logged, so that who waited for whom is not known.
+    The launcher or a user ends the other ranks by SIGTERM. On a busy machine SIGKILL may follow
+    before a rank can record the signal. Rules for a rank that left no signal record:
+    - If it waited for a message, or for a rank that was ended too, it may have been ended: possibly
+      dead.
+    - If another rank waited for it, it died by itself.
+    - If all ranks left no record, nothing can be concluded.
+    - A rank in MPI_Finalize records no signals. If all ranks are gone, its missing record means
+      nothing.
+    - The same holds if calls are not logged, because wait dependences are unknown.
     """
     fatal = [rank for rank in gone if signals.get(rank, Signals.SIGTERM) != Signals.SIGTERM]
     if fatal:
@@ -47,11 +51,11 @@ def first_dead(
 def _name(signal: int) -> str:
     try:
         return Signals(signal).name if signal else ""
-    except ValueError:  # of a damaged log
+    except ValueError:  # from a damaged log
         return ""
 
 
 def names(dead: Sequence[int], signals: Mapping[int, int]) -> str:
-    """Return of which signals ranks died; "" where that is not known of all."""
+    """Return the names of the signals that ended ranks; "" if the signal of a rank is unknown."""
     names = dict.fromkeys(_name(signals.get(rank, 0)) for rank in dead)
     return "" if "" in names else " and ".join(names)

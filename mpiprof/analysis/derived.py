@@ -1,4 +1,4 @@
-"""What a Trace derives on demand: names and functions. What imports this imports pandas."""
+"""Tables that a Trace computes on demand, by name. Importing this module imports pandas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mpiprof.analysis.statistics import statistics
 from mpiprof.analysis.summary import summary, summed_up
 from mpiprof.analysis.whom import waiting_for
 
-# Trace knows these by name only: imports go one way.
+# A Trace refers to these tables by name only, because `trace` must not import this package.
 DERIVED: dict[str, Callable[..., Any]] = {
     "aggregate": aggregate,
     "callsites": callsites,

@@ -1,4 +1,4 @@
-"""The verdict on a comparison: which runs are slower, where, by how much, and how sure that is."""
+"""Verdict on a comparison: which runs are slower, where, by how much, and how certainly."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pandas as pd
 
 from mpiprof.analysis.changes import LEVEL, MEANS
 
-MOSTLY = 0.5  # of what was added or saved: then it is waiting, or it is not
-MUCH = 0.1  # of the time in collectives: who could not be tested may differ by less
-BESIDE = 0.25  # of the larger effect: what is smaller and the other way is not worth a word
+MOSTLY = 0.5  # minimum share of the change for it to count as waiting
+MUCH = 0.1  # minimum untested change, as a share of the time in collectives, to prevent a verdict
+BESIDE = 0.25  # minimum ratio of opposite effects for a mixed verdict
 
 
 @dataclass(frozen=True)
 class Changed:
-    """A call site that differs by more than chance.
+    """A call site that differs significantly.
 
-    row: of the table, by column; measure: of MEANS, the first that differs; effect_ns: what is
-    added (negative: saved) for all ranks together over as many instances as the first has, 0 where
-    only the spread of the arrivals differs; waiting: whether most of it is waiting, None where the
-    time in the call does not differ.
+    row: row of the table, by column. measure: first of MEANS that differs. effect_ns: time added
+    (negative if saved) for all ranks over the instances of the first trace. It is 0 if only the
+    spread of arrivals differs. waiting: True if most of the effect is waiting, None if the time in
+    the call does not differ.
     """
 
     row: Mapping[str, Any]
@@ -34,14 +34,17 @@ class Changed:
 
 @dataclass(frozen=True)
 class Difference:
-    """What changed between a trace and another one, or between some runs and others.
+    """Difference between a trace and another, or between two groups of runs.
 
-    outcome: "slower", "faster", "mixed", "same" (times differ by no more than chance), "unknown"
-    (nothing could be tested, or not what differs most); effect_ns: the sum over what differs;
-    before_ns and after_ns: time of all ranks in collectives; changed: the largest effect first;
-    compared, tested, only: call sites in both, those of them with enough instances, and those in
-    one alone; certainty: 0 to 1, of the first of `changed`, over all tests of the table; untested:
-    the row of what differs so much that the rest says nothing, and was called too seldom.
+    - outcome: "slower", "faster", "mixed", "same" (no significant difference), "unknown" (no test
+      was possible, or not for the largest difference).
+    - effect_ns: sum of the significant effects. before_ns, after_ns: time of all ranks in
+      collectives.
+    - changed: call sites that differ, the largest effect first.
+    - compared, tested, only: numbers of call sites in both, with enough instances, and in one
+      alone.
+    - certainty: 0 to 1, of the first of `changed`, over all tests of the table.
+    - untested: row of a call site with too few calls, whose difference makes the rest irrelevant.
     """
 
     outcome: str
@@ -57,17 +60,17 @@ class Difference:
 
     @property
     def worst(self) -> Changed | None:
-        """What became slower most."""
+        """The call site with the largest slowdown, or None."""
         return next((one for one in self.changed if one.effect_ns > 0), None)
 
     @property
     def best(self) -> Changed | None:
-        """What became faster most."""
+        """The call site with the largest speed-up, or None."""
         return next((one for one in self.changed if one.effect_ns < 0), None)
 
 
 def difference(table: pd.DataFrame) -> Difference:
-    """Conclude from the rows of `changes.compare` that belong to one other trace."""
+    """Return the verdict on the rows of `compare.compare` for one other trace."""
     rows: list[dict[str, Any]] = [
         {str(name): value for name, value in row.items()} for row in table.to_dict("records")
     ]

@@ -1,7 +1,7 @@
-"""Whether the members of an instance call the same: operation, root, datatype, bytes, reduction.
+"""Disagreement of an instance's members on operation, root, datatype, bytes or reduction.
 
-Taken from what each rank's record says at entry. What is not known of a rank (a derived datatype,
-counts of a v-form, a reduction of the program's own) agrees with everything.
+The values are from each rank's record at entry. An unknown value (a derived datatype, counts of a
+v-form, a user-defined reduction) agrees with every value.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from mpiprof.analysis.positions import Call, Key, Position
 from mpiprof.datatypes import may_agree
 from mpiprof.trace.described import Communicator
 
-MOST = 8  # of a whole run that are kept: the earliest
+MOST = 8  # maximum number of disagreements per run: the earliest ones
 UNSIZED = ("barrier", "gatherv", "scatterv", "alltoallv", "alltoallw")
 
 
 @dataclass(frozen=True)
 class Side:
-    """Ranks that say the same in an instance: value is their operation, root, bytes or name."""
+    """Ranks with an equal value in an instance; value is the operation, root, bytes or a name."""
 
     value: str | int
     ranks: tuple[int, ...]
@@ -29,7 +29,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """An instance whose members do not call the same; kind is the class of the verdict."""
+    """An instance with members that make different calls; kind is the class of the verdict."""
 
     kind: str
     key: Key
@@ -50,7 +50,7 @@ def instances(positions: Sequence[Position]) -> dict[Key, dict[int, Call]]:
 def first(
     found: Mapping[Key, Mapping[int, Call]], communicators: Sequence[Communicator]
 ) -> Disagreement | None:
-    """Return the earliest instance whose members disagree: what is wrong later may follow of it."""
+    """Return the earliest disagreement or None; later ones may be its consequences."""
     wrong = None
     for key, calls in found.items():
         shapes = {id(call.shape): call for call in calls.values()}
@@ -64,7 +64,7 @@ def first(
 
 
 def earliest(found: Iterable[Disagreement]) -> list[Disagreement]:
-    """Return the first few of a run's, each once where the same ranks say the same again."""
+    """Return the first few disagreements of a run, without repetitions between the same ranks."""
     known: dict[tuple[object, ...], Disagreement] = {}
     for one in sorted(found, key=lambda one: (one.since_ns, one.key)):
         known.setdefault((one.kind, one.key[0], one.operation, one.sides), one)
@@ -72,19 +72,20 @@ def earliest(found: Iterable[Disagreement]) -> list[Disagreement]:
 
 
 def _is_flat(calls: Mapping[int, Call]) -> bool:
-    """Whether equal shapes mean equal bytes: where no rank is a root with other bytes."""
+    """Return whether equal shapes imply equal bytes: no rank is a root with other bytes."""
     return next(iter(calls.values())).shape.root < 0
 
 
 def of_instance(
     key: Key, calls: Mapping[int, Call], communicator: Communicator
 ) -> Disagreement | None:
-    """Return what the members of one instance disagree in, None where nothing is known to differ.
+    """Return the disagreement of one instance's members, or None if no value is known to differ.
 
-    The operation comes before the root, the root before datatype and bytes: who calls another
-    operation disagrees in all of it.
+    Operation is compared before root, and root before datatype and bytes. Ranks in different
+    operations differ in all of these.
     """
-    # Who is in MPI_Finalize has not come to what the others wait in: hang.py.
+    # A rank in MPI_Finalize has not arrived at the instance of the other ranks: see
+    # hang/job_verdict.py.
     calls = {rank: call for rank, call in calls.items() if call.operation != "finalize"}
     if communicator.local or len(calls) < 2:
         return None
@@ -110,7 +111,7 @@ def _of_arguments(calls: Mapping[int, Call], communicator: Communicator) -> tupl
     types = _sides_of_types(calls)
     still_open = any(call.exit_ns == 0 for call in calls.values())
     reduces = any(call.shape.reduction for call in calls.values())
-    # Working programs send two numbers as one complex: that alone keeps nobody.
+    # Correct programs send two real numbers as one complex number. Types alone block no rank.
     if len(types) > 1 and (len(by_size) > 1 or len(sizes) < 2 or reduces or still_open):
         return "type", types
     if len(by_size) > 1:
@@ -120,7 +121,7 @@ def _of_arguments(calls: Mapping[int, Call], communicator: Communicator) -> tupl
 
 
 def block(rank: int, call: Call, communicator: Communicator, base: str) -> int:
-    """Return the bytes that all members must agree on, -1 where they are unknown or may differ."""
+    """Return the bytes that must be equal on all members; -1 if unknown or allowed to differ."""
     root, size = call.shape.root, len(communicator.ranks)
     if base in UNSIZED or call.shape.type == "MPI_PACKED":
         return -1
@@ -136,7 +137,7 @@ def block(rank: int, call: Call, communicator: Communicator, base: str) -> int:
 
 
 def _sides(values: Mapping[int, str | int], calls: Mapping[int, Call]) -> list[Side]:
-    """Group ranks by what they say, the largest group first."""
+    """Group ranks by value, the largest group first."""
     groups: dict[str | int, list[int]] = {}
     for rank, value in sorted(values.items()):
         groups.setdefault(value, []).append(rank)
@@ -147,7 +148,7 @@ def _sides(values: Mapping[int, str | int], calls: Mapping[int, Call]) -> list[S
 
 
 def _sides_of_types(calls: Mapping[int, Call]) -> list[Side]:
-    """Group ranks by datatype; names that may agree are one."""
+    """Group ranks by datatype; names that may denote matching types are joined."""
     stands_for: dict[str, str] = {}
     for call in calls.values():
         name = call.shape.type
@@ -158,7 +159,7 @@ def _sides_of_types(calls: Mapping[int, Call]) -> list[Side]:
 
 
 def odd(sides: Sequence[Side]) -> tuple[int, ...]:
-    """Return the ranks outside of the one largest group; of groups of equal size, all."""
+    """Return the ranks outside the largest group, or all ranks if there are two largest groups."""
     if len(sides) > 1 and len(sides[0].ranks) > len(sides[1].ranks):
         sides = sides[1:]
     return tuple(sorted(rank for side in sides for rank in side.ranks))

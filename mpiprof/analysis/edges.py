@@ -1,4 +1,4 @@
-"""Where the lateness of some ranks begins, ends, or changes from one level to another."""
+"""Onsets of lateness: where lateness of ranks begins, ends or changes to another level."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from mpiprof.analysis.grid import Grid, mean_of, median_of
 from mpiprof.analysis.phases import best_cut, change_points, period_of, without_period
 from mpiprof.trace.types import Float, Int
 
-REACH = 16  # instances around the end of a phase, among which it is
-ABRUPT = 0.6  # of a phase's lateness, or of what it changes by, must begin and end with it
-STEP = 0.3  # of a phase's lateness: a lesser change at its ends is none that begins or ends it
+REACH = 16  # instances on both sides of a phase boundary that are searched for the exact boundary
+ABRUPT = 0.6  # share of the change in lateness that must happen at the phase boundary
+STEP = 0.3  # minimum change at a boundary, as a share of the phase's lateness
 QUARTERS = 4
-FLAT = 0.15  # of a phase's lateness, by which the middles of its quarters may differ
-UNLIKE = 1.5  # times: levels of lateness that are told apart
+FLAT = 0.15  # maximum difference between medians of a phase's quarters, over its lateness
+UNLIKE = 1.5  # minimum ratio between separate levels of lateness
 
 
 def phases_of(grid: Grid, arrival: Float) -> list[Int]:
-    """Return the columns of each phase, in which the same ranks may be late."""
+    """Return the columns of each phase. Within a phase the same ranks may be late."""
     signal, last = signals(grid, arrival)
     every = period_of(signal, grid.number)
     edges = change_points(without_period(signal, grid.number, every), last)
@@ -27,7 +27,7 @@ def phases_of(grid: Grid, arrival: Float) -> list[Int]:
 
 
 def signals(grid: Grid, arrival: Float) -> tuple[Float, Int]:
-    """Return the logarithm of each instance's spread, and who came last, -1 where not known."""
+    """Return the logarithm of each instance's spread, and its last rank (-1 if unknown)."""
     low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
     row = np.nanargmax(arrival, 0)
     spread = high - low
@@ -36,22 +36,23 @@ def signals(grid: Grid, arrival: Float) -> tuple[Float, Int]:
 
 
 def lateness(arrival: Float, rows: Int) -> Float:
-    """Return by how much some rows come after the others in each instance."""
+    """Return how much later some rows arrive than the other rows, per instance."""
     others = np.setdiff1d(np.arange(len(arrival)), rows)
     return np.asarray(np.nan_to_num(mean_of(arrival[rows]) - median_of(arrival[others])))
 
 
 def is_flat(late: Float) -> bool:
-    """Whether lateness stays as it is in all quarters of a phase: that of who wanders does not."""
+    """Return whether lateness is constant over the quarters of a phase, unlike a random walk."""
     middles = [float(np.median(part)) for part in np.array_split(late, QUARTERS) if len(part)]
     return max(middles) - min(middles) < FLAT * abs(float(np.median(late)))
 
 
 def exact(grid: Grid, arrival: Float, rows: Int, columns: Int, spans: list[Int]) -> Int | None:
-    """Return the columns of a phase with its ends where the lateness of some rows changes.
+    """Return the columns of a phase, with boundaries moved to changes of these rows' lateness.
 
-    Phases are found from all ranks' spread, which is less exact than the rows' own lateness. None
-    where that does not change at once: ranks that wander are late by turns, without phases.
+    Phases are found from the spread of all ranks, which is less exact than the lateness of the
+    rows. Returns None if that lateness does not change abruptly: wandering ranks are late for a
+    while, without phases.
     """
     others = np.setdiff1d(np.arange(len(arrival)), rows)
     if not len(others):
@@ -77,9 +78,9 @@ def exact(grid: Grid, arrival: Float, rows: Int, columns: Int, spans: list[Int])
 
 
 def _abrupt(inside: Float, outside: Float, usual: float, beside: float) -> bool:
-    """Whether lateness changes at an edge by most of what it differs by from the phase beside.
+    """Return whether lateness changes at an edge by most of the difference between two phases.
 
-    inside, outside: from the edge on, in the phase and beside it.
+    inside, outside: lateness from the edge on, in the phase and in its neighbour.
     """
     inside, outside = inside[:REACH], outside[:REACH]
     if not len(inside) or not len(outside):
@@ -89,7 +90,7 @@ def _abrupt(inside: Float, outside: Float, usual: float, beside: float) -> bool:
 
 
 def levels_of(phases: Sequence[tuple[Int, float]]) -> tuple[tuple[int, int, float], ...]:
-    """Return the first and last column of each phase, and its lateness; () where all are alike."""
+    """Return first column, last column and lateness of each phase; () if all levels are similar."""
     late = [abs(by) for _, by in phases]
     if max(late) < UNLIKE * min(late):
         return ()

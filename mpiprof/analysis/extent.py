@@ -1,4 +1,4 @@
-"""Where a pattern of lateness holds: in how many instances, of which, and in which runs of them."""
+"""Span of a pattern: the number of its instances, and the runs of instances that it covers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from mpiprof.analysis.grid import Grid, median_of
 from mpiprof.analysis.patterns import Pattern
 from mpiprof.trace.types import Int
 
-LEAST_SPANS = 1  # instances by which spans are apart
+LEAST_SPANS = 1  # minimum distance of separate spans, in instances
 
 
 def late_in(one: Pattern, grid: Grid) -> int:
-    """Return in how many of its instances a pattern shows: by half of what it is on average."""
+    """Return the number of instances in which a pattern has half of its mean lateness or more."""
     arrival = grid.arrival[:, one.instances]
     rows = np.searchsorted(grid.ranks, one.ranks)
     others = np.setdiff1d(np.arange(len(arrival)), rows)
@@ -28,7 +28,7 @@ def late_in(one: Pattern, grid: Grid) -> int:
 
 
 def taken_in(one: Pattern, grid: Grid) -> Int:
-    """Return the columns in which any of a pattern's ranks take part; all where it names none."""
+    """Return the columns in which any of a pattern's ranks take part; all if it names no ranks."""
     rows = np.searchsorted(grid.ranks, one.ranks)
     if not len(rows):
         return np.arange(grid.instances)
@@ -36,7 +36,7 @@ def taken_in(one: Pattern, grid: Grid) -> Int:
 
 
 def spans_of(number: Int, grid: Grid) -> list[list[int]]:
-    """Return runs of instances that a pattern holds for, first and last."""
+    """Return the runs of instances that a pattern covers, as first and last number."""
     columns = np.searchsorted(grid.number, number)
     edges = np.flatnonzero(np.diff(columns) > LEAST_SPANS)
     first, last = number[np.r_[0, edges + 1]], number[np.r_[edges, len(number) - 1]]

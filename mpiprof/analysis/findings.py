@@ -1,7 +1,7 @@
-"""What is wrong, as data: the findings of each call site and of the whole run, the costliest first.
+"""Findings of each call site and of the whole run as data, the costliest first.
 
-This is the only place that concludes. Reports, pages, comparisons and JSON put into words what
-stands here, and nothing else.
+Only this module draws conclusions. Reports, pages, comparisons and JSON put these findings into
+words and add none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mpiprof.analysis.patterns import Pattern, patterns
 from mpiprof.analysis.sample import sample_of
 from mpiprof.trace.trace import Trace
 
-# What can be wrong, in the words of the JSON output.
+# Causes of findings, by their names in the JSON output.
 CAUSES = {
     "rank": "the same ranks are late",
     "early": "some ranks have less to do",
@@ -39,19 +39,19 @@ CAUSES = {
     "clock": "the clocks can't tell who is late",
     "none": "nothing is to be gained",
 }
-NOTABLE_SHARE = 0.01  # of all waiting
-REST = 0.2  # of a call site's waiting that is worth a finding where no pattern explains it
-MOSTLY = 0.5  # of the instances in which lateness began at one place
-OFTEN = 0.1  # of what follows a barrier
-FEWEST = 5  # instances that tell who mostly comes last
+NOTABLE_SHARE = 0.01  # minimum share of all wait for a finding
+REST = 0.2  # minimum share of a call site's wait, unexplained by patterns, for a finding
+MOSTLY = 0.5  # share of the instances in which lateness began at one origin
+OFTEN = 0.1  # minimum share of the calls that follow a barrier
+FEWEST = 5  # minimum number of instances to determine which rank is mostly last
 MOST_SURE = 0.999
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What another algorithm would bring at a call site, from whoever simulated or replayed it.
+    """Gain from another algorithm at a call site, as simulated or replayed by the caller.
 
-    algorithm: with its parameters; saved_ns: time of all ranks over all instances, within error_ns;
+    algorithm: with its parameters. saved_ns: time of all ranks over all instances, within error_ns.
     how: "simulated" or "replayed".
     """
 
@@ -64,13 +64,15 @@ class Gain:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, and what it costs all ranks together over the run.
+    """One fault and its cost to all ranks together over the run.
 
-    cause: of CAUSES; share: of all ranks' run time; callsites: those it concerns, the costliest
-    first; ranks: those it names, the latest first; period: instances from one time to the next;
-    first_instance and last_instance: of the first call site, None where instances don't matter;
-    certainty: 0 to 1, that more than chance names it, 0 where nobody is named for sure; evidence:
-    figures, by the names of the columns they come from.
+    - cause: an entry of CAUSES. share: cost over the run time of all ranks.
+    - callsites: call sites concerned, the costliest first. ranks: ranks concerned, the latest
+      first.
+    - period: number of instances between occurrences.
+    - first_instance, last_instance: of the first call site, or None if instances do not matter.
+    - certainty: 0 to 1, that the finding is not by chance. 0 if no rank is blamed with certainty.
+    - evidence: figures, named after their columns.
     """
 
     cause: str
@@ -88,12 +90,12 @@ class Finding:
 
     @property
     def rank(self) -> int | None:
-        """The rank that is latest, None where it is no matter of ranks."""
+        """The latest rank, or None if the finding concerns no ranks."""
         return self.ranks[0] if self.ranks else None
 
 
 def findings(trace: Trace, gains: Sequence[Gain] = ()) -> list[Finding]:
-    """Return what is worth doing about the hot call sites, the costliest first."""
+    """Return the findings of the hot call sites that matter, the costliest first."""
     table = trace.callsites
     least = NOTABLE_SHARE * float(table["total_wait_ns"].sum()) if len(table) else 0.0
     found = [one for callsite in trace.hot for one in trace.conclusions(callsite)]
@@ -103,9 +105,9 @@ def findings(trace: Trace, gains: Sequence[Gain] = ()) -> list[Finding]:
 
 
 def conclusions(trace: Trace, callsite: int) -> list[Finding]:
-    """Return what is wrong at a call site, the costliest first: together at most its waiting.
+    """Return the findings of a call site, the costliest first. Their sum is at most its wait.
 
-    What pays only once another one is repaired comes behind that.
+    A finding that pays only after another repair follows that other finding.
     """
     row: Any = trace.callsites.loc[callsite]
     waiting = float(row["total_wait_ns"])
@@ -133,7 +135,7 @@ def conclusions(trace: Trace, callsite: int) -> list[Finding]:
 
 
 def _after(one: Finding, once: int | None, found: Sequence[Finding]) -> Finding:
-    """Return a finding with what must be repaired before it pays, if anything."""
+    """Return a finding with the finding to be repaired before it pays, if any."""
     if once is None or found[once].ranks == one.ranks:
         return one
     first = {"cause": found[once].cause, "ranks": list(found[once].ranks)}
@@ -141,14 +143,14 @@ def _after(one: Finding, once: int | None, found: Sequence[Finding]) -> Finding:
 
 
 def _ordered(found: Sequence[Finding]) -> list[Finding]:
-    """Return findings, the costliest first, but none before what must be repaired before it."""
+    """Sort findings by cost, but keep each one behind the findings to be repaired before it."""
     known = {(at, one.cause, one.ranks): one for one in found for at in one.callsites}
 
     def place(one: Finding, behind: int = 0) -> tuple[float, int]:
         once = one.evidence.get("once")
         key = (one.callsites[0], once["cause"], tuple(once["ranks"])) if once else None
         first = known.get(key) if key else None
-        if first is None or behind > len(found):  # where call sites are joined, both may be first
+        if first is None or behind > len(found):  # joined findings may form a cycle
             return -one.cost_ns, 0
         cost, depth = place(first, behind + 1)
         return max(-one.cost_ns, cost), depth + 1
@@ -164,7 +166,7 @@ def _finding(
 
 
 def _facts(row: Any) -> dict[str, Any]:
-    """Return what every finding about a call site tells of it; None where not known."""
+    """Return the common evidence of all findings of a call site; None for unknown values."""
     facts: dict[str, Any] = {
         "instances": int(row["instances"]),
         "size": int(row["size"]),
@@ -184,7 +186,7 @@ def _of_pattern(
     causes: Causes,
     facts: Mapping[str, Any],
 ) -> Finding:
-    """Return a pattern as a finding, with where the lateness began."""
+    """Return a pattern as a finding, with the origin of the lateness."""
     number = grid.number[one.instances]
     walks = walks_from(sample_of(trace, causes.callsite).walks, one, grid)
     ranks, began = origins(trace, walks, one, grid.instances)
@@ -212,7 +214,8 @@ def _of_pattern(
         **began,
     }
     if one.cause == "early" and causes.point_to_point.value >= MOSTLY:
-        evidence["point_to_point"] = causes.point_to_point.value  # the others may but wait for it
+        # The other ranks may merely wait for messages.
+        evidence["point_to_point"] = causes.point_to_point.value
     elif one.cause == "early" and let_go_early(causes, ranks):
         evidence["let_go_early"] = True
     if cause == "rank" and not one.each and began.get("origin_callsite") == causes.callsite:
@@ -234,7 +237,7 @@ def _of_pattern(
 
 
 def _changing(one: Pattern, grid: Grid) -> dict[str, Any]:
-    """Return how lateness changes over the run: in levels, or steadily; {} where it does not."""
+    """Return how lateness changes over the run, in levels or steadily; {} if it is constant."""
     if one.grows is not None:
         return {"grows": list(one.grows)}
     at = grid.number.tolist()
@@ -248,7 +251,7 @@ def _host(trace: Trace, node: str | None) -> str | None:
 
 
 def _of_barrier(trace: Trace, causes: Causes, facts: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield what a barrier costs before what mostly follows it at once."""
+    """Yield the cost of a barrier before the call sites that often follow it immediately."""
     after = causes.followers[causes.followers["share"] >= OFTEN]
     others = after[after["callsite"] != causes.callsite]
     callsites = (causes.callsite, *map(int, others["callsite"]))
@@ -263,7 +266,7 @@ def _of_barrier(trace: Trace, causes: Causes, facts: Mapping[str, Any]) -> Itera
 def _rest(
     trace: Trace, cost: float, causes: Causes, facts: Mapping[str, Any], besides: list[str]
 ) -> Finding:
-    """Return what no pattern explains: noise, or what a collective made of nobody's lateness."""
+    """Return the unexplained rest: noise, or lateness that arose inside a collective."""
     sample = sample_of(trace, causes.callsite)
     began = began_at(trace, sample.walks, [1.0] * len(sample.walks))
     if began:
@@ -290,9 +293,10 @@ def _rest(
 
 
 def _mostly_last(row: Any, facts: Mapping[str, Any]) -> tuple[int, float] | None:
-    """Return who comes last far more often than chance has it, where all wait for the last.
+    """Return the rank that is last far more often than by chance, and its share of the instances.
 
-    And in which share of the instances. It may still be chance: who wanders is last for long.
+    Returns None if there is no such rank, or if ranks do not wait for the last one. It may still be
+    chance, because a wandering rank is last for long.
     """
     least = (1 + 1 / facts["size"]) / 2
     waited = facts["state"] in ("nxn", "barrier", "gathering") and facts["instances"] >= FEWEST
@@ -313,9 +317,9 @@ def _of_gain(trace: Trace, gain: Gain) -> Finding:
 
 
 def _joined(found: Sequence[Finding]) -> list[Finding]:
-    """Join what has one cause: the same ranks late for the same thing, a slow node, one barrier.
+    """Join findings with one cause: the same late ranks and origin, a slow node, one barrier.
 
-    The evidence is that of the costliest.
+    The evidence is from the costliest finding.
     """
     groups: dict[Any, list[Finding]] = {}
     for number, one in enumerate(found):
@@ -330,7 +334,7 @@ def _joined(found: Sequence[Finding]) -> list[Finding]:
 
 
 def _identity(one: Finding, number: int) -> Any:
-    """Return what findings of one cause have in common; the number where nothing is."""
+    """Return the key that findings of one cause share; `number` if findings are never joined."""
     if one.cause == "barrier":
         return one.cause, one.callsites[0]
     if one.cause == "node":

@@ -1,4 +1,4 @@
-"""Algorithms of ours that ran: whom their schedules make each rank wait for."""
+"""Wait dependences of mpiprof's algorithms: which ranks each rank waits for in a schedule."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mpiprof.model.machine import of_table
 from mpiprof.model.variant import Variant
 from mpiprof.trace.types import Int
 
-Link = tuple[float, float]  # ns of an empty message, and of a byte
+Link = tuple[float, float]  # time of an empty message (ns) and per byte (ns)
 
 
 def link_of(table: Mapping[str, Any] | None) -> Link:
-    """Return the link that block sizes were worked out with, zeros where none was measured."""
+    """Return the link that determined block sizes in the run; zeros if none was measured."""
     try:
         machine = of_table(table, "the trace's machine table")
     except UsageError:
@@ -37,10 +37,10 @@ def follow(
     nodes: Sequence[str],
     link: Link,
 ) -> Group:
-    """Return a group with whom its ranks wait for in an algorithm of ours; as it is elsewhere.
+    """Return the group with the dependence of an mpiprof algorithm; unchanged for other algorithms.
 
-    base: the operation; algorithm: with its parameters; passed: bytes sent and received by row, -1
-    unknown; nodes: by row.
+    base: the operation. algorithm: name with parameters. passed: bytes sent and received by row, -1
+    if unknown. nodes: node name by row.
     """
     variant = Variant.read(algorithm)
     known = [a for a in catalogue() if (a.operation, a.name) == (base, variant.name)]

@@ -1,4 +1,4 @@
-"""The DataFrames of a trace that have one row a process, call or instance."""
+"""DataFrames of a trace with one row per process, call or instance."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from mpiprof.trace.sites import describe_sites, site_label
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import CALL, CHOICES, COMPLETION, START, Array, Bool, Float, Int
 
-BLOCK = 1 << 16  # records read at a time
-PIECE = 1 << 18  # rows of a piece
+BLOCK = 1 << 16  # records per read
+PIECE = 1 << 18  # rows per piece
 
 
 def processes(trace: Trace) -> pd.DataFrame:
-    """One row a rank: rank, host, node, pid, started_ns, ended_ns, end_reason.
+    """Return one row per rank: rank, host, node, pid, started_ns, ended_ns, end_reason.
 
-    Times on the joint clock, NA unknown; end_reason None: neither finalised nor aborted.
+    Times are on the joint clock, NA if unknown. end_reason is None for a rank that neither
+    finalised nor aborted.
     """
     known, ends = trace.tables.processes, trace.tables.ends
     rows = []
@@ -53,7 +54,7 @@ def processes(trace: Trace) -> pd.DataFrame:
 
 
 def communicator_names(trace: Trace) -> list[str]:
-    """Return a name for each communicator: the program's own, else how it was made."""
+    """Return a name for each communicator: the program's name for it, else how it was created."""
     found = []
     for c in trace.tables.communicators:
         name = trace.tables.names.get(c.index)
@@ -64,31 +65,32 @@ def communicator_names(trace: Trace) -> list[str]:
 
 
 def site_labels(trace: Trace) -> list[str]:
-    """One line for each site of the tables; the last entry stands for an unknown one."""
+    """Return a label for each site of the tables; the last entry is for an unknown site."""
     sites = trace.tables.sites
     described = describe_sites(sites, [[i] for i in range(len(sites))])
     return [site_label(d[0]) for d in described] + ["?"]
 
 
 def events(trace: Trace) -> pd.DataFrame:
-    """One row a call, by rank and then in order.
+    """Return one row per call, by rank and in order.
 
-    rank, thread, operation, site (text), communicator (identity), sequence,
-    start (n-th start of a persistent operation, 0 for calls), enter_ns, exit_ns (NA while open;
-    of a start NA, MPI_Start is not timed), completion_enter_ns and completion_exit_ns (the Wait
-    or Test that completed it, NA without), bytes (sent), received, root (NA without), algorithm,
-    flags, outside_ns (in point-to-point and completion calls since the rank's record before),
-    choice (state of the selector that chose the algorithm: observe, probe, hold; empty without).
+    rank, thread, operation, site (text), communicator (identity), sequence, start (n-th start of a
+    persistent operation, 0 for calls), enter_ns, exit_ns (NA while open; NA for a start because
+    MPI_Start is not timed), completion_enter_ns and completion_exit_ns (the completing Wait or
+    Test, NA without one), bytes (sent), received, root (NA without one), algorithm, flags,
+    outside_ns (time in point-to-point and completion calls since the rank's previous record),
+    choice (state of the selector that chose the algorithm: observe, probe, hold; empty without
+    one).
     """
     frame: pd.DataFrame = pd.concat(list(event_pieces(trace)), ignore_index=True)
     return frame
 
 
 def event_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
-    """Yield the rows of `events` in order, in pieces of bounded length; at least one, if empty.
+    """Yield the rows of `events` in order, in pieces of bounded length; at least one, maybe empty.
 
-    A rank with nonblocking or persistent operations is held as a whole: its calls and what
-    completed them may be far apart.
+    A rank with nonblocking or persistent operations is read as a whole, because calls and their
+    completions may be far apart.
     """
     columns = _EventColumns(trace)
     held: list[_Part] = []
@@ -106,7 +108,7 @@ def event_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
 
 @dataclass(frozen=True)
 class _Part:
-    """Calls and starts of one rank, and enter and exit of what completed each (0 without)."""
+    """Calls and starts of one rank, with enter and exit of each completion (0 without one)."""
 
     rank: int
     block: Block
@@ -115,7 +117,7 @@ class _Part:
 
 
 class _EventColumns:
-    """What shapes say, ready to be taken for events."""
+    """Columns that follow from shapes, prepared for all events."""
 
     def __init__(self, trace: Trace) -> None:
         shapes, labels = trace.tables.shapes, site_labels(trace)
@@ -181,7 +183,7 @@ def _bytes(shape: Array, of_shape: list[int], given: Int) -> Any:
 
 
 def _rank_parts(trace: Trace, rank: int) -> Iterator[_Part]:
-    """Yield a rank's calls and starts: block by block, or all at once where some complete later."""
+    """Yield a rank's calls and starts by block, or all at once if some complete later."""
     blocks = trace.stream(rank).blocks(BLOCK)
     ids = trace.tables.shape_map(rank)
     names = {trace.tables.shapes[i].operation for i in ids[ids >= 0].tolist()}
@@ -196,7 +198,7 @@ def _rank_parts(trace: Trace, rank: int) -> Iterator[_Part]:
 
 
 def _completions(trace: Trace, opener: Block, closer: Block) -> tuple[Int, Int]:
-    """Return enter and exit of what completed each call or start, 0 without."""
+    """Return enter and exit of the completion of each call or start, 0 without one."""
     enter, exit_ = np.zeros(len(opener), np.int64), np.zeros(len(opener), np.int64)
     if len(closer):
         communicator = np.array([s.communicator for s in trace.tables.shapes], np.int64)
@@ -219,15 +221,15 @@ def _key(communicator: Int, block: Block) -> Int:
 
 
 def instances(trace: Trace) -> pd.DataFrame:
-    """One row an instance, by its first arrival.
+    """Return one row per instance, in order of first arrival.
 
     communicator (identity), sequence, start (n-th start), operation, algorithm (with its
     parameters), callsite (as in `callsites`), sites (text), size, complete, bytes (mean over
     ranks), bytes_min, bytes_max, message_bytes; first_arrival_ns, last_arrival_ns, first_rank,
     last_rank; average_imbalance_ns, worst_imbalance_ns, message_time_ns, average_factor,
     worst_factor; exit_imbalance_ns, exit_factor; mean_elapsed_ns; wait_ns (summed over ranks),
-    wait_<state>_ns, completion_skew_ns, last_exit_ns, choice (as in `events`). NA or NaN where a
-    value is not defined: an instance with an absent or open member is not complete.
+    wait_<state>_ns, completion_skew_ns, last_exit_ns, choice (as in `events`). Undefined values are
+    NA or NaN. An instance with an absent or open member is not complete.
     """
     pieces = list(instance_pieces(trace))
     frame: pd.DataFrame = pd.concat(
@@ -241,9 +243,9 @@ def instances(trace: Trace) -> pd.DataFrame:
 
 
 def instance_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
-    """Yield the rows of `instances` as they are matched, in pieces; at least one, if empty.
+    """Yield the rows of `instances` in matching order, in pieces; at least one, maybe empty.
 
-    Batches are joined: a program may make thousands of communicators, each with a batch of its own.
+    Batches are joined, because a program may create thousands of communicators with one batch each.
     """
     measure = Measure(trace)
     labels = site_labels(trace)
@@ -259,7 +261,7 @@ def instance_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
         yield _instance_frame(measure, labels, held or [_no_instance()])
 
 
-INSTANCE_TEXTS = {"communicator": 0, "operation": 3, "algorithm": 4, "sites": 6}  # and where
+INSTANCE_TEXTS = {"communicator": 0, "operation": 3, "algorithm": 4, "sites": 6}  # and columns
 _Matched = tuple[Batch, Rows]
 
 
@@ -336,10 +338,10 @@ def _categories(labels: list[str], index: Array) -> Any:
 
 
 def matrix(trace: Trace, callsite: int) -> tuple[Int, Int]:
-    """Arrivals and exits of one call site: int64 ns, instances (by first arrival) x ranks.
+    """Return arrivals and exits of one call site: int64 ns, instances (by first arrival) x ranks.
 
-    The columns are the ranks of its communicator; where it has several, of all of them, in order
-    of world rank (`matrix_ranks`). Absent: arrival -1. Open or absent: exit 0.
+    The columns are the ranks of its communicator, or of all its communicators in world rank order
+    (`matrix_ranks`). An absent rank has arrival -1. An open or absent call has exit 0.
     """
     found = list(_of_callsite(trace, callsite))
     ranks = np.unique(np.concatenate([members for members, *_ in found]))
@@ -362,7 +364,7 @@ def matrix_ranks(trace: Trace, callsite: int) -> Int:
 
 
 def _of_callsite(trace: Trace, callsite: int) -> Iterator[tuple[Int, Int, Int, Int]]:
-    """Yield per batch the ranks, arrivals (-1 absent), exits, first arrivals of a call site."""
+    """Yield ranks, arrivals (-1 if absent), exits and first arrivals of a call site per batch."""
     measure = Measure(trace)
     any_found = False
     for batch, rows in measure.batches():

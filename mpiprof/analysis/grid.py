@@ -1,4 +1,4 @@
-"""The sampled arrivals of a call site as one table, ranks x instances in the order of the run."""
+"""Arrival matrix: sampled arrivals of a call site, ranks x instances in the order of the run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mpiprof.analysis.waits import Group, waits
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
-MOST = 1 << 20  # cells: ranks x instances
+MOST = 1 << 20  # maximum number of cells: ranks x instances
 MOST_INSTANCES = 1 << 15
-FOREVER = np.inf  # no call ends before the last has come
+FOREVER = np.inf  # so that no call ends before the last arrival
 
 
 @dataclass(frozen=True)
 class Block:
-    """Instances (columns of the table) that the same ranks (rows) call in the same roles."""
+    """Instances (columns) that the same ranks (rows) call in the same roles."""
 
     rows: Int
     columns: Int
@@ -31,11 +31,12 @@ class Block:
 
 
 class Grid:
-    """Arrivals of a call site, in ns after the first of each instance; NaN: no member.
+    """Arrivals of a call site in ns after the first arrival of each instance; NaN for non-members.
 
-    ranks: world ranks of the rows, ascending; number: of each column's instance within the call
-    site; first_ns: its first arrival; node: of each row, an index into nodes; least_ns: what
-    differences must exceed to mean anything, the clocks' error or a microsecond.
+    - ranks: world ranks of the rows, ascending.
+    - number: number of each column's instance within the call site. first_ns: its first arrival.
+    - node: index into `nodes` for each row.
+    - least_ns: the clock error, at least 1 us. Smaller differences are not significant.
     """
 
     def __init__(self, trace: Trace, sample: Sample) -> None:
@@ -59,7 +60,7 @@ class Grid:
         self.node = np.array([index[name] for name in names], np.int64)
 
     def _blocks(self, parts: list[Part], place: Int) -> Iterator[Block]:
-        """Fill in the arrivals, and yield which of them belong together."""
+        """Fill in the arrivals, and yield the blocks of instances with equal ranks and roles."""
         groups: dict[object, list[tuple[Signature, Int, Int]]] = {}
         edge = 0
         for part in parts:
@@ -81,13 +82,13 @@ class Grid:
 
     @property
     def instances(self) -> int:
-        """How many instances there are."""
+        """Number of instances."""
         return len(self.number)
 
     def waiting(self, arrival: Float) -> Float:
-        """Return ns of waiting, summed over the ranks of each instance, if all came at `arrival`.
+        """Return the wait in ns, summed over the ranks of each instance, for given arrivals.
 
-        The waits are those that the operation's semantics demand (see waits).
+        Waits follow from the operation's semantics (metrics/wait_states.py).
         """
         found = np.zeros(self.instances)
         for block in self.blocks:
@@ -99,16 +100,16 @@ class Grid:
 
 
 def median_of(values: Float) -> Float:
-    """Return the median of each column, of what is known; NaN where nothing is."""
+    """Return the median of the known values of each column; NaN for a column without values."""
     if not np.isnan(values).any():
         return np.asarray(np.median(values, 0))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of columns without any value
+        warnings.simplefilter("ignore", RuntimeWarning)  # about columns without values
         return np.asarray(np.nanmedian(values, 0))
 
 
 def mean_of(values: Float) -> Float:
-    """Return the mean of each column, of what is known; NaN where nothing is."""
+    """Return the mean of the known values of each column; NaN for a column without values."""
     known = (~np.isnan(values)).sum(0)
     return np.asarray(np.nansum(values, 0) / np.where(known > 0, known, np.nan))
 
@@ -122,7 +123,7 @@ def _joined(parts: list[Int]) -> Int:
 
 
 def _numbers(sample: Sample, first: Int) -> Int:
-    """Return the numbers of instances that are known by their first arrival."""
+    """Return the numbers of instances, looked up by their first arrival."""
     known = sample.series["first_arrival_ns"].to_numpy(np.float64)
     number = sample.series["number"].to_numpy(np.int64)
     if not len(known):

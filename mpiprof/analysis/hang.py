@@ -1,7 +1,8 @@
-"""What is wrong with a job that hangs, died or runs on wrongly: one verdict.
+"""Verdict on a job that hangs, died or runs incorrectly.
 
-From where each rank is (positions.py) and what its process does (trace/processes.py). A verdict
-needs something that no sound program does, or that lasts: a rank that is merely late is none.
+It is derived from the position of each rank (hang/rank_state.py) and the state of its process
+(hang/processes.py). A verdict requires something that no correct program does, or that lasts. A
+rank that is merely late gives no verdict.
 """
 
 from __future__ import annotations
@@ -32,14 +33,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The conclusion on a job: one of the classes of `status --json`, whom it names, and why.
+    """Verdict on a job: its class in `status --json`, the ranks concerned, and the reason.
 
-    sides: the groups of ranks that disagree, the largest first. cycle: who waits for whom.
-    pending: the instance that waits. ended: no process of the job is left, and some did not end in
-    MPI_Finalize. through: all did. why: more of a class: finished, busy, still, stopped, abort,
-    unwritten, unlogged, or the names of signals. unnoted: of whom nothing tells whether it died or
-    the launcher ended it. spare: who has a thread that may still come, where all wait in a circle.
-    also: what lacks other ranks than these.
+    - odd_ranks, sites: the ranks that the verdict names, and the call sites concerned.
+    - sides: groups of ranks that disagree, the largest first.
+    - cycle: wait-for cycle.
+    - pending: the waiting instance.
+    - ended: no process of the job is left, and some did not end in MPI_Finalize.
+    - through: all ranks finished.
+    - why: subclass, which is finished, busy, still, stopped, abort, unwritten, unlogged or names of
+      signals.
+    - unnoted: ranks that died or were ended by the launcher. No record distinguishes the two.
+    - spare: in a cycle, ranks with a thread that may still arrive.
+    - also: further verdicts, on instances that wait for ranks unrelated to this verdict.
     """
 
     kind: str
@@ -57,7 +63,7 @@ class Verdict:
 
     @property
     def is_bad(self) -> bool:
-        """Whether something is wrong, or may be."""
+        """Return whether there is or may be a fault."""
         return self.kind != "none"
 
 
@@ -71,7 +77,7 @@ def conclude(
     processes: Processes,
     patience: Patience = USUAL,
 ) -> Verdict:
-    """Return the verdict on a job; class `none` where it is well, or may be."""
+    """Return the verdict on a job; class `none` if there is no sign of a fault."""
     one = _conclude(trace, positions, pending, processes, patience)
     return replace(one, also=_also(trace, one, positions, pending, processes, patience))
 
@@ -84,9 +90,10 @@ def _also(
     processes: Processes,
     patience: Patience,
 ) -> tuple[Verdict, ...]:
-    """Return what lacks other ranks than those that a verdict is about, and has no other cause.
+    """Return further verdicts, on instances that wait for ranks unrelated to verdict `one`.
 
-    Of what an end without a note or a death has left behind nothing tells what it had come to.
+    After a death, or an end without a record, the state of the remaining ranks is unknown: returns
+    ().
     """
     noted = any((trace.logs.signals | processes.signals).values())
     ends = one.kind in ("none", "dead") or one.through or (one.ended and not noted)
@@ -125,7 +132,7 @@ def _conclude(
     blind = bool(left) and any(position.blind for position in positions)
     pending = [] if blind else pending
     sure = _finished(positions, pending, ended) or _order(trace, positions, pending, set(), ended)
-    if sure is not None:  # needs no process, and no death makes it
+    if sure is not None:  # this verdict needs no process state, and no death can cause it
         return sure
     if aborted:
         return _gone(sorted(aborted), positions, pending, ended, "abort")
@@ -135,7 +142,7 @@ def _conclude(
     if dead:
         return _gone(dead, positions, pending, ended, names(dead, signals))
     long = lasting(positions, pending, processes, patience, ended)
-    silent = ended and not signals  # as by SIGKILL: who is lacked may have died, or hung
+    silent = ended and not signals  # as after SIGKILL: a missing rank may have died or hung
     hangs = (
         _order(trace, positions, pending, {one.key for one in long}, ended)
         or _lacking(positions, pending, long, processes, ended, silent)
@@ -157,9 +164,10 @@ def _blindly(
     signals: dict[int, int],
     ended: bool,
 ) -> Verdict:
-    """Return the verdict where it is not known where ranks are: on how the job ended.
+    """Return the verdict on how the job ended, when positions of ranks are unknown.
 
-    Where records could not be written, an end that is missing tells nothing: it had no room either.
+    If records could not be written, a missing end record means nothing, because it had no space
+    either.
     """
     fatal, _ = first_dead(left, list(signals), signals, positions, [])
     if fatal:
@@ -170,7 +178,7 @@ def _blindly(
 
 
 def disagree(wrong: Disagreement, ended: bool, through: bool) -> Verdict:
-    """Return the verdict on a job whose ranks do not call the same."""
+    """Return the verdict on a job with ranks that make different calls."""
     odd = disagreement.odd(wrong.sides)
     sides = sorted(wrong.sides, key=lambda side: not set(side.ranks) & set(odd))
     sites = tuple(dict.fromkeys(site for side in sides for site in side.sites[:1]))
@@ -180,7 +188,7 @@ def disagree(wrong: Disagreement, ended: bool, through: bool) -> Verdict:
 def _sites(
     positions: Sequence[Position], odd: Sequence[int], one: Pending | None
 ) -> tuple[int, ...]:
-    """Where the odd ranks are, or were last seen, and where the others wait."""
+    """Return the current or last call sites of the odd ranks, and where other ranks wait."""
     communicator = None if one is None else one.communicator
     calls = [call for rank in odd if (call := positions[rank].seen(communicator)) is not None]
     others = one.sites if one is not None else []
@@ -202,7 +210,7 @@ def _gone(
 def _finished(
     positions: Sequence[Position], pending: Sequence[Pending], ended: bool
 ) -> Verdict | None:
-    """An operation that waits for ranks that have called MPI_Finalize."""
+    """Detect an operation that waits for ranks that have called MPI_Finalize."""
     for one in pending:
         waiting = [
             rank for rank in one.arrived
@@ -228,7 +236,7 @@ def _order(
     long: set[Key],
     ended: bool,
 ) -> Verdict | None:
-    """Operations on several communicators, each of which lacks a rank that is in another."""
+    """Detect operations on several communicators, each waiting for a rank in another one."""
     cycle, odd = circle.find(trace, positions, pending, long)
     if not cycle:
         return None
@@ -237,7 +245,7 @@ def _order(
     return Verdict("order", odd, sites, cycle=cycle, ended=ended)
 
 
-# ---- who has not come
+# ---- missing ranks
 
 
 def _lacking(
@@ -248,7 +256,7 @@ def _lacking(
     ended: bool,
     silent: bool,
 ) -> Verdict | None:
-    """What has long lacked a rank: the ranks that others wait for and that wait for none."""
+    """Detect an instance that has long waited for ranks that themselves wait for no rank."""
     for one in long:
         absent, spare = waiting.ends(one, positions, pending, {other.key for other in long})
         if not absent and not spare:
@@ -269,9 +277,9 @@ def _absent(
     processes: Processes,
     ended: bool,
 ) -> Verdict:
-    """What lacks ranks that wait for none: by what these do."""
+    """Return the verdict on missing ranks that wait for no rank, by their activity."""
     unlogged = [r for r in absent if positions[r].between == "collective"]
-    if len(unlogged) == len(absent):  # each may wait there for others
+    if len(unlogged) == len(absent):  # each of these ranks may be waiting for other ranks
         sites = _sites(positions, absent, one)
         return Verdict("undecided", (), sites, pending=one, ended=ended, why="unlogged")
     absent = [rank for rank in absent if rank not in unlogged]
@@ -295,9 +303,9 @@ def _circle_to_open(
     processes: Processes,
     ended: bool,
 ) -> Verdict:
-    """A circle, unless a thread comes that is in no collective: which of them should is not told.
+    """Return the verdict on a cycle that a thread outside all collectives may still open.
 
-    One that computes may come yet.
+    Which of these ranks should arrive is unknown. A rank that computes may still arrive.
     """
     busy = tuple(rank for rank in spare if rank in processes.busy)
     sites = _sites(positions, busy or spare, one)
@@ -310,10 +318,10 @@ def _circle_to_open(
 def _left_alone(
     positions: Sequence[Position], long: Sequence[Pending], processes: Processes, ended: bool
 ) -> Verdict | None:
-    """What all have started, and some wait for, while others are outside MPI.
+    """Detect an operation that all ranks started, while some wait and some are outside MPI.
 
-    It tells only where no rank moves: who starts an operation may long do something else before it
-    waits for it, and when others came to their Wait is not known.
+    This is evidence only if no rank moves. A rank may do other work for long between start and
+    wait, and the arrival of other ranks at their Wait is unknown.
     """
     resting = {p.rank for p in positions if not p.finished and not p.open}
     for one in long:
@@ -325,14 +333,14 @@ def _left_alone(
 
 
 def _idle(odd: Sequence[int], processes: Processes) -> str:
-    """Return how ranks that compute nothing are: stopped, still, or not known."""
+    """Return the state of ranks that do not compute: "stopped", "still", or "" if unknown."""
     if set(odd) <= processes.stopped:
         return "stopped"
     return "still" if set(odd) <= processes.still else ""
 
 
 def _messages(positions: Sequence[Position], processes: Processes, ended: bool) -> Verdict | None:
-    """No collective waits, but all ranks that are left wait in point-to-point calls."""
+    """Detect that no collective waits, but all remaining ranks wait in point-to-point calls."""
     left = [p for p in positions if not p.finished]
     waiting = tuple(p.rank for p in left if waits_for_messages(p))
     if not waiting or len(waiting) < len(left):
@@ -346,7 +354,7 @@ def _messages(positions: Sequence[Position], processes: Processes, ended: bool) 
 
 
 def _unclear(long: Sequence[Pending], ended: bool) -> Verdict | None:
-    """Something is wrong, but nothing that is known tells what."""
+    """Return the verdict for a fault of unknown cause."""
     if ended:
         return Verdict("dead", (), ended=True, pending=long[0] if long else None)
     for one in long:

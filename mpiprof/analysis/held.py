@@ -1,6 +1,6 @@
-"""What is held of a run whose logs are rings or have reached their limit.
+"""Coverage: the stretch of a run that its logs contain, if logs are rings or reached their limit.
 
-The totals of the other calls are the summary's; nothing is extrapolated from what is held.
+Totals of all other calls are in the summary. Nothing is extrapolated from the recorded stretch.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ LOST = "later records could not be written"
 
 @dataclass(frozen=True)
 class Held:
-    """The part of a run that is held; since_ns after its start, for held_ns.
+    """The recorded stretch of a run: `held_ns` from `since_ns` after its start.
 
-    why: the option, "--record ring" (the last calls) or "--limit" (the first), or LOST (the first,
-    as later ones could not be written). instances of `total` in all (None: what ranks started from
-    persistent operations is not in the totals, and those past a limit are calls); first: the number
-    of each call site's first instance, None unknown.
+    - why: the option that limits it, "--record ring" (the last calls) or "--limit" (the first
+      calls), or LOST (the first calls, because later ones could not be written).
+    - instances: recorded instances. total: all instances. None if unknown, because totals exclude
+      starts of persistent operations, and records past a limit count calls.
+    - first: number of each call site's first recorded instance, or None if unknown.
     """
 
     why: str
@@ -33,10 +34,11 @@ class Held:
 
 
 def held(trace: Trace) -> Held | None:
-    """Return what is held where rings have turned, or logs ended early; None where all is.
+    """Return the coverage if rings have wrapped or logs ended early, or None if all is recorded.
 
-    A call site's number is unknown where ranks reach its instances from several places in several
-    ways, so that the totals of these places don't tell, and of starts of persistent operations.
+    A call site's first number is unknown for starts of persistent operations. It is also unknown if
+    ranks reach its instances from several sites in varying combinations, which totals do not
+    resolve.
     """
     limited = trace.held_until_ns is not None and trace.record != "summary"
     if not (trace.turned or limited):
@@ -52,7 +54,7 @@ def held(trace: Trace) -> Held | None:
     first: list[int | None] = []
     for number, key in enumerate(keys):
         total = None if key.started else totals.get((key.operation, key.sites))
-        # A kill may come between a call's end and its totals.
+        # A process may be killed between the end of a call and the update of its totals.
         first.append(None if total is None else max(total - int(left[number]), 0))
     started = any(key.started for key in keys)
     return Held(
@@ -66,10 +68,10 @@ def held(trace: Trace) -> Held | None:
 
 
 def _totals(trace: Trace) -> dict[tuple[str, frozenset[int]], int]:
-    """Return how many instances each call site of the summary has in all.
+    """Return the total number of instances of each call site of the summary.
 
-    On a communicator as many as its busiest rank has made there: each makes all of them, and one
-    that was killed may lack the last.
+    On each communicator this is the number of calls of its busiest rank. Each rank takes part in
+    all instances, and a killed rank may lack the last one.
     """
     found: dict[tuple[str, frozenset[int]], int] = {}
     for _, rows in trace.summary.groupby("callsite"):
@@ -80,7 +82,7 @@ def _totals(trace: Trace) -> dict[tuple[str, frozenset[int]], int]:
 
 
 def first_number(trace: Trace, callsite: int) -> int:
-    """Return the number of a call site's first instance that is held; 0 where it is unknown."""
+    """Return the number of a call site's first recorded instance; 0 if unknown."""
     found: Held | None = trace.derive("held")
     first = None if found is None else found.first[callsite]
     return first or 0

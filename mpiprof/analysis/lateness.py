@@ -1,4 +1,4 @@
-"""How late each rank of a call site comes, in the sampled instances, and what that costs."""
+"""Lateness of each rank of a call site in the sampled instances, and its causes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from mpiprof.analysis.variance import (
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
-MOST_EFFECTS = 1 << 17  # ranks x phases up to which phases are told apart
+MOST_EFFECTS = 1 << 17  # ranks x phases; beyond this limit phases are joined
 
 
 class Cells:
-    """The sampled instances of a call site, with their stretch of the run and their phase.
+    """Sampled instances of a call site, with their stretch of the run and their phase.
 
-    Matrices by rank follow `ranks`, the world ranks that take part, ascending.
+    Matrices by rank are in the order of `ranks`, the world ranks that take part, ascending.
     """
 
     def __init__(self, trace: Trace, parts: list[Part], phases: pd.DataFrame) -> None:
@@ -48,7 +48,7 @@ class Cells:
         edges = np.cumsum([len(part) for part in first])[:-1]
         self.stretch = np.split(place, edges)
         self.phase = np.split(np.searchsorted(begins, starts, "right"), edges)
-        # Where not every instance was recorded, the record before is not the previous collective.
+        # In a sampled trace, the record before a call is not the rank's previous collective.
         self.sampled = trace.meta.get("sample", 1) not in (1, None)
         names = [trace.node_of.get(rank, "?") for rank in self.ranks.tolist()]
         self.node_names = list(dict.fromkeys(names))
@@ -56,7 +56,7 @@ class Cells:
         self.node = np.array([number[name] for name in names], np.int64)
 
     def each(self) -> Iterator[tuple[Part, Int, Int, Int]]:
-        """Yield each part, the columns of its ranks, and stretch and phase of its instances."""
+        """Yield each part, the columns of its ranks, and the stretch and phase of its instances."""
         for part, stretch, phase in zip(self.parts, self.stretch, self.phase, strict=False):
             yield part, np.searchsorted(self.ranks, part.ranks), stretch, phase
 
@@ -91,7 +91,7 @@ class Cells:
 
     @cached_property
     def effects(self) -> tuple[Effects, Float]:
-        """Sums for the analysis of variance, a row a stretch."""
+        """Sums for the analysis of variance, one row per stretch."""
         groups = len({part.ranks.tobytes() for part in self.parts})
         whole = np.zeros((self.stretches, 2))
         sums = np.zeros((2, self.stretches * self.phases, len(self.ranks)))
@@ -107,12 +107,12 @@ class Cells:
 
     @cached_property
     def nodes_differ(self) -> bool:
-        """Whether some nodes are later than others."""
+        """Return whether some nodes are later than others."""
         effects, sums = self.effects
         return self.instances >= 2 and effects.nodes_differ(sums.sum(0), self.least)
 
     def systematic(self) -> list[Estimate]:
-        """Shares by rank, by node and at random."""
+        """Return the shares of the variance by rank, by node and at random."""
         if self.instances < 2:
             return [UNKNOWN] * 3
         effects, sums = self.effects
@@ -121,7 +121,7 @@ class Cells:
 
     @cached_property
     def late(self) -> tuple[Float, Float, Float]:
-        """Of each phase and rank: instances, mean lateness and its error (ns, two deviations)."""
+        """Instances, mean lateness and its error (ns, two deviations), phases x ranks."""
         sums = np.zeros((3, self.phases, len(self.ranks)))
         for part, columns, _, phase in self.each():
             late = after_median_of_others(part.arrival.astype(np.float64))
@@ -132,9 +132,10 @@ class Cells:
         return count, mean, 2 * np.sqrt(spread / np.maximum(count - 1, 1))
 
     def rank_table(self) -> pd.DataFrame:
-        """One row a rank, the latest first."""
+        """Return one row per rank, the latest first."""
         ranks = len(self.ranks)
-        # count, late, last; of instances whose exits before are known: count, inherited, messages
+        # count, late, last; and over instances with known previous exits: count, inherited,
+        # messages
         sums = np.zeros((6, self.stretches, ranks))
         for part, columns, stretch, _ in self.each():
             arrival = part.arrival.astype(np.float64)
@@ -173,7 +174,7 @@ class Cells:
 
     @cached_property
     def late_share(self) -> Float:
-        """Of each phase and rank: instances in which it is late by half of its mean lateness."""
+        """Instances in which a rank is late by half of its mean lateness, phases x ranks."""
         found = np.zeros_like(self.late[1])
         for part, columns, _, phase in self.each():
             late = after_median_of_others(part.arrival.astype(np.float64))
@@ -182,7 +183,7 @@ class Cells:
         return found
 
     def node_table(self) -> pd.DataFrame:
-        """One row a node, the latest first."""
+        """Return one row per node, the latest first."""
         nodes = len(self.node_names)
         effects, sums = self.effects
         late = [UNKNOWN] * nodes

@@ -1,7 +1,8 @@
-"""From batches of matched instances to one row of metrics an instance.
+"""Computes one row of metrics per instance from batches of matched instances.
 
-Instances with equal shapes on all ranks share a signature: what depends on shapes only (operation,
-call site, root, sizes, message time) is worked out once a signature, the rest on whole matrices.
+Instances with equal shapes on all ranks share a signature. Values that depend on shapes only
+(operation, call site, root, sizes, message time) are computed once per signature. The rest is
+computed on whole matrices.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from mpiprof.trace.types import Array, Bool, Float, Int, Problems
 
 
 class Measure:
-    """Measures batches of one trace.
+    """Computes the metrics of batches of one trace.
 
-    `callsites` and `algorithms` (names, to their numbers) grow with every new one it meets.
-    `blocked`, where it is set to zeros before a batch, takes the waits of each rank in each
-    instance (ns, ranks x instances), of which rows hold the sums. What is wrong with an instance is
-    noted in `problems`, those of the trace, and in `wrong` whose members do not call the same: of
-    instances with equal shapes, the first.
+    - `callsites` and `algorithms` map names to numbers, and grow during the pass.
+    - `blocked`: if set to zeros before a batch, it receives the wait of each rank in each instance
+      (ns, ranks x instances). `rows` contain the sums of these waits.
+    - `problems`: problems of the trace, extended by those of its instances.
+    - `wrong`: instances whose members make different calls, only the first for each set of shapes.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -58,16 +59,16 @@ class Measure:
         self.blocked: Int | None = None
 
     def forget(self, kept: int) -> tuple[list[CallsiteKey], list[str]]:
-        """Return the call sites after the first so many and the algorithms, and take them out."""
+        """Remove and return the algorithms, and the call sites after a number of first ones."""
         met = list(self.callsites)[kept:], list(self.algorithms)
         for key in met[0]:
             del self.callsites[key]
         self.algorithms.clear()
-        self.known.clear()  # which has the numbers of both
+        self.known.clear()  # it contains numbers of both
         return met
 
     def batches(self) -> Iterator[tuple[Batch, Rows]]:
-        """Every batch of the trace with its metrics."""
+        """Yield every batch of the trace with its metrics."""
         for batch in self.trace.batches():
             yield batch, self.rows(batch)
 
@@ -108,7 +109,7 @@ class Measure:
             present = np.flatnonzero(signature.present)
             ranks = batch.communicator.ranks[present]
             self._arrivals(rows, batch.arrival[present][:, index], ranks, index)
-            rows.last_arrival[index] = -1  # who has not come may be later than all that have
+            rows.last_arrival[index] = -1  # absent ranks may arrive later than all others
             rows.last_rank[index] = -1
             rows.average_imbalance[index] = np.nan
             rows.worst_imbalance[index] = np.nan
@@ -197,7 +198,7 @@ class Measure:
         rows.bytes_max[index] = np.fmax.reduce(found.bytes, axis=0)
 
     def signatures(self, batch: Batch) -> Iterator[tuple[Signature, Int | None]]:
-        """Return the signatures in a batch, each with the indices of its instances (None: all)."""
+        """Yield each signature of a batch with the indices of its instances (None for all)."""
         mixed = self.mix[batch.shape[0]]
         step = np.uint64(0x9E3779B97F4A7C15)
         for row in batch.shape[1:]:
@@ -210,18 +211,18 @@ class Measure:
             yield self._signature(batch, int(mixed[0]), 0), None
             return
         groups = self._grouped(batch.shape[0], mixed)
-        for index in sorted(groups, key=lambda of: int(of[0])):  # as the call sites are numbered
+        for index in sorted(groups, key=lambda of: int(of[0])):  # call site order
             yield self._signature(batch, int(mixed[index[0]]), int(index[0])), index
 
     def _grouped(self, shape: Array, mixed: Array) -> list[Int]:
-        """Return which instances are alike; mostly, those of the same shape on the first rank."""
+        """Return groups of equal instances; mostly, the shape on the first rank determines them."""
         known = np.zeros(len(self.mix), np.uint64)
         known[shape] = mixed
         of: Array = shape
         if not (known[shape] == mixed).all():
             of = np.unique(mixed, return_inverse=True)[1]
         if len(self.mix) < 1 << 15 and of.max(initial=0) < 1 << 15:
-            of = of.astype(np.int16)  # which NumPy sorts by radix
+            of = of.astype(np.int16)  # radix sort in NumPy
         order = np.argsort(of, kind="stable")
         of = of[order]
         return np.split(order, np.flatnonzero(of[1:] != of[:-1]) + 1)
@@ -239,10 +240,10 @@ class Measure:
         return found
 
     def _judge(self, batch: Batch, at: int) -> None:
-        """Note an instance in `wrong` where its members do not call the same."""
+        """Add an instance to `wrong` if its members make different calls."""
         row = batch.shape[:, at].tolist()
         if len(set(row)) == 1 and row[0] >= 0 and self.shapes[row[0]].root < 0:
-            return  # as nearly all are
+            return  # the case of nearly all instances
         key = (batch.communicator.index, int(batch.sequence[at]), int(batch.start[at]))
         calls = {}
         for i, rank in enumerate(batch.communicator.ranks.tolist()):
@@ -276,7 +277,7 @@ class Measure:
         base = base_operation(operation)
         state = WAITS.get(base)
         if operation.endswith("_init") and not started:
-            state = None  # an init may or may not wait for others: nothing is known
+            state = None  # whether an init synchronises is undefined
         group = self._group(communicator, shapes, WAITS.get(base))
         algorithm = _algorithm(there)
         sent = np.array([-1 if s is None else s.sent for s in shapes], np.int64)
@@ -296,7 +297,8 @@ class Measure:
         peers = np.where(present, peers, 0.0)
         found = self._volume(base, WAITS.get(base), group, sent, received, peers)
         time = self._time(communicator, np.asarray(found.message, np.float64))
-        persistent = operation.endswith("_init")  # else the number is of the communicator's kin
+        # For other operations, `start` distinguishes communicators that share a row of the tables.
+        persistent = operation.endswith("_init")
         key = CallsiteKey(operation, frozenset(s.site for s in there), started and persistent)
         return Signature(
             self.callsites.setdefault(key, len(self.callsites)),
@@ -318,7 +320,7 @@ class Measure:
     ) -> Volume:
         root = group.root
         if group.inter and state in ROOTED:
-            # The root and those with MPI_PROC_NULL exchange no share of their own.
+            # The root and ranks with MPI_PROC_NULL contribute no share.
             aside = [*group.idle, *([root] if root >= 0 else [])]
             if state == "early_root":
                 sent = sent.copy()
@@ -362,11 +364,11 @@ class Measure:
 
 
 def _part(values: Array, index: slice | Int) -> Array:
-    """Return some instances; an index of columns would give the ranks of each side by side."""
+    """Return some instances. `np.take` keeps each rank's values contiguous, unlike indexing."""
     return values if isinstance(index, slice) else np.take(values, index, axis=1)
 
 
 def _algorithm(shapes: list[Shape]) -> str:
-    """Return what ran; what a call that has not ended runs on is not known."""
+    """Return the algorithm that ran, ignoring calls that have not ended, where it is unknown."""
     ended = [s for s in shapes if s.sent >= 0 or s.received >= 0 or s.algorithm != "native"]
     return joined({s.algorithm for s in ended or shapes})

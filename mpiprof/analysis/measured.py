@@ -1,4 +1,4 @@
-"""What Measure gives of instances: which call site they are of, and a row for each."""
+"""Results of metrics/instance_metrics.py: the signature and row of each instance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mpiprof.trace.types import Bool, Float, Int
 
 @dataclass(frozen=True)
 class Signature:
-    """What instances with equal shapes have in common; `present`: rows that took part."""
+    """Common properties of instances with equal shapes; `present` marks rows that took part."""
 
     callsite: int
     algorithm: int
@@ -33,9 +33,9 @@ class Signature:
 
 @dataclass(frozen=True)
 class CallsiteKey:
-    """What makes a call site: the operation and the sites of all ranks.
+    """Identity of a call site: the operation and the sites of all ranks.
 
-    started: its instances are starts of a persistent operation, whose init `operation` names.
+    started: its instances are starts of a persistent operation, and `operation` names the init.
     """
 
     operation: str
@@ -45,13 +45,13 @@ class CallsiteKey:
 
 @dataclass
 class Rows:
-    """One value an instance; NaN (or -1 for ranks and times) where it is not defined."""
+    """One value per instance; NaN (-1 for ranks and times) if undefined."""
 
     callsite: Int
     algorithm: Int
     complete: Bool
-    left: Bool  # by a rank at least: those started count, though nobody has completed them
-    arrived: Bool  # all members came, so that imbalance is defined
+    left: Bool  # by at least one rank; started operations count without completion
+    arrived: Bool  # all members arrived, so imbalance is defined
     first_arrival: Int
     last_arrival: Int
     first_rank: Int
@@ -62,11 +62,11 @@ class Rows:
     message_time: Float
     average_factor: Float
     worst_factor: Float
-    exit_imbalance: Float  # last less first exit of a complete instance
+    exit_imbalance: Float  # last exit minus first exit of a complete instance
     exit_factor: Float
-    elapsed: Float  # sum over ranks of what is closed
+    elapsed: Float  # sum over ranks with closed calls
     mean_elapsed: Float
-    waits: dict[str, Float]  # by wait state, of complete instances; absent: 0 everywhere
+    waits: dict[str, Float]  # by wait state, of complete instances; an absent state is 0
     wait: Float
     skew: Float
     last_exit: Int
@@ -76,7 +76,7 @@ class Rows:
 
 
 def empty_rows(n: int) -> Rows:
-    """Return rows of so many instances of which nothing is known yet."""
+    """Return rows for `n` instances with all values unknown."""
     unknown: dict[str, Callable[[], Any]] = {
         "Int": lambda: np.full(n, -1, np.int64),
         "Float": lambda: np.full(n, np.nan),

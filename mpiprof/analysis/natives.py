@@ -1,4 +1,4 @@
-"""Native calls by the algorithm that the library took, `native:ring`, where that is certain."""
+"""Library algorithms of native calls, such as `native:ring`, where they are certain."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 NATIVE = "native"
 OTHER_FORMS = {"inter", "nonblocking", "persistent", "error"}
-SIZED_BY_RECEIVED = ("allgather", "alltoall")  # of all blocks, in place or not
+SIZED_BY_RECEIVED = ("allgather", "alltoall")  # bytes of all blocks, in place or not
 UNSIZED = ("alltoallv", "gatherv", "scatterv")
-ALONE = ("MPI_REPLACE", "MPI_NO_OP")  # of MPI's own, but no reductions
+ALONE = ("MPI_REPLACE", "MPI_NO_OP")  # predefined operations that are no reductions
 
 
 def is_native(algorithm: str) -> bool:
-    """Return whether it is the library's own choice, by whatever name."""
+    """Return whether the library itself chose the algorithm, under any name."""
     return algorithm == NATIVE or algorithm.startswith(f"{NATIVE}:")
 
 
 def shapes(trace: Trace) -> list[Shape]:
-    """Return the trace's shapes, native ones by name where that is certain."""
+    """Return the trace's shapes; native ones have the algorithm's name if it is certain."""
     tables = trace.tables
     library = library_of(trace.mpi, trace.ranks, trace.meta.get("library"))
     if library is None:
@@ -43,14 +43,14 @@ def shapes(trace: Trace) -> list[Shape]:
 
 
 def joined(algorithms: set[str]) -> str:
-    """Return what ran, by what each rank says: a name that not all give is not certain."""
+    """Return the algorithms of all ranks, joined by "+"; "native" for different native ones."""
     if len(algorithms) > 1 and all(map(is_native, algorithms)):
         return NATIVE
     return "+".join(sorted(algorithms))
 
 
 def _call(shape: Shape, communicator: Communicator) -> Call | None:
-    """Return a native call as the library sees it, None where it is of another kind."""
+    """Return a native call as the library sees it, or None for other calls."""
     if (
         shape.algorithm != NATIVE
         or shape.operation not in OPERATIONS
@@ -73,7 +73,7 @@ def _call(shape: Shape, communicator: Communicator) -> Call | None:
 
 
 def library_bytes(shape: Shape, size: int) -> int:
-    """Return a call's bytes, as model.ran counts them."""
+    """Return a call's bytes in the convention of model/library_choice.py."""
     operation = shape.operation
     if operation in UNSIZED:
         return -1

@@ -1,7 +1,7 @@
 """The table of call sites of a trace recorded as summary.
 
-Counts, times and sizes are exact, from each rank's sums. What is said of arrivals comes from the
-statistics that the recorder gathered: of most instances, but not all.
+Counts, times and sizes are exact, from each rank's sums. Arrival metrics are from the recorder's
+in-situ statistics, which cover most instances but not all.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ NAN = float("nan")
 
 @dataclass(frozen=True)
 class Part:
-    """What a call site did on one communicator: its instances, the observed ones, and its sums.
+    """A call site on one communicator: its instances, the observed instances, and their sums.
 
-    `sums` as in analysis.statistics; None: nothing was observed.
+    `sums` as in metrics/insitu_statistics.py, or None if no instance was observed.
     """
 
     operation: str
@@ -48,17 +48,17 @@ class Part:
 
     @property
     def observed(self) -> int:
-        """The instances that the statistics are of."""
+        """Number of instances covered by the statistics."""
         return 0 if self.sums is None else int(self.sums["instances"])
 
 
 def callsites(trace: Trace) -> pd.DataFrame:
-    """Return the table of call sites as analysis.callsites does; NaN for what isn't known.
+    """Return the table of call sites with the columns of metrics/callsites.py; NaN if unknown.
 
-    `complete_instances` are those whose arrivals were observed, over which the means are taken;
-    `total_wait_ns` is their mean times all instances, within `total_elapsed_ns`; its bounds are
-    certain: what was observed, and that with all time in the other instances. `bytes_min` and
-    `bytes_max` are of the mean sizes of the ranks.
+    `complete_instances` are the instances with observed arrivals. Means are over these.
+    `total_wait_ns` is their mean wait times all instances, limited by `total_elapsed_ns`. Its
+    limits are certain: the observed wait, and that plus all time in the other instances.
+    `bytes_min` and `bytes_max` are over the mean sizes of the ranks.
     """
     table: pd.DataFrame = trace.summary
     sums = _sums(trace, table)
@@ -96,7 +96,7 @@ ADDED = (
 
 
 def _add(into: dict[str, Any], row: dict[Any, Any]) -> None:
-    """Add sums of one communicator; of who came last, take the most frequent."""
+    """Add sums of one communicator; the most frequent last rank is taken."""
     if row["latest_count"] > into.get("latest_count", -1):
         into.update(latest_rank=row["latest_rank"], latest_count=row["latest_count"])
     into["worst_most_ns"] = max(into.get("worst_most_ns", 0), row["worst_most_ns"])
@@ -119,7 +119,7 @@ def _part(
     communicator = trace.tables.communicators[index]
     per_rank = calls.groupby("rank")[["calls", "sent", "received"]].sum()
     instances = int(per_rank["calls"].max())
-    if communicator.size == 1:  # who is alone waits for nobody
+    if communicator.size == 1:  # a single rank waits for no rank
         sums = ALONE | {"instances": instances, "balanced": instances}
     found = _volume(trace, base_operation(operation), index, per_rank)
     nodes = {trace.node_of.get(rank) for rank in communicator.ranks.tolist()}
@@ -128,12 +128,12 @@ def _part(
 
 
 def _volume(trace: Trace, base: str, index: int, per_rank: Any) -> Volume:
-    """Bytes of an instance, from the mean of each rank over its calls."""
+    """Return the bytes of an instance, from the mean of each rank over its calls."""
     communicator = trace.tables.communicators[index]
     members = communicator.ranks.tolist()
     each = per_rank.reindex(members)
     sent, received = ((each[n] / each["calls"]).to_numpy() for n in ("sent", "received"))
-    if base == "bcast":  # who does not send receives, from the root of the time
+    if base == "bcast":  # each rank sends or receives; the root may change
         sent = received = sent + received
     elif communicator.inter and WAITS.get(base) in ("late_root", "early_root"):
         sent, received = (np.where(v > 0, v, np.nan) for v in (sent, received))
@@ -179,7 +179,7 @@ def _row(trace: Trace, table: Any, parts: list[Part]) -> dict[str, Any]:
 
 
 def _mean(values: list[float], weights: list[int]) -> float:
-    """Mean of what is known, NaN when nothing is."""
+    """Return the weighted mean of known values; NaN if there is none."""
     pairs = [(v, w) for v, w in zip(values, weights, strict=True) if not np.isnan(v) and w > 0]
     return sum(v * w for v, w in pairs) / sum(w for _, w in pairs) if pairs else NAN
 
@@ -217,7 +217,7 @@ def _arrivals(trace: Trace, parts: list[Part], observed: int) -> dict[str, Any]:
 
 
 def _time(trace: Trace, part: Part) -> float:
-    """T for the factors; alone, an instance is balanced whatever T is."""
+    """Return T for the factors; 1 for a single rank, where instances are always balanced."""
     if trace.tables.communicators[part.communicator].size == 1:
         return 1.0
     return part.message_time if part.message_time > 0 else NAN
@@ -236,7 +236,7 @@ def _latest(seen: list[tuple[Part, dict[str, Any]]]) -> tuple[int | None, int]:
 
 
 def _waits(parts: list[Part], elapsed: int) -> dict[str, int]:
-    """Return the waiting of all instances, estimated from the observed ones: within their time."""
+    """Return the wait of all instances, estimated from the observed ones, at most their time."""
     operation = parts[0].operation
     total = sum(
         part.sums["wait_ns"] * part.instances / part.observed
@@ -255,7 +255,7 @@ def _waits(parts: list[Part], elapsed: int) -> dict[str, int]:
 
 
 def _bounds(parts: list[Part], elapsed: int) -> tuple[int, int]:
-    """Return between what the waiting of all instances lies, whatever was not observed."""
+    """Return certain limits of the wait of all instances, whatever was not observed."""
     seen = [(part.size, part.sums) for part in parts if part.sums is not None]
     waited = sum(int(sums["wait_ns"]) for _, sums in seen)
     inside = sum(size * int(sums["elapsed_ns"]) for size, sums in seen)

@@ -1,4 +1,4 @@
-"""What the analysis must know of each operation: who waits for whom, and what its message is."""
+"""Wait rules and message sizes of each operation."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.types import Array, Float, Int
 
-# Who can wait for whom, by operation: the name of the wait state it leads to.
+# Name of the wait state that each operation leads to.
 WAITS = {name: operation.waits for name, operation in OPERATIONS.items()}
-# Calls that all members make and that move no data of theirs: what makes a communicator, calls on
-# windows and files, MPI_Finalize. They may keep all members together but need not, and the
-# libraries differ, so an instance counts as waiting only where nobody left before the last came.
+# Calls of all members that move no user data: creation of communicators, calls on windows and
+# files, MPI_Finalize. They may synchronise all members but need not, and libraries differ. So an
+# instance counts as waiting only if no rank left before the last arrival.
 GATHERINGS = (
     *("comm_dup", "comm_dup_with_info", "comm_split", "comm_split_type", "comm_create"),
     *("cart_create", "graph_create", "dist_graph_create", "dist_graph_create_adjacent", "cart_sub"),
@@ -34,13 +34,13 @@ GATHERINGS = (
     "finalize",
 )
 WAITS |= dict.fromkeys(GATHERINGS, "gathering")
-# The columns of the wait states, and what leads to them.
+# Wait states, each with a column of its name.
 STATES = ("barrier", "nxn", "late_root", "early_root", "early_scan", "neighbor", "gathering")
 ROOTED = ("late_root", "early_root")
 
 
 def base_operation(operation: str) -> str:
-    """Return the blocking collective behind a name: allreduce for iallreduce and allreduce_init."""
+    """Return the blocking collective of a name: allreduce for iallreduce and allreduce_init."""
     name = operation.removesuffix("_init")
     if name not in WAITS and name.startswith("i") and name[1:] in WAITS:
         return name[1:]
@@ -48,16 +48,16 @@ def base_operation(operation: str) -> str:
 
 
 def is_waiting_observed(operation: str) -> bool:
-    """Return whether the recorder's own statistics know who waits for whom in an operation."""
+    """Return whether the recorder's in-situ statistics cover the waits of an operation."""
     return WAITS.get(base_operation(operation)) not in ("neighbor", "gathering")
 
 
 @dataclass(frozen=True)
 class Volume:
-    """Bytes of instances, NaN unknown.
+    """Bytes of instances; NaN if unknown.
 
-    bytes: what each rank sends (ranks, or ranks x instances); message: the size of the message
-    whose time is T (one value, or one an instance).
+    bytes: sent by each rank (ranks, or ranks x instances). message: size of the message of time T
+    (one value, or one per instance).
     """
 
     bytes: Float
@@ -65,10 +65,11 @@ class Volume:
 
 
 def volume(base: str, sent: Array, received: Array, root: int, peers: Float) -> Volume:
-    """Bytes that the ranks send, and the message size, from what they passed.
+    """Return the bytes that ranks send and the message size, from the recorded bytes.
 
-    sent, received: bytes, ranks first (ranks, or ranks x instances), -1 unknown; root: row of the
-    root or -1; peers: per rank, to how many ranks it sends in an all-to-all (itself included).
+    sent, received: bytes, ranks first (ranks, or ranks x instances), -1 if unknown. root: row of
+    the root, or -1. peers: in an all-to-all, number of ranks that each rank sends to, including
+    itself.
     """
     nan = np.nan
     s = np.where(sent >= 0, sent, nan).astype(np.float64)
@@ -87,7 +88,7 @@ def volume(base: str, sent: Array, received: Array, root: int, peers: Float) -> 
 
 
 def _scatter(s: Float, r: Float, root: int) -> Volume:
-    """Return each rank's share; the root's own is what the others leave of the whole."""
+    """Return each rank's share. The root's share is the whole minus the other ranks' shares."""
     share = r.copy()
     if root >= 0:
         whole = s[root]
@@ -101,7 +102,7 @@ def _scatter(s: Float, r: Float, root: int) -> Volume:
 
 
 def _mean(values: Float) -> Float:
-    """Mean over the ranks that know, NaN when none does."""
+    """Return the mean over ranks with a known value; NaN if no rank has one."""
     known = ~np.isnan(values)
     count = known.sum(0)
     total = np.where(known, values, 0.0).sum(0)
@@ -115,9 +116,9 @@ def _most(values: Float) -> Float:
 
 
 def message_time(machine: Mapping[str, object] | None, between: bool, size: Float) -> Float:
-    """T(m) in ns for message sizes in bytes, from the machine table; NaN without one.
+    """Return T(m) in ns for message sizes in bytes, from the machine table; NaN without a table.
 
-    Between the measured sizes linear, beyond the last at the link's time per byte.
+    Linear between measured sizes. Beyond the last size, the link's time per byte is added.
     """
     unknown: Float = np.full(np.shape(size), np.nan)
     if not isinstance(machine, Mapping):
@@ -140,7 +141,7 @@ def message_time(machine: Mapping[str, object] | None, between: bool, size: Floa
 
 
 def peers_of(base: str, sizes: Int, rank_group: Int, destinations: list[Int | None]) -> Float:
-    """To how many ranks each row sends: all of the (remote) group, or its topology's neighbours."""
+    """Return the number of ranks each row sends to: the (remote) group, or its neighbours."""
     if base.startswith("neighbor"):
         return np.array([0 if d is None else len(d) for d in destinations], np.float64)
     other = sizes[::-1] if len(sizes) == 2 else sizes

@@ -1,4 +1,4 @@
-"""Where the lateness of a pattern began, and whose it was: from walks back along the chain."""
+"""Origin of a pattern's lateness: its call site and rank, from walks back along the chain."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mpiprof.analysis.patterns import SURE, Pattern
 from mpiprof.analysis.where import place_of
 from mpiprof.trace.trace import Trace
 
-MOSTLY = 0.5  # of the walks back from a rank that lead to another one; of what is collected
-LEAST = 0.1  # of the walks from a pattern's instances that must begin with its ranks
-FEWEST = 3  # instances over which lateness is collected
+MOSTLY = 0.5  # of the walks from a rank that lead to another rank; of accumulated lateness
+LEAST = 0.1  # minimum share of the walks from a pattern's instances that start at its ranks
+FEWEST = 3  # minimum number of instances over which lateness accumulates
 
 
 def walks_from(walks: Sequence[Walk], one: Pattern, grid: Grid) -> Sequence[Walk]:
-    """Return the walks that tell where a pattern's lateness began.
+    """Return the walks that show the origin of a pattern's lateness.
 
-    Who comes early has no lateness, and what happened at other times tells nothing of an accident.
+    An early rank has no lateness. For an outlier, only walks from its instances count.
     """
     if one.cause == "early":
         return []
@@ -37,13 +37,13 @@ def walks_from(walks: Sequence[Walk], one: Pattern, grid: Grid) -> Sequence[Walk
 def origins(
     trace: Trace, walks: Sequence[Walk], one: Pattern, instances: int
 ) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Return whose lateness makes a pattern's ranks late, and where most of it began.
+    """Return the ranks to blame for a pattern, and the origin of most of its lateness.
 
-    A rank that was kept by another one is not to blame: where most walks back from it lead to
-    another rank, that one stands in its place. A walk weighs as much as it was late, but no more
-    than the pattern is: else those of the many instances in which a rank that is late now and then
-    comes last by next to nothing would tell where its lateness begins. Where a rank is mostly late
-    behind others, hardly any walk begins with it: then nothing is known.
+    The origin is {} if unknown. A rank that was delayed by another rank is not to blame. If most
+    walks from it lead to another rank, that rank replaces it. A walk's weight is its lateness, at
+    most the pattern's. Without this limit, the many instances in which an occasionally late rank is
+    last by almost nothing would decide. If a rank is mostly late behind other ranks, hardly any
+    walk starts at it, and the origin is unknown.
     """
     mine = [walk for walk in walks if walk.steps[-1].rank in one.ranks]
     if len(mine) < LEAST * len(walks) * len(one.instances) / instances:
@@ -61,7 +61,7 @@ def origins(
 
 
 def _heaviest(weighed: Iterable[tuple[Any, float]]) -> tuple[Any, float]:
-    """Return what weighs most, and its share of all; None where there is nothing."""
+    """Return the key of the largest weight and its share of the sum; None without weights."""
     sums: dict[Any, float] = {}
     for what, weight in weighed:
         sums[what] = sums.get(what, 0.0) + weight
@@ -70,7 +70,7 @@ def _heaviest(weighed: Iterable[tuple[Any, float]]) -> tuple[Any, float]:
 
 
 def began_at(trace: Trace, walks: Sequence[Walk], weights: Sequence[float]) -> dict[str, Any]:
-    """Return where most lateness began, and in which share of the walks; {} without any."""
+    """Return the origin of most lateness and its share of the walks; {} without walks."""
     origin, share = _heaviest(zip((walk.origin for walk in walks), weights, strict=True))
     if origin is None:
         return {}
@@ -92,7 +92,7 @@ def began_at(trace: Trace, walks: Sequence[Walk], weights: Sequence[float]) -> d
 
 
 def inside_of(walks: Sequence[Walk]) -> tuple[int | None, float]:
-    """Return the call site inside which most lateness was made, on any rank, and its share."""
+    """Return the call site inside which most lateness arose, on any rank, and its share."""
     made = ((walk.origin.callsite, walk) for walk in walks if walk.origin.how == "inside")
     callsite, _ = _heaviest((callsite, walk.late) for callsite, walk in made)
     of = (walk for walk in walks if walk.origin.how == "inside")
@@ -101,10 +101,10 @@ def inside_of(walks: Sequence[Walk]) -> tuple[int | None, float]:
 
 
 def _added(walk: Walk) -> dict[str, Any] | None:
-    """Return over how many instances a walk's lateness was collected; None where in a few.
+    """Return the accumulation of a walk's lateness over instances; None if few made most of it.
 
-    p: how likely chance makes it. A walk ends where its rank was in time: of a rank that wanders
-    that is where it began to fall behind, so any number of instances may be the one that is tested.
+    p: p-value of the accumulation. A walk ends where its rank was in time. For a wandering rank
+    this is the start of the delay, so the test is corrected for any number of instances.
     """
     whole = sum(walk.added)
     if len(walk.added) < FEWEST or max(walk.added) >= MOSTLY * whole:
@@ -121,9 +121,9 @@ def _added(walk: Walk) -> dict[str, Any] | None:
 
 
 def collected_by(one: Pattern, began: Mapping[str, Any], ranks: int) -> Pattern | None:
-    """Return an accident that is none: in each of many instances before, a rank added to it.
+    """Return a persistently late rank in place of an outlier, if it was late over many instances.
 
-    None where it may be an accident: any of so many ranks may come last by chance.
+    Returns None if chance explains the outlier: any of the ranks may be last by chance.
     """
     collected = began.get("collected")
     if one.cause != "outlier" or not one.ranks or collected is None:

@@ -1,4 +1,4 @@
-"""Few instances that hold much of the waiting at a call site, and who came late in them."""
+"""Outliers: few instances with much of the wait at a call site, and the late ranks in them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import numpy as np
 from mpiprof.analysis.grid import Grid, median_of
 from mpiprof.trace.types import Float, Int
 
-FEW = 0.02  # of the instances
+FEW = 0.02  # share of the instances
 MOST = 8
-FEWEST = 4  # instances of which some can be few
-OUTLYING = 10.0  # times the usual waiting
-NOTABLE = 0.1  # of the worst one's waiting: what is less is none of its kind
-MUCH = 0.4  # of the waiting, that they hold
+FEWEST = 4  # minimum number of instances for outliers
+OUTLYING = 10.0  # multiple of the median wait
+NOTABLE = 0.1  # minimum wait of an outlier, as a share of the worst one's
+MUCH = 0.4  # minimum share of the wait in outliers
 
 
 def outlying(grid: Grid, arrival: Float, waits: Float) -> Int:
-    """Return the columns of the few instances that hold much of the waiting; empty without any.
+    """Return the columns of the few instances with much of the wait; empty if there are none.
 
-    Those in which the same ranks were late as in the worst one, where these hold much by
-    themselves: two accidents have two causes, and a time each.
+    If the outliers with the same late ranks as the worst one have enough wait, only these are
+    returned: two accidents have separate causes.
     """
     nothing = np.zeros(0, np.int64)
     count, whole = len(waits), float(waits.sum())
@@ -36,9 +36,9 @@ def outlying(grid: Grid, arrival: Float, waits: Float) -> Int:
 
 
 def blamed(grid: Grid, arrival: Float) -> tuple[int, ...]:
-    """Return who came far behind all others, the latest first; empty where nobody did.
+    """Return the ranks that arrived far behind all other ranks, the latest first.
 
-    Nobody did where some came far before all others, who came late together.
+    Returns () if there are none, also if some ranks were far ahead and all others late together.
     """
     low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
     middle = median_of(arrival)
@@ -51,7 +51,7 @@ def blamed(grid: Grid, arrival: Float) -> tuple[int, ...]:
 
 
 def ahead(grid: Grid, arrival: Float) -> tuple[int, ...]:
-    """Return who came far before most others in an instance, the earliest first; else nobody."""
+    """Return the ranks that arrived far before most others in an instance, the earliest first."""
     low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
     early = (arrival < (low + high) / 2).all(1)
     rows = np.flatnonzero(early)
@@ -61,6 +61,6 @@ def ahead(grid: Grid, arrival: Float) -> tuple[int, ...]:
 
 
 def also_costly(waits: Float, columns: Int) -> int:
-    """Return how many other instances wait a tenth of what the least of some do, or more."""
+    """Return the number of other instances with at least a tenth of these columns' least wait."""
     others = np.delete(waits, columns)
     return int((others * OUTLYING >= waits[columns].min()).sum())

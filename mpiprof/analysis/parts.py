@@ -1,7 +1,7 @@
-"""One pass over a trace, batch by batch: here, or on the workers that a data set was opened with.
+"""One pass over a trace, batch by batch: in this process or on the workers of a data set.
 
-A function is called with a Measure and each batch; what it gives is handed over in the order of
-matching, wherever it was made. So sums come out the same to the last bit, whoever worked on them.
+A function is called with a Measure and each batch. Its results are delivered in matching order,
+wherever they were computed. So sums are equal to the last bit, whichever workers computed them.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from mpiprof.trace.dataset import NAME, Block
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int, Problems
 
-PIECE = 1 << 18, 1 << 21  # calls that a worker is given at a time: a piece costs Dask 2 ms
-PIECES = 16  # for each thread, where they are not too small: so that all end at about one time
-SPAN = 1 << 12  # numbers that a piece's blocks are among: so many at most wait for those before
+PIECE = 1 << 18, 1 << 21  # least and most calls per piece; Dask takes 2 ms per piece
+PIECES = 16  # per thread if pieces are large enough, so that threads end together
+SPAN = 1 << 12  # range of block numbers in a piece; bounds the blocks that wait for earlier ones
 
-Function = Callable[..., Any]  # of a Measure, a batch and further arguments
+Function = Callable[..., Any]  # called with a Measure, a batch and further arguments
 Known = Mapping[CallsiteKey, int]
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a function gave for a batch; the numbers in it are its Measure's own.
+    """Result of a function for a batch; the numbers in it are local to its Measure.
 
-    callsites, algorithms: the joint number of each of these numbers.
+    callsites, algorithms: map the local numbers to joint numbers.
     """
 
     found: Any
@@ -47,9 +47,9 @@ class Part:
 
 @dataclass(frozen=True)
 class _Sent:
-    """What comes back of a block: what was found, and what its Measure has met in it.
+    """Result of a block, with the call sites, algorithms and problems that its Measure found.
 
-    callsites: those that had no number yet; theirs follow those that had.
+    callsites: call sites without a joint number. Their local numbers follow the known ones.
     """
 
     number: int
@@ -60,9 +60,9 @@ class _Sent:
 
 
 class Pass:
-    """A pass over a trace, to be iterated once: gives a Part for each batch.
+    """A pass over a trace that yields a Part for each batch. Iterate it only once.
 
-    known: call sites that have numbers already. `callsites` and `algorithms` grow on the way.
+    known: call sites that already have numbers. `callsites` and `algorithms` grow during the pass.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Pass:
 
 
 def _share(trace: Trace, threads: int) -> int:
-    """Return how many calls a piece is to have, for so many threads of workers."""
+    """Return the number of calls per piece for `threads` worker threads."""
     assert trace.dataset is not None
     members = [len(communicator.ranks) for communicator in trace.tables.communicators]
     calls = sum(members[block.communicator] * block.instances for block in trace.dataset.blocks)
@@ -120,10 +120,10 @@ def _share(trace: Trace, threads: int) -> int:
 
 
 def _pieces(trace: Trace, blocks: list[Block], calls: int) -> Iterator[list[Block]]:
-    """Yield runs of a partition's blocks, of about so many calls.
+    """Yield runs of a partition's blocks, with about `calls` calls each.
 
-    What is found in a block is kept until all before it are done: those of a communicator that is
-    seldom used may lie far apart.
+    A block's result is stored until all earlier blocks are done. Blocks of a rarely used
+    communicator may be far apart, so SPAN bounds the range of a run.
     """
     members = len(trace.tables.communicators[blocks[0].communicator].ranks)
     each = max(calls // max(members * max(b.instances for b in blocks), 1), 1)
@@ -136,7 +136,7 @@ def _pieces(trace: Trace, blocks: list[Block], calls: int) -> Iterator[list[Bloc
 
 
 def _in_order(pieces: Iterable[list[_Sent]]) -> Iterator[_Sent]:
-    """Yield blocks by number: those of communicators lie between each other."""
+    """Yield results in order of block number; blocks of different communicators interleave."""
     waiting: dict[int, _Sent] = {}
     number = 0
     for piece in pieces:
@@ -158,7 +158,7 @@ def _work(
     arguments: tuple[Any, ...],
     blocks: list[Block],
 ) -> list[_Sent]:
-    """Do a worker's share: some blocks of a partition."""
+    """Process some blocks of a partition on a worker."""
     trace = _opened(path)
     assert trace.dataset is not None
     measure = Measure(trace)

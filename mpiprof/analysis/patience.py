@@ -1,4 +1,4 @@
-"""How long is too long for what is pending, and whose processes are then worth a look."""
+"""Hang threshold: the time after which a pending instance counts as hung, and ranks to inspect."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mpiprof.trace.processes import Processes
 
 @dataclass(frozen=True)
 class Patience:
-    """How long something is pending where it is taken for more than late.
+    """Time for which an instance is pending before it counts as more than late.
 
-    For so long, and so many times its usual time at that place.
+    Both limits must be exceeded: `ns`, and `times` times its usual duration at that call site.
     """
 
     ns: int = 10 * 10**9
@@ -31,11 +31,11 @@ def suspects(
     now_ns: int | None,
     patience: Patience = USUAL,
 ) -> list[int]:
-    """Return the ranks whose processes are worth a look: what has waited long waits for them."""
+    """Return the ranks to inspect, because long-pending instances wait for them."""
     if now_ns is None:
         return []
     if any(_is_long(one, positions, now_ns, patience) for one in pending if keeps(one, positions)):
-        # Of one with a thread to spare only where it is known which threads are in MPI.
+        # A rank with a free thread is included only if its threads in MPI are known.
         return [
             p.rank for p in positions if not p.finished and (not p.open or (p.free and p.tasks))
         ]
@@ -52,7 +52,7 @@ def _last_ns(position: Position) -> int:
 
 
 def _is_long(one: Pending, positions: Sequence[Position], now_ns: int, patience: Patience) -> bool:
-    """Whether an instance is pending so long that something is wrong, or very slow."""
+    """Return whether an instance is pending so long that it hangs or is very slow."""
     took = [
         call.exit_ns - call.enter_ns
         for rank in one.arrived
@@ -70,7 +70,7 @@ def lasting(
     patience: Patience,
     ended: bool,
 ) -> list[Pending]:
-    """Return what keeps ranks for long; of a job that has ended, what kept any."""
+    """Return the instances that have long blocked ranks; in an ended job, that blocked any rank."""
     now_ns = processes.now_ns
     return [
         one for one in pending

@@ -1,8 +1,8 @@
-"""Patterns of lateness: what each explains of the waiting at a call site, and how surely.
+"""Patterns of lateness: the share of a call site's wait that each explains, and its significance.
 
-A pattern is a claim of who is late, when and by how much. What it explains is the waiting that
-would vanish if the lateness did. The best one is taken out of the arrivals, and the rest looked at
-again, so that causes that are mixed come apart and no waiting is counted twice.
+A pattern states which ranks are late, when and by how much. It explains the wait that would vanish
+without this lateness. The best pattern is subtracted from the arrivals and the search is repeated.
+So mixed causes are separated and no wait is counted twice.
 """
 
 from __future__ import annotations
@@ -24,31 +24,35 @@ from mpiprof.analysis.trends import trend_of
 from mpiprof.analysis.turns import turns
 from mpiprof.trace.types import Bool, Float, Int
 
-PART = 0.05  # of the waiting that a pattern must explain
-MOST = 5  # patterns of a call site
-SURE = 0.002  # chance at most, over all that is looked at
-ALIKE = 0.9  # of the best one's waiting: then the simpler pattern is preferred
+PART = 0.05  # minimum share of the wait that a pattern must explain
+MOST = 5  # maximum number of patterns per call site
+SURE = 0.002  # maximum p-value, corrected for all tests
+ALIKE = 0.9  # a simpler pattern wins if it explains this share of the best one's wait
 HARDER = {"rank": 1.1, "early": 1.1, "node": 1.1, "gradient": 1.05, "each": 1.2}
-MOST_TRIED = 16  # ranks of a set that are tried without
-NEEDED = 0.02  # of the set's waiting that each rank of it must explain
-FEWEST_TIMES = 3  # that a rank must be late to be named for it
+MOST_TRIED = 16  # larger sets are not tested rank by rank
+NEEDED = 0.02  # minimum share of the set's wait that each of its ranks must explain
+FEWEST_TIMES = 3  # minimum number of late instances for a rank to be blamed
 NEAR = 4  # instances
-SPORADIC = 0.2  # of the waiting that a rank explains beyond what chance makes of the others
+SPORADIC = 0.2  # minimum share of the wait that a sporadic rank explains beyond chance
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """Who is late, when and by how much; times in ns.
+    """A pattern: its late ranks, instances and amount of lateness; times in ns.
 
-    cause: of findings.CAUSES; ranks: world ranks, the latest first; late_ns: of an outlier, in the
-    worst of its instances, else the usual; instances: columns of the grid in which it holds; period
-    and offsets: every period-th instance, those with number % period in offsets; step: by how many
-    ranks lateness goes on each time; gain_ns: waiting that it explains, in the sample; p: how
-    likely chance makes it; once: of the patterns found before, the one without which this explains
-    its waiting; None where it does so at once; each: all ranks differ, and these are the latest;
-    shows: in how many instances who is due is late by half of late_ns, None where that is no turn;
-    levels: where it differs from phase to phase, the first and last column of each and how late;
-    grows: how late at first and in the end, where that changes steadily.
+    - cause: an entry of findings.CAUSES. ranks: world ranks, the latest first.
+    - late_ns: usual lateness, or for an outlier, lateness in the worst of its instances.
+    - instances: columns of the arrival matrix in which the pattern holds.
+    - period, offsets: the pattern affects instances with number % period in offsets.
+    - step: number of ranks by which lateness moves on each time.
+    - gain_ns: wait in the sample that the pattern explains. p: p-value of the pattern.
+    - once: index of the earlier pattern that must be removed before this one costs wait, or None.
+    - each: True if all ranks differ and `ranks` are the latest.
+    - shows: number of instances in which the rank due is late by half of late_ns, or None if the
+      pattern is no rotation.
+    - levels: if the lateness differs between phases, first column, last column and lateness of
+      each.
+    - grows: first and last lateness if it changes steadily.
     """
 
     cause: str
@@ -71,13 +75,13 @@ class Pattern:
 @dataclass(frozen=True)
 class _Candidate:
     pattern: Pattern
-    shift: Float  # rows x instances of the grid
+    shift: Float  # rows x instances of the arrival matrix
 
 
 def patterns(grid: Grid) -> tuple[list[Pattern], float]:
-    """Return the patterns of a call site, in the order of their finding, and what waiting is left.
+    """Return the patterns of a call site in order of detection, and the wait left unexplained.
 
-    The sum of what they explain and what is left is all waiting (`Grid.waiting`, in ns).
+    The gains and the remainder sum to the total wait (`Grid.waiting`, in ns).
     """
     arrival = grid.arrival
     if grid.instances == 1:
@@ -97,7 +101,7 @@ def patterns(grid: Grid) -> tuple[list[Pattern], float]:
 
 
 def _only(grid: Grid) -> tuple[list[Pattern], float]:
-    """Return what is known of a single instance: who came far behind the others in it."""
+    """Return an outlier pattern if ranks arrive far behind the others in the only instance."""
     waits = float(grid.waiting(grid.arrival).sum())
     ranks = outliers.blamed(grid, grid.arrival)
     spread = float(np.nanmax(grid.arrival))
@@ -107,14 +111,14 @@ def _only(grid: Grid) -> tuple[list[Pattern], float]:
 
 
 def _best(candidates: Sequence[_Candidate]) -> _Candidate | None:
-    """Return what explains most; of those that explain as much, the first."""
+    """Return the first candidate that explains nearly as much as the best, or None."""
     most = max((one.pattern.gain_ns for one in candidates), default=0.0)
     good = (one for one in candidates if one.pattern.gain_ns >= ALIKE * most > 0)
     return next(good, None)
 
 
 def _candidates(grid: Grid, arrival: Float) -> Iterator[_Candidate]:
-    """Yield what chance does not explain, the simplest first."""
+    """Yield the significant candidates, the simplest first."""
     waits = grid.waiting(arrival)
     yield from _steady(grid, arrival, waits)
     yield from _growing(grid, arrival, waits)
@@ -125,14 +129,14 @@ def _candidates(grid: Grid, arrival: Float) -> Iterator[_Candidate]:
 
 
 def gain_of(grid: Grid, arrival: Float, shift: Float, waits: Float) -> float:
-    """Return the waiting that vanishes where ranks come earlier by `shift`."""
+    """Return the wait that vanishes if ranks arrive earlier by `shift`."""
     return float((waits - grid.waiting(arrival - shift)).sum())
 
 
 def _once(grid: Grid, shifts: Sequence[Float], last: _Candidate) -> int | None:
-    """Return which lateness, of those taken out before, hides most of what the last one costs.
+    """Return the index of the earlier shift that hides most of the last candidate's cost, or None.
 
-    Where a rank comes later still, nothing is gained by an earlier arrival of the one before it.
+    If another rank arrives even later, an earlier arrival of this rank gains nothing.
     """
     arrival = grid.arrival
     for number, shift in enumerate([*shifts, last.shift]):
@@ -143,7 +147,7 @@ def _once(grid: Grid, shifts: Sequence[Float], last: _Candidate) -> int | None:
     return len(shifts) - 1 if shifts else None
 
 
-# The same ranks, as long as a phase lasts
+# Steady patterns: the same ranks for a whole phase.
 
 
 def _steady(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
@@ -181,9 +185,9 @@ def _key(one: RankSet) -> tuple[str, frozenset[int]]:
 def _sets(
     grid: Grid, arrival: Float, waits: Float, spans: list[Int]
 ) -> Iterator[tuple[RankSet, Int]]:
-    """Yield the set of each phase, of neighbours that are alike as of one.
+    """Yield the rank set of each phase. Neighbouring phases with equal sets are joined.
 
-    Who comes last, and how far apart the others are, may change where these ranks do not.
+    Phases may change because of other ranks while this set stays the same.
     """
     held: tuple[RankSet, Int] | None = None
     for columns in spans:
@@ -203,7 +207,7 @@ def _sets(
 
 
 def _best_set(grid: Grid, arrival: Float, waits: Float, columns: Int, tests: int) -> RankSet | None:
-    """Return the set of ranks that explains most of the waiting of some instances."""
+    """Return the rank set that explains most of the wait of some instances."""
 
     def gain(one: RankSet) -> float:
         shift = np.zeros_like(arrival)
@@ -213,14 +217,14 @@ def _best_set(grid: Grid, arrival: Float, waits: Float, columns: Int, tests: int
     best, most = None, 0.0
     for one in ranksets.candidates(grid, arrival[:, columns], SURE / tests):
         explained = gain(one)
-        # What is more complicated must explain more.
+        # A more complex set must explain more wait.
         if explained > (HARDER[one.kind] * most if best is not None else 0.0):
             best, most = one, explained
     return _needed(best, most, gain) if best is not None else None
 
 
 def _needed(one: RankSet, most: float, gain: Callable[[RankSet], float]) -> RankSet:
-    """Return a set without the ranks whose lateness nobody waits for, as in a broadcast."""
+    """Remove the ranks from a set for which nobody waits, as in a broadcast."""
     if one.kind not in ("rank", "early") or not 1 < len(one.rows) <= MOST_TRIED:
         return one
     for row in one.rows.tolist():
@@ -233,7 +237,7 @@ def _needed(one: RankSet, most: float, gain: Callable[[RankSet], float]) -> Rank
     return one
 
 
-# One rank, more and more, or less and less
+# Trends: the lateness of one rank grows or shrinks steadily.
 
 
 def _growing(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
@@ -250,7 +254,7 @@ def _growing(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     yield _Candidate(Pattern("rank", ranks, late, columns, gain, found.p, grows=ends), shift)
 
 
-# Few instances that hold much
+# Outliers: few instances with much of the wait.
 
 
 def _outliers(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
@@ -265,7 +269,7 @@ def _outliers(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     yield _Candidate(Pattern("outlier", ranks, late, columns, gain, 0.0), shift)
 
 
-# Again and again
+# Periodic patterns.
 
 
 def _periodic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
@@ -295,7 +299,7 @@ def _periodic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
         shift[:, columns] = one.shift[:, None]
         ranks, late, p = tuple(grid.ranks[one.rows].tolist()), one.late_ns, one.p
     else:
-        # Nobody in particular: these instances spread as little as the others do.
+        # No rank stands out: shrink the spread of these instances to that of the other instances.
         usual = float(np.median(waits[~high[kind]]) / max(np.median(waits[columns]), 1.0))
         shift[:, columns] = (1 - min(usual, 1.0)) * (
             arrival[:, columns] - np.nanmin(arrival[:, columns], 0)
@@ -305,7 +309,7 @@ def _periodic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     yield _Candidate(replace(found, grows=grows), shift)
 
 
-# From rank to rank
+# Moving patterns: lateness passes from rank to rank.
 
 
 def _moving(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
@@ -333,17 +337,14 @@ def _moving(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
 
 
 def _median_of_others(arrival: Float, row: Int) -> Float:
-    """Return for each instance the median arrival of all but one row."""
+    """Return for each instance the median arrival of all rows except one."""
     others = arrival.copy()
     others[row, np.arange(arrival.shape[1])] = np.nan
     return np.asarray(median_of(others))
 
 
-# One rank, now and then
-
-
 def _sporadic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
-    """Yield the rank whose lateness costs far more than that of the others, if there is one."""
+    """Yield the rank with far more costly occasional lateness than other ranks, if any."""
     whole, ranks = float(waits.sum()), len(arrival)
     if whole <= 0 or ranks < 2:
         return
@@ -366,9 +367,9 @@ def _sporadic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
 
 
 def _chance_of_events(waits: Float, last: Int, row: int, ranks: int) -> float:
-    """Return how likely chance lets one rank be the last in so many of the costly instances.
+    """Return the p-value that one rank is last in so many of the costly instances.
 
-    What follows within NEAR instances of another one of the same rank is the same event.
+    Repeated events of the same rank within NEAR instances count once.
     """
     order = np.sort(waits)[::-1]
     heavy = order[: int(np.searchsorted(np.cumsum(order), order.sum() / 2)) + 1]
@@ -384,7 +385,7 @@ def _chance_of_events(waits: Float, last: Int, row: int, ranks: int) -> float:
 
 
 def _notable(late: Float, chosen: Bool) -> Bool:
-    """Return in which instances a rank is late by at least half of what costs most."""
+    """Return the instances in which a rank is late by at least half of the costliest lateness."""
     order = np.sort(late[chosen])[::-1]
     total = np.cumsum(order)
     heavy = order[: int(np.searchsorted(total, total[-1] / 2)) + 1]

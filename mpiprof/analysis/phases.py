@@ -1,7 +1,7 @@
-"""Phases of a call site: where its imbalance, or who is last, changes for good; and periods.
+"""Phases and periods of a call site: lasting changes of its imbalance or of its last rank.
 
-Change points come from an optimal segmentation (analysis.segmentation); what is here is the signal,
-its scale and the penalty.
+Change points come from an optimal segmentation (diagnosis/changepoint.py). This module defines the
+signal, its scale and the penalty.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ from mpiprof.analysis.series import RUN
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
-BINS = 2048  # the segmentation takes quadratic time at worst
-SHORTEST = 8  # instances; less is an outlier, no phase
-LEAST_RATIO = 1.25  # between the imbalances of neighbouring phases, where the same ranks are last
-LEAST_SHARE = 0.3  # by which a rank must be last more or less often in neighbouring phases
+BINS = 2048  # bounds the segmentation, which takes quadratic time at worst
+SHORTEST = 8  # instances; a shorter stretch is an outlier
+LEAST_RATIO = 1.25  # of neighbouring phases' imbalances, if the last ranks are equal
+LEAST_SHARE = 0.3  # minimum change of a rank's share of being last between neighbouring phases
 LONGEST_PERIOD = 64
-MOST_PERIODIC = 1 << 14  # instances that a period is looked for in
-LEAST_PERIODIC = 0.2  # share of the variance that a period must explain
-CHANCE_PERIODIC = 1e-3  # at most, over all lengths that are looked at
-ALIKE = 0.8  # of what the best period explains: then a shorter one is preferred
-LEAST_NOISE = 0.05  # of the logarithm: changes by 5 % matter to nobody
-SHARE_NOISE = 0.35  # of whether a rank is last, after the running median
-RANKS = 4  # that come last most often, whose shares are watched
+MOST_PERIODIC = 1 << 14  # number of instances in which a period is searched
+LEAST_PERIODIC = 0.2  # minimum share of the variance that a period explains
+CHANCE_PERIODIC = 1e-3  # maximum p-value of a period, corrected for all lengths
+ALIKE = 0.8  # a shorter period wins if it explains this share of what the best explains
+LEAST_NOISE = 0.05  # minimum noise of the logarithm; changes below 5 % are irrelevant
+SHARE_NOISE = 0.35  # noise of the indicator that a rank is last, after the running median
+RANKS = 4  # number of most frequent last ranks for which this share is tracked
 
 
 @dataclass(frozen=True)
 class Period:
-    """Every length-th instance, those with number % length == offset, is different."""
+    """Every length-th instance differs: number % length == offset."""
 
     length: int
     offset: int
 
 
 def phases(trace: Trace, callsite: int) -> pd.DataFrame:
-    """One row a phase, in order.
+    """Return one row per phase, in order.
 
     phase, first_instance and last_instance (numbers within the call site, by first arrival),
-    begin_ns, end_ns (first arrivals of these), instances; average_imbalance_ns,
-    worst_imbalance_ns, worst_factor, wait_ns (means), total_wait_ns, latest_rank (NA where none is
-    known), latest_share, algorithm; period (0, or n where every n-th instance is different),
-    period_offset (which: number % period), period_worst_imbalance_ns (their mean). Of a call site
-    with more instances than series.MOST the figures are those of the ones kept.
+    begin_ns, end_ns (first arrivals of these), instances; average_imbalance_ns, worst_imbalance_ns,
+    worst_factor, wait_ns (means), total_wait_ns, latest_rank (NA if unknown), latest_share,
+    algorithm; period (0, or n if every n-th instance differs), period_offset (number % period of
+    these instances), period_worst_imbalance_ns (their mean). For a call site with more than MOST
+    instances (metrics/instance_series.py) the figures are from the thinned series.
     """
     series = sample_of(trace, callsite).series
     spread = series["worst_imbalance_ns"].to_numpy(np.float64)
     known = np.flatnonzero(~np.isnan(spread))
     number = series["number"].to_numpy(np.int64)
-    # Below the clocks' error, and below a microsecond, differences mean nothing.
+    # Differences below the clock error or below one microsecond are not significant.
     signal = np.log(np.maximum(spread[known], max(trace.clock_error_ns, 1_000)))
     last = np.where(
         spread[known] > trace.clock_error_ns, series["last_rank"].to_numpy(np.int64)[known], -1
@@ -126,15 +126,16 @@ def _row(
 
 
 def period_of(signal: Float, number: Int) -> Period | None:
-    """Return the shortest period of a signal, None without; number: of each value's instance.
+    """Return the shortest period of a signal, or None; `number` is each value's instance number.
 
-    An analysis of variance of the signal, less its running mean, over number % n for each n.
+    Method: for each n, an analysis of variance of the signal minus its running mean, over number %
+    n.
     """
     longest = min(LONGEST_PERIOD, len(signal) // 6, RUN // 3)
     if longest < 2 or np.ptp(signal) == 0:
         return None
     trend = running_mean(signal, 2 * longest + 1)
-    # Of very many, whole runs: enough to tell a period, whatever its length.
+    # A long signal is thinned to whole runs, which suffice to find a period of any length.
     every = -(-len(signal) // MOST_PERIODIC)
     kept = np.arange(len(signal)) // RUN % every == 0
     rest, number = (signal - trend)[kept], number[kept]
@@ -155,7 +156,7 @@ def _means(values: Float, kind: Int, kinds: int) -> Float:
 
 
 def _explained(rest: Float, kind: Int, kinds: int, tests: int) -> float:
-    """Return the adjusted share of variance that the kinds explain, 0 unless significant."""
+    """Return the adjusted share of variance that the classes explain; 0 if not significant."""
     rest = rest - rest.mean()
     total = float((rest**2).sum())
     count = np.bincount(kind, minlength=kinds)
@@ -175,7 +176,7 @@ def _explained(rest: Float, kind: Int, kinds: int, tests: int) -> float:
 
 
 def without_period(signal: Float, number: Int, period: Period | None) -> Float:
-    """Return a signal without what repeats in it."""
+    """Return a signal without its periodic component."""
     if period is None:
         return signal
     kind = number % period.length
@@ -187,9 +188,10 @@ def without_period(signal: Float, number: Int, period: Period | None) -> Float:
 def change_points(signal: Float, last: Int) -> Int:
     """Return the indices at which a new phase begins.
 
-    signal: logarithm of the imbalance; last: who came last, -1 unknown. Single outliers are taken
-    out by running medians; what neighbouring phases must differ by is said above. What lasts
-    without being a phase, as where ranks wander, counts as noise (see chance.persistence).
+    signal: logarithm of the imbalance. last: last rank, -1 if unknown. Running medians remove
+    single outliers. The constants above define the minimum difference of neighbouring phases.
+    Persistent fluctuations, as of wandering ranks, count as noise (`persistence` in
+    diagnosis/significance.py).
     """
     count = len(signal)
     if count < 2 * SHORTEST:
@@ -212,7 +214,7 @@ def change_points(signal: Float, last: Int) -> Int:
 
 
 def _shares(last: Int) -> list[Float]:
-    """Return for the ranks that come last most often whether they do, a column each."""
+    """Return an indicator column for each of the ranks that are last most often."""
     ranks, counts = np.unique(last[last >= 0], return_counts=True)
     often = ranks[np.argsort(-counts, kind="stable")][:RANKS]
     return [
@@ -223,24 +225,25 @@ def _shares(last: Int) -> list[Float]:
 
 
 def _noise(columns: Float) -> Float:
-    """Return how much each column moves from one instance to the next, at least a little.
+    """Return the noise of each column from one instance to the next, with a lower limit.
 
-    Not by the shares' own movement: it differs from phase to phase, down to none.
+    The noise of the indicator columns is a constant, because their own changes differ from phase to
+    phase, down to none.
     """
     steps = np.abs(np.diff(columns[:, 0]))
-    signal = float(np.median(steps)) / (0.6745 * np.sqrt(2))  # outliers are no noise
+    signal = float(np.median(steps)) / (0.6745 * np.sqrt(2))  # the median ignores outliers
     return np.array([max(signal, LEAST_NOISE), *[SHARE_NOISE] * (columns.shape[1] - 1)])
 
 
 def _refined(columns: Float, edge: int, width: int) -> int:
-    """Return where around an edge a step fits best."""
+    """Return the row near an edge where a step fits best."""
     reach = max(SHORTEST, 2 * width)
     low, high = max(edge - reach, 0), min(edge + reach, len(columns))
     return low + best_cut(columns[low:high])
 
 
 def best_cut(columns: Float) -> int:
-    """Return at which row columns are best cut into two stretches of constant values."""
+    """Return the row that best cuts the columns into two stretches of constant values."""
     count = len(columns)
     sums = np.cumsum(columns, axis=0)[:-1]
     left = np.arange(1, count)[:, None]
@@ -249,8 +252,8 @@ def best_cut(columns: Float) -> int:
 
 
 def _merged(columns: Float, edges: list[int], lasting: Float) -> list[int]:
-    """Drop the edges between phases that hardly differ, the least different first."""
-    sure = np.sqrt(2 * np.log(len(columns))) + 2  # deviations that chance reaches nowhere
+    """Remove edges between phases that hardly differ, the smallest difference first."""
+    sure = np.sqrt(2 * np.log(len(columns))) + 2  # deviations that chance never reaches
     bounds = [0, *sorted(set(edges)), len(columns)]
     stretches = _Stretches(columns)
 
@@ -264,13 +267,13 @@ def _merged(columns: Float, edges: list[int], lasting: Float) -> list[int]:
         if apart[least] >= 1:
             break
         del bounds[least + 1], apart[least]
-        for edge in range(max(least - 1, 0), min(least + 1, len(apart))):  # the others stay
+        for edge in range(max(least - 1, 0), min(least + 1, len(apart))):  # others are unchanged
             apart[edge] = at(edge)
     return bounds[1:-1]
 
 
 class _Stretches:
-    """Means of columns and the variance of the first over any stretch of rows, by running sums."""
+    """Means of columns, and variance of the first column, over any stretch, by running sums."""
 
     def __init__(self, columns: Float) -> None:
         self.signal, self.centre = columns[:, 0], columns.mean(0)
@@ -279,7 +282,7 @@ class _Stretches:
         self.sums = np.vstack([np.zeros(rest.shape[1]), np.cumsum(rest, axis=0)])
 
     def of(self, begin: int, end: int) -> tuple[Float, float]:
-        """Return the mean of each column, and the variance of the first."""
+        """Return the mean of each column, and the variance of the first column."""
         means = (self.sums[end] - self.sums[begin]) / (end - begin)
         return self.centre + means[:-1], max(float(means[-1] - means[0] ** 2), 0.0)
 
@@ -287,9 +290,9 @@ class _Stretches:
 def _apart(
     stretches: _Stretches, begin: int, middle: int, end: int, sure: float, lasting: Float
 ) -> float:
-    """Return how different two stretches are; from 1 on they are phases of their own.
+    """Return the difference of two stretches; from 1 on they are separate phases.
 
-    In one column at least they must differ by enough to matter and by more than chance.
+    In at least one column the difference must be both relevant and significant.
     """
     before, after = middle - begin, end - middle
     if min(before, after) < SHORTEST:
@@ -301,7 +304,7 @@ def _apart(
     variances = lasting * [max(spread, LEAST_NOISE**2 * apiece), *(share * (1 - share) * apiece)]
     chance = np.abs(b - a) / (sure * np.sqrt(np.maximum(variances, 1e-9)))
     shares = np.minimum(np.abs(b[1:] - a[1:]) / LEAST_SHARE, chance[1:]).max(initial=0.0)
-    if chance[0] <= shares:  # which spares the medians
+    if chance[0] <= shares:  # saves computing the medians
         return float(shares)
     signal = stretches.signal
     ratio = abs(float(np.median(signal[middle:end]) - np.median(signal[begin:middle])))

@@ -1,7 +1,7 @@
-"""What a page's pictures show, summed into as many cells as they have, however long the trace is.
+"""Raster data of a page's pictures: any trace is summed into a fixed number of cells.
 
-Rows stand for equally many world ranks each, in order; memory is that of the cells, and 16 bytes an
-instance of the call sites asked for.
+Each row stands for an equal number of world ranks, in order. Memory is the cells plus 16 bytes per
+instance of the requested call sites.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Step = Callable[[int], None]
 
 
 def row_of(trace: Trace, rows: int) -> Int:
-    """Return the row of each rank, where there are so many at most."""
+    """Return the row of each rank in a picture of at most `rows` rows."""
     count = min(rows, trace.ranks)
     return np.arange(trace.ranks) * count // trace.ranks
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Where ranks spend their time: rows x columns x operations, shares of each cell's time.
+    """Shares of each cell's time that ranks spend in operations: rows x columns x operations.
 
     `operations`: by the time in them, most first. `waiting`: the part of `cells` in which only
     another rank was missing. `point_to_point_ns`: what all ranks together spent in point-to-point
@@ -93,7 +93,10 @@ def _waiting(
 
 
 def _inside(block: Block) -> Bool:
-    """Which records are time in a collective: calls, and each Wait once that completed some."""
+    """Select the records of time in collectives: calls, and one record per Wait.
+
+    A Wait that completes several operations leaves several records with equal times.
+    """
     kind = column(block, "kind")
     waits = kind == COMPLETION
     again = np.zeros(len(block), np.bool_)
@@ -104,7 +107,7 @@ def _inside(block: Block) -> Bool:
 
 
 def _before(edges: Float, enter: Float, exit_: Float) -> Float:
-    """Return how much of some intervals lies before each edge, together."""
+    """Return the total time of the intervals before each edge."""
 
     def passed(times: Float) -> Float:
         times = np.sort(times)
@@ -118,7 +121,7 @@ def _before(edges: Float, enter: Float, exit_: Float) -> Float:
 
 @dataclass(frozen=True)
 class Site:
-    """One call site over its instances, by first arrival, in columns of equally many instances.
+    """Data of one call site over its instances, in columns of equal numbers of instances.
 
     lateness: rows x columns, ns after the first arrival, of the latest of the row's ranks, mean
     over the column's instances, NaN where no rank took part;
@@ -139,7 +142,7 @@ class Site:
 def sites(
     trace: Trace, chosen: Sequence[int], columns: int, rows: int, step: Step
 ) -> dict[int, Site]:
-    """Return what the pictures of some call sites show; not of those without instances."""
+    """Return the data of the chosen call sites, without call sites that have no instances."""
     firsts: dict[int, list[Int]] = {c: [] for c in chosen}
     for _, part in Measure(trace).batches():
         for c, index in _arrived(part.callsite, part.arrived, chosen):
@@ -165,7 +168,7 @@ def _arrived(callsite: Int, arrived: Bool, chosen: Sequence[int]) -> list[tuple[
 
 
 class _Cells:
-    """The sums of one call site; `firsts`: the first arrivals of its instances, sorted."""
+    """Sums of one call site. `firsts` are the first arrivals of its instances, sorted."""
 
     def __init__(self, trace: Trace, firsts: Int, columns: int, rows: int) -> None:
         self.instances, count = len(firsts), min(columns, len(firsts))
@@ -177,7 +180,7 @@ class _Cells:
         self.late, self.took_part, self.last = np.zeros((3, trace.ranks))
 
     def add(self, ranks: Int, first: Int, late: Float, factor: Float) -> None:
-        """Add instances: ranks x instances of lateness, and a value of the rest each."""
+        """Add instances by lateness (ranks x instances), first arrival and imbalance factor."""
         at = np.searchsorted(self.begins, first, "right") - 1
 
         def by_column(values: Array | None = None) -> Float:

@@ -1,4 +1,4 @@
-"""Where the instances of a call site are: in which blocks of a data set, and how many in each."""
+"""Index of a data set's blocks: the number of instances of each call site per block."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 
 from mpiprof.trace.types import Array, Int
 
-MOST = 1 << 22  # entries, of 12 bytes each
+MOST = 1 << 22  # maximum number of entries; each takes 12 bytes
 
 
 class Placed:
-    """Counts of instances by block and call site, block by block in their order."""
+    """Counts of instances by block and call site, added in order of blocks."""
 
     def __init__(self) -> None:
         self.blocks = self.entries = 0
         self.columns = array("i"), array("i"), array("i")  # blocks, call sites, counts
 
     def add(self, callsites: Int, counts: Array) -> None:
-        """Add the next block: the call sites in it, with how many instances of each it holds."""
+        """Add the next block: its call sites, and the number of instances of each."""
         self.entries += len(callsites)
         if self.entries <= MOST:
             block = np.full(len(callsites), self.blocks)
@@ -30,7 +30,7 @@ class Placed:
         self.blocks += 1
 
     def of(self, callsite: int) -> Int | None:
-        """Return how many instances each block holds; None where there are too many entries."""
+        """Return the number of instances per block, or None if there are too many entries."""
         if self.entries > MOST:
             return None
         found = np.zeros(self.blocks, np.int64)

@@ -1,8 +1,8 @@
-"""Where each rank of a job is: its open call or its last one, and whom each open call waits for.
+"""Rank state: the open or last call of each rank of a job, and the ranks missing in open calls.
 
-Reads logs from their end, as only the last records tell it. A rank has arrived in an instance when
-it has entered that sequence number, or a later one, on the same communicator: MPI makes every
-member call them in the same order.
+Logs are read backwards, because only the last records matter. A rank has arrived in an instance if
+it entered that sequence number, or a later one, on the same communicator. MPI requires all members
+to make these calls in the same order.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
     from mpiprof.trace.log import Chunk
 
-NEWEST_CHUNKS = 3  # some 6000 records a thread: enough for what is started and not completed
-# The newest calls of a rank whose arguments are looked at; fewer each in a large job.
+NEWEST_CHUNKS = 3  # about 6000 records per thread, enough for all uncompleted operations
+# Number of each rank's newest calls whose arguments are compared; fewer in a large job.
 RECENT, RECENT_OF_ALL = 256, 1 << 17
 
-Key = tuple[int, int, int]  # communicator, sequence, n-th start of a persistent operation (or 0)
+Key = tuple[int, int, int]  # communicator, sequence number, persistent operation's start (or 0)
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of one rank; exit_ns 0 while it is open; sent and received in bytes, -1 unknown."""
+    """One call of one rank; exit_ns is 0 if open; sent and received in bytes, -1 if unknown."""
 
     shape: Shape
     key: Key
@@ -44,26 +44,28 @@ class Call:
 
     @property
     def operation(self) -> str:
-        """The operation without MPI_."""
+        """Operation without MPI_."""
         return self.shape.operation
 
     @property
     def site(self) -> int:
-        """Index into Tables.sites, -1 unknown."""
+        """Index into Tables.sites, -1 if unknown."""
         return self.shape.site
 
 
 @dataclass
 class Position:
-    """One rank: its open calls, its last closed one, and the operations it has not completed.
+    """State of one rank: its open calls, last closed call, and uncompleted operations.
 
-    recent: its newest calls, oldest first, open ones among them. between: the kind of call without
-    a record that all its threads are in (trace.layout.INSIDE), or "".
-    free: how many of its threads are in no open call, of those that have made any and have not
-    ended. blind: its log does not hold what it has called since: records could not be written, or
-    calls are summed up. unlogged: the log holds no calls at all. tasks: the numbers in the system
-    of its threads that are in MPI. newest: by communicator when a thread last called on it, and
-    that thread's open call, else its last one.
+    - recent: its newest calls including open ones, oldest first.
+    - between: class of the unrecorded call that all its threads are in (trace.layout.INSIDE), or
+      "".
+    - free: number of its threads in no open call, among threads that made calls and have not ended.
+    - blind: its log lacks later calls, because records could not be written or calls are summed.
+    - unlogged: its log contains no calls at all.
+    - tasks: kernel thread ids of its threads in MPI.
+    - newest: per communicator, time of the newest call on it, and the open or last call of its
+      thread.
     """
 
     rank: int
@@ -81,7 +83,7 @@ class Position:
 
     @property
     def state(self) -> str:
-        """The state as in the JSON: finished, inside (a collective), outside or unknown."""
+        """State as in the JSON: finished, inside (a collective), outside or unknown."""
         if self.finished:
             return "finished"
         if self.open or self.between == "collective":
@@ -90,13 +92,13 @@ class Position:
 
     @property
     def current(self) -> Call | None:
-        """The open call, else the last closed one."""
+        """The open call, or the last closed call."""
         return max(self.open, key=lambda call: call.enter_ns) if self.open else self.last
 
     def seen(self, communicator: int | None = None) -> Call | None:
-        """Return where it was last seen by those who wait for it on a communicator.
+        """Return the last known call, as relevant for ranks that wait on a communicator.
 
-        Of several threads that is the one which has called there: what others do is another matter.
+        In a rank with several threads, only the thread that called on this communicator matters.
         """
         if communicator is None or communicator not in self.newest:
             return self.current
@@ -106,9 +108,9 @@ class Position:
 
 @dataclass(frozen=True)
 class Pending:
-    """An instance that some rank is in: who has arrived and who has not, in world ranks.
+    """An instance that some rank is in, with arrived and missing members as world ranks.
 
-    A correct program has one operation here; more are what ranks call that should call the same.
+    A correct program has one operation here. Several operations are a fault of the program.
     """
 
     operations: list[str]
@@ -125,12 +127,12 @@ class Pending:
 
     @property
     def sequence(self) -> int:
-        """Its number on the communicator."""
+        """Sequence number on the communicator."""
         return self.key[1]
 
 
 class Tail:
-    """The records of one rank, from the newest backwards, as far as somebody needs them."""
+    """Records of one rank, read from the newest backwards, as far as needed."""
 
     def __init__(self, trace: Trace, rank: int) -> None:
         self.trace, self.rank = trace, rank
@@ -138,10 +140,10 @@ class Tail:
         self.unread = [len(thread.chunks) for thread in self.threads]
         self.reached: dict[int, int] = {}
         self.starts: dict[tuple[int, int], int] = {}
-        self.numbered: set[Key] = set()  # calls on communicators that are told apart by number
+        self.numbered: set[Key] = set()  # calls on communicators that share a row
 
     def older(self, chunks: int) -> list[tuple[int, Block]]:
-        """Read so many more chunks of each thread, by its number; empty when there are no more."""
+        """Read more chunks of each thread. Returns (thread, block) pairs, or [] at the end."""
         blocks = []
         for index, thread in enumerate(self.threads):
             stop = self.unread[index]
@@ -183,10 +185,10 @@ class Tail:
             self.older(16)
 
     def _may_have_passed(self, key: Key) -> bool:
-        """Return whether the rank has called what its ring no longer holds.
+        """Return whether the rank may have made a call that its ring has overwritten.
 
-        Of a start of a persistent operation, and of communicators told apart by number, nothing is
-        known then: the rank is not accused.
+        For starts of persistent operations, and for communicators that share a row, this is
+        unknown. Then the rank counts as arrived.
         """
         communicator, sequence, start = key
         if not self.trace.turned.get(self.rank):
@@ -204,10 +206,10 @@ def _read(thread: ThreadStream, chunks: list[Chunk]) -> Block | None:
 
 
 def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
-    """Return where every rank is, and every instance that somebody waits in, oldest first.
+    """Return the state of every rank, and every pending instance, oldest first.
 
-    An operation that was only started counts as pending while a member has not started it, or one
-    is in a Wait.
+    An operation that was only started is pending if a member has not started it or a rank is in a
+    Wait.
     """
     tails = {rank: Tail(trace, rank) for rank in range(trace.ranks)}
     positions = [_position(trace, rank, tail) for rank, tail in tails.items()]
@@ -252,7 +254,7 @@ def _position(trace: Trace, rank: int, tail: Tail) -> Position:
         position.between = INSIDE[inside[0]]
     for thread, block in tail.older(NEWEST_CHUNKS):
         _follow(trace, block, position, thread)
-    if position.finished:  # its end is written before it waits for the others in MPI_Finalize
+    if position.finished:  # the end record precedes the wait for other ranks in MPI_Finalize
         position.open = [call for call in position.open if call.operation == "finalize"]
         position.finished = not position.open
         position.started = {}
@@ -260,7 +262,7 @@ def _position(trace: Trace, rank: int, tail: Tail) -> Position:
 
 
 def _inside(trace: Trace, rank: int) -> list[int]:
-    """Return which kind of call without a record each thread is in; totals are nobody's window."""
+    """Return the unrecorded call of each thread; windows of totals belong to no thread."""
     windows = [chunks[-1] for chunks in trace.threads_of(rank) if chunks]
     return [
         trace.logs.inside[rank, window.thread]
@@ -270,7 +272,7 @@ def _inside(trace: Trace, rank: int) -> list[int]:
 
 
 def _follow(trace: Trace, block: Block, position: Position, thread: int) -> None:
-    """Take over what one thread's newest records say."""
+    """Update a rank's state from the newest records of one thread."""
     kinds, starts = column(block, "kind"), column(block, "start")
     sent, received = column(block, "sent"), column(block, "received")
     shapes = trace.tables.shapes
@@ -310,7 +312,7 @@ def _follow(trace: Trace, block: Block, position: Position, thread: int) -> None
 
 
 def _note_seen(position: Position, call: Call, calls: Block, shapes: Sequence[Shape]) -> None:
-    """Note where a thread is for each communicator that none has called on later."""
+    """Store a thread's call for each communicator that no other thread called on later."""
     used, inverse = np.unique(calls.shape, return_inverse=True)
     communicators = np.array([shapes[i].communicator for i in used])[inverse]
     for communicator in np.unique(communicators).tolist():

@@ -1,4 +1,4 @@
-"""What an operation had to do, from the bytes that its ranks sent and received."""
+"""Problem of an operation, derived from the bytes that its ranks sent and received."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from mpiprof.model.schedule import Problem
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.types import Int
 
-RECEIVED = ("reduce_scatter_block", "scatter")  # where the bytes of what a rank gets count
-EXACT = 64  # bytes; up to there each size is a class of its own
+RECEIVED = ("reduce_scatter_block", "scatter")  # operations sized by the bytes that a rank receives
+EXACT = 64  # bytes; up to this limit each size is a class
 
 
 def known_bytes(operation: str, sizes: tuple[int, int], sent: Int, received: Int) -> Int:
-    """Return the bytes that all members know, as a plan means them, -1 where they know none.
+    """Return the bytes that all members know, in the convention of plans; -1 if there are none.
 
-    sizes: of the own and the remote group; sent, received: ranks x instances, -1 unknown.
+    sizes: sizes of the local and the remote group. sent, received: ranks x instances, -1 if
+    unknown.
     """
     own, remote = sizes
     if not OPERATIONS[operation].sized or (operation == "allgatherv" and remote):
@@ -34,13 +35,13 @@ def known_bytes(operation: str, sizes: tuple[int, int], sent: Int, received: Int
 
 
 def size_classes(known: Int) -> Int:
-    """Return the size classes that the recorder's keys have: powers of two, small sizes exact."""
+    """Return the size classes of the recorder's keys: powers of two, small sizes exact."""
     doubled = EXACT + np.ceil(np.log2(np.maximum(known, 1))).astype(np.int64)
     return np.where(known <= EXACT, known, doubled)
 
 
 def class_span(size_class: int) -> tuple[int, int] | None:
-    """Return the first and last bytes of a size class, None for sizes that are not known."""
+    """Return the first and last byte count of a size class, or None for unknown sizes."""
     if size_class <= EXACT:
         return (size_class, size_class) if size_class >= 0 else None
     last = 1 << (size_class - EXACT)
@@ -50,10 +51,10 @@ def class_span(size_class: int) -> tuple[int, int] | None:
 def problem_of(
     operation: str, sizes: tuple[int, int], root: int, sent: Int, received: Int
 ) -> Problem:
-    """Return the problem of one instance; sent and received by rank, as `known_bytes` has them.
+    """Return the problem of one instance; sent and received by rank, as in `known_bytes`.
 
-    Of an alltoallv the trace has only what each rank sends and receives in all: single messages
-    are taken in proportion to both.
+    For an alltoallv the trace contains only each rank's totals. Messages are estimated in
+    proportion to the totals of sender and receiver.
     """
     own, remote = sizes
     sent, received = np.maximum(sent, 0), np.maximum(received, 0)
@@ -82,6 +83,6 @@ def _rows(sent: Int, received: Int) -> tuple[tuple[int, ...], ...]:
 
 
 def _unit(problem: Problem) -> int:
-    """Return the largest element that fits: the trace doesn't tell the type."""
+    """Return the largest element size that divides all sizes. Traces do not record the type."""
     sizes = problem.counts or (problem.bytes,)
     return next(u for u in (8, 4, 2, 1) if not any(n % u for n in sizes))

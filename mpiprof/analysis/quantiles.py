@@ -1,11 +1,11 @@
-"""Quantiles by call site, from counts of instances in buckets that grow with the value.
+"""Quantiles by call site, from counts of instances in exponential buckets.
 
-It is a DDSketch (Masson, Rim and Lee 2019, https://doi.org/10.14778/3352063.3352135). From a power
-of two to the next there are 64 buckets, of doubles alike in exponent and in the first 6 bits of the
-fraction. So a quantile, the middle of its bucket, is within 0.8 % of the value of that very rank;
-what is below 1 ns counts as 0. Buckets are the same everywhere and counts are whole numbers: in
-whatever order partitions are joined, the same comes out. The package ddsketch takes one value a
-call, and those of other sketches (KLL, t-digest) depend on the order.
+This is a DDSketch (Masson, Rim and Lee 2019, https://doi.org/10.14778/3352063.3352135). Each power
+of two has 64 buckets: doubles with equal exponent and equal first 6 bits of the fraction. So a
+quantile, the middle of its bucket, is within 0.8 % of the exact value. Values below 1 ns count as
+0. Buckets are fixed and counts are integers, so the result is independent of the order of
+partitions. The package ddsketch adds one value per call, and other sketches (KLL, t-digest) depend
+on the order.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from mpiprof.analysis.measured import Rows
 from mpiprof.analysis.tally import tally
 from mpiprof.trace.types import Array, Float, Int
 
-OF = ("elapsed", "wait")  # the mean time inside, the waiting summed over ranks: both of an instance
+OF = ("elapsed", "wait")  # mean time inside, and wait summed over ranks, of each instance
 LEVELS = {"p50": 50, "p90": 90, "p99": 99}  # percent
 NAMES = tuple(f"{of}_{level}_ns" for of in OF for level in LEVELS)
 
 BITS = 6  # of the fraction
 SHIFT = 52 - BITS
-BELOW = (1023 << BITS) - 1  # of the bucket that begins with 1
+BELOW = (1023 << BITS) - 1  # offset, so that bucket 1 begins at 1 ns
 WIDE = 17  # bits of a bucket's number
-FULL = 1 << 16  # entries that wait to be joined
+FULL = 1 << 16  # entries that may be pending before parts are joined
 
 
 def buckets(values: Float) -> Int:
-    """Return the buckets of numbers that are not negative."""
+    """Return the buckets of non-negative numbers."""
     found: Int = np.maximum((np.ascontiguousarray(values).view(np.int64) >> SHIFT) - BELOW, 0)
     return found
 
@@ -40,7 +40,7 @@ def middles(found: Int) -> Float:
 
 
 def key(callsite: Int, of: Int, bucket: Int) -> Int:
-    """Return one number for a call site, a place in OF and a bucket, ordered as these are."""
+    """Return a number for a call site, an index into OF and a bucket, with the same order."""
     return (callsite * len(OF) + of << WIDE) + bucket
 
 
@@ -52,7 +52,7 @@ class Quantiles:
         self.waiting = 0
 
     def add(self, rows: Rows, callsites: Int, where: Int) -> None:
-        """Count instances of which all is known; where: an index into callsites, of each."""
+        """Add complete instances; `where` is the index of each one's call site in `callsites`."""
         values = np.stack([rows.mean_elapsed, rows.wait])
         if not rows.complete.all():
             values, where = np.compress(rows.complete, values, axis=1), where[rows.complete]
@@ -70,16 +70,16 @@ class Quantiles:
         self._keep(key(callsites[site], of, bucket + low), counts)
 
     def join(self, part: Quantiles, callsites: Int) -> None:
-        """Add the counts of further instances; callsites: the number here of each of theirs."""
+        """Add the counts of another object; its call site i is callsites[i] in this object."""
         for keys, counts in part.parts:
             group, bucket = np.divmod(keys, 1 << WIDE)
             site, of = np.divmod(group, len(OF))
             self._keep(key(callsites[site], of, bucket), counts)
 
     def table(self, callsites: int) -> dict[str, Float]:
-        """Return NAMES, each with a value a call site; NaN where none of its instances is known.
+        """Return NAMES with one value per call site; NaN without complete instances.
 
-        Of n instances in order, p90 is that of number 0.9 n, rounded up.
+        Of n instances in ascending order, p90 is number 0.9 n, rounded up.
         """
         self._settle()
         found = {name: np.full(callsites, np.nan) for name in NAMES}

@@ -1,4 +1,4 @@
-"""What each rank did at each call site: one pass over the trace, memory per call site and rank."""
+"""Totals of each rank at each call site: one pass, memory per call site and rank."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from mpiprof.trace.types import (
     Int,
 )
 
-CHUNKS = 64  # read at once
-NEAR = 1 << 12  # records read at once, where one of them is looked for
-WIDE = np.iinfo(np.uint32).max  # stands for: see the extension before
-EVERYBODY = ("barrier", "nxn", "gathering")  # there all wait for who came last
+CHUNKS = 64  # chunks per read
+NEAR = 1 << 12  # records per read when searching for one record
+WIDE = np.iinfo(np.uint32).max  # the value is in the preceding extension record
+EVERYBODY = ("barrier", "nxn", "gathering")  # all ranks wait for the last arrival
 COLUMNS = (
     "instances",
     "calls",
@@ -44,7 +44,7 @@ COLUMNS = (
     "most_late_ns",
     "last",
 )
-LARGEST = "most_late_ns"  # of instances; all others are sums
+LARGEST = "most_late_ns"  # maximum over instances; other columns are sums
 
 
 @dataclass
@@ -56,13 +56,13 @@ class _Sums:
 
 
 def rank_totals(trace: Trace) -> pd.DataFrame:
-    """One row a call site, communicator and member.
+    """Return one row per call site, communicator and member.
 
-    callsite, operation, communicator (identity), rank; calls (that have ended), elapsed_ns (in
-    these); of complete instances: instances, total_wait_ns (its own waiting), caused_ns (of all
-    ranks, for it: for whom each had to wait), lateness_ns (after the first arrival), most_late_ns
-    (the largest of these), last (instances in which it came last, by more than the clocks' error).
-    Times are sums over instances.
+    callsite, operation, communicator (identity), rank; calls (finished ones), elapsed_ns (in
+    these); over complete instances: instances, total_wait_ns (the rank's own wait), caused_ns (wait
+    of all ranks for this rank), lateness_ns (after the first arrival), most_late_ns (maximum
+    lateness), last (instances in which it was last by more than the clock error). Times are sums
+    over instances.
     """
     found: dict[tuple[int, int], _Sums] = {}
     over = Pass(trace, _of_batch, trace.clock_error_ns)
@@ -91,7 +91,7 @@ def rank_totals(trace: Trace) -> pd.DataFrame:
     ]
     names = ["callsite", "operation", "communicator", "rank", *COLUMNS]
     table: pd.DataFrame = pd.concat(parts) if parts else pd.DataFrame(columns=names)
-    if trace.sample > 1:  # as the sums of call sites
+    if trace.sample > 1:  # scaled like the sums of call sites
         scale = scales(trace)[table["callsite"].to_numpy(np.int64)]
         for name in ("elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns"):
             table[name] = (table[name].to_numpy(np.float64) * scale).astype(np.int64)
@@ -146,10 +146,10 @@ def _add(
 
 
 def spent(trace: Trace) -> pd.DataFrame:
-    """One row a rank: rank, and ns in calls without a record, a column for each of SPENT.
+    """Return one row per rank: rank, and ns in unrecorded calls, one column for each of SPENT.
 
-    point_to_point (blocking calls), completion (Wait, Test and their like), one_sided, files (of
-    one process alone); NaN where the log does not tell, as those of older versions don't.
+    point_to_point (blocking calls), completion (Wait, Test etc.), one_sided, files (calls of a
+    single process). NaN if the log has no such sums, as in older versions.
     """
     table = pd.DataFrame(np.nan, index=range(trace.ranks), columns=list(SPENT))
     for (rank, _), values in trace.logs.spent.items():
@@ -158,7 +158,7 @@ def spent(trace: Trace) -> pd.DataFrame:
 
 
 def point_to_point(trace: Trace) -> Float:
-    """Return ns in point-to-point and completion calls, for each rank."""
+    """Return ns in point-to-point and completion calls for each rank."""
     totals = np.zeros(trace.ranks)
     for rank in range(trace.ranks):
         for chunks in trace.threads_of(rank):
@@ -171,7 +171,7 @@ def point_to_point(trace: Trace) -> Float:
 
 
 def _outside(records: Array) -> float:
-    """Sum the time outside collectives; where 32 bits are few, it is in an extension."""
+    """Sum the time outside collectives; a value beyond 32 bits is in an extension record."""
     kind, outside, wide = records["kind"], records["outside_ns"], records["exit_ns"]
     plain = (kind >= CALL) & (kind <= COMPLETION) & (outside != WIDE)
     extended = (kind == EXTENSION) & (records["sequence"] == OUTSIDE) & (wide >= 0)
@@ -181,11 +181,11 @@ def _outside(records: Array) -> float:
 def lateness(
     trace: Trace, instances: pd.DataFrame, ranks: Mapping[int, Int], rows: int, columns: int
 ) -> dict[int, Float]:
-    """How late ranks come at some call sites, for pictures of at most rows x columns.
+    """Return the lateness of ranks at some call sites, for pictures of at most rows x columns.
 
-    instances: those wanted, of `Trace.instances` in its order; ranks: per call site the world ranks
-    wanted, ascending. Per call site a matrix of float32 ns after the instance's first arrival:
-    runs of ranks x runs of consecutive instances, the largest of each, NaN where nobody came.
+    instances: rows of `Trace.instances` in its order. ranks: world ranks per call site, ascending.
+    Returns a float32 matrix per call site with the lateness after the first arrival in ns. Its
+    cells are maxima over runs of ranks x runs of consecutive instances, NaN without arrivals.
     """
     measure = Measure(trace)
     wanted = set(instances["communicator"].astype(str))
@@ -198,7 +198,7 @@ def lateness(
             shape = (min(rows, len(ranks[key])), min(columns, len(own)))
             found[key] = np.full(shape, np.nan, np.float32)
     for batch in trace.batches():
-        # Also those not wanted: a call site's number is the order in which it appears.
+        # All signatures are visited, because call sites are numbered in order of appearance.
         for signature, index in measure.signatures(batch):
             here = found.get(signature.callsite)
             if here is not None and here.size and batch.communicator.identity in wanted:
@@ -231,7 +231,7 @@ def _paint(
 
 @dataclass(frozen=True)
 class Instance:
-    """One instance: per member its world rank, arrival, exit (0 open) and waiting, int64 ns."""
+    """One instance: world rank, arrival, exit (0 if open) and wait of each member, int64 ns."""
 
     ranks: Int
     arrival: Int
@@ -242,9 +242,9 @@ class Instance:
 def one_instance(
     trace: Trace, communicator: str, sequence: int, start: int = 0, since_ns: int | None = None
 ) -> Instance:
-    """Return who came when in one instance, absent ranks left out; TraceError when there is none.
+    """Return one instance without absent ranks; raises TraceError if it does not exist.
 
-    Reads the trace from since_ns on, a time no later than its first arrival, else from its begin.
+    Reads the trace from since_ns (no later than its first arrival), or from the beginning.
     """
     measure = Measure(trace)
     for batch in trace.batches(batch=1 << 18, since_ns=since_ns):
@@ -272,9 +272,9 @@ def _instance(batch: Batch, signature: Signature, column: Int) -> Instance:
 
 
 def recorded_at(trace: Trace, rank: int, enter_ns: int) -> tuple[int, int] | None:
-    """Return the thread of a call, and what it spent in point-to-point before it, in ns.
+    """Return the thread of a call, and its point-to-point time (ns) before the call.
 
-    The call is known by when it was entered, on the joint clock; None where it is not found.
+    The call is identified by its enter time on the joint clock. Returns None if it is not found.
     """
     stream = trace.stream(rank)
     stream.skip_to(enter_ns)

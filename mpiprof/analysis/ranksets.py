@@ -1,4 +1,4 @@
-"""Sets of ranks that come late together, or early: from mean arrivals, tested against chance."""
+"""Sets of ranks that are late or early together: from mean arrivals, with significance tests."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from mpiprof.analysis.waits import awaited, waits
 from mpiprof.trace.types import Float, Int
 
 SPLITS = 4  # gaps between mean arrivals at which ranks are divided
-LINEAR = 0.9  # share of the differences that a line along the ranks explains
+LINEAR = 0.9  # minimum share of the variance that a line along the ranks explains
 FEWEST_LINEAR = 4  # ranks
-ALIKE = 0.6  # of the first one's lateness, that each of a set must have
-LEVEL = 0.15  # of the whole range: ranks within it are alike
+ALIKE = 0.6  # minimum lateness of each rank of a set, as a share of the first one's
+LEVEL = 0.15  # share of the whole range within which ranks count as equal
 
 
 @dataclass(frozen=True)
 class RankSet:
-    """Ranks that differ from the others.
+    """Ranks that differ from the other ranks.
 
-    kind: "rank", "early", "node", "gradient", or "each" where all differ and the rows are the
-    latest; rows: of the grid, those that differ most first; late_ns: by how much the first does;
-    shift: of each row, what it would have to come earlier by (negative: later); p: of chance.
+    kind: "rank", "early", "node", "gradient", or "each" if all ranks differ and the rows are the
+    latest ones. rows: rows of the arrival matrix, the most different first. late_ns: difference of
+    the first row. shift: time by which each row would have to arrive earlier, negative for later.
+    p: p-value.
     """
 
     kind: str
@@ -40,9 +41,9 @@ class RankSet:
 
 
 def candidates(grid: Grid, arrival: Float, sure: float) -> Iterator[RankSet]:
-    """Yield the sets of ranks that differ more than chance lets them, the simplest first.
+    """Yield the sets of ranks that differ significantly, the simplest first.
 
-    arrival: of the instances that are looked at; sure: how likely chance may be.
+    arrival: columns of the instances to examine. sure: maximum p-value.
     """
     if arrival.shape[1] < 2:
         return
@@ -60,9 +61,9 @@ def candidates(grid: Grid, arrival: Float, sure: float) -> Iterator[RankSet]:
 
 
 def _usual(centred: Float) -> Float:
-    """Return the mean of the middle half of each row's values: single spikes don't count in it."""
+    """Return the mean of the middle half of each row's values, which ignores single spikes."""
     known = (~np.isnan(centred)).sum(1)
-    order = np.sort(centred, axis=1)  # what is not known comes last
+    order = np.sort(centred, axis=1)  # NaN is sorted last
     low = known // 4
     high = np.maximum(known - low, low + 1)
     sums = np.hstack([np.zeros((len(order), 1)), np.cumsum(np.nan_to_num(order), axis=1)])
@@ -88,9 +89,9 @@ def _splits(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[Ra
 
 
 def _of_root(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[RankSet]:
-    """Yield whom most waiting is for, and the root that waits for all, where not all wait for all.
+    """Yield the rank that causes most wait, and the root that waits for all, in rooted operations.
 
-    There others may come later still, and nobody waits for them.
+    There, other ranks may arrive even later without any rank waiting for them.
     """
     rooted = [block for block in grid.blocks if block.state in ROOTED and block.group.root >= 0]
     caused = np.zeros(len(mean))
@@ -111,7 +112,7 @@ def _of_root(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[R
 def _surely(
     grid: Grid, centred: Float, mean: Float, sure: float, divided: Iterable[tuple[Int, Int]]
 ) -> Iterator[RankSet]:
-    """Yield those divisions of the ranks, late ones first, that chance does not make."""
+    """Yield the significant ones of the given divisions into late and early ranks."""
     for upper, lower in divided:
         one = _division(grid, centred, mean, upper, lower)
         if one is not None and one.p <= sure:
@@ -119,13 +120,13 @@ def _surely(
 
 
 def _division(grid: Grid, centred: Float, mean: Float, upper: Int, lower: Int) -> RankSet | None:
-    """Return what tells two sets of ranks apart: the smaller one is late, or early."""
+    """Return the smaller of two sets of ranks as late or early, or None if it is not separate."""
     few = upper if len(upper) <= len(lower) else lower
     others = lower if few is upper else upper
     sign = 1.0 if few is upper else -1.0
     apart = centred[few] - median_of(centred[others])
     shift = np.zeros(len(mean))
-    if np.isnan(centred).any():  # those who are in other instances say nothing of these
+    if np.isnan(centred).any():  # ranks of other instances are not comparable
         shift[few] = _usual(apart)
     else:
         shift[few] = mean[few] - float(np.median(mean[others]))
@@ -139,9 +140,9 @@ def _division(grid: Grid, centred: Float, mean: Float, upper: Int, lower: Int) -
 
 
 def _node_effect(grid: Grid, centred: Float, mean: Float) -> tuple[Float, float]:
-    """Return by how much the node of each rank is late, 0 where it is not, and chance's p.
+    """Return the lateness of each rank's node (0 if the node is not slow), and its p-value.
 
-    A node's lateness is the median of its ranks', so that one late rank makes no slow node.
+    A node's lateness is the median of its ranks, so that one late rank does not make a slow node.
     """
     found = np.zeros_like(mean)
     counts = np.bincount(grid.node)
@@ -160,7 +161,7 @@ def _node_effect(grid: Grid, centred: Float, mean: Float) -> tuple[Float, float]
 
 
 def _slow_nodes(grid: Grid, of_node: Float, p: float) -> RankSet:
-    """Return the ranks of the nodes that are slower than the others."""
+    """Return the ranks of the slow nodes."""
     rows = np.flatnonzero(of_node)
     names = {grid.nodes[node] for node in grid.node[rows]}
     node = names.pop() if len(names) == 1 else None
@@ -168,7 +169,7 @@ def _slow_nodes(grid: Grid, of_node: Float, p: float) -> RankSet:
 
 
 def _gradient(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[RankSet]:
-    """Yield lateness that grows along the ranks, where a line explains nearly all of it."""
+    """Yield a gradient if a line along the ranks explains nearly all lateness."""
     ranks = len(mean)
     if ranks < FEWEST_LINEAR:
         return
@@ -189,7 +190,7 @@ def _gradient(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[
 
 
 def _everybody(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[RankSet]:
-    """Yield the claim that each rank has its own lateness, and keeps it."""
+    """Yield the set "each": every rank has a different, constant lateness."""
     if len(mean) < FEWEST_LINEAR or _on_a_level(mean) >= len(mean) / 2:
         return
     shift = mean - mean.min()
@@ -206,7 +207,7 @@ def _everybody(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator
 
 
 def _on_a_level(mean: Float) -> int:
-    """Return how many ranks have nearly the same lateness."""
+    """Return the maximum number of ranks with nearly equal lateness."""
     values = np.sort(mean)
     reach = LEVEL * (values[-1] - values[0])
     return int((np.searchsorted(values, values + reach, "right") - np.arange(len(values))).max())

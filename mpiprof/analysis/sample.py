@@ -1,7 +1,8 @@
-"""What the causes and phases of call sites are worked out from; collect.py takes it.
+"""Samples of call sites from which causes and phases are computed.
 
-Of each call site its series (see series.py), whole rows of arrivals of some of the instances in it,
-and walks back along the chain of lateness from some of these.
+A sample comprises the series of a call site (metrics/instance_series.py), the arrivals of all ranks
+in some of its instances, and walks along the chain of lateness. diagnosis/sampling.py takes the
+samples.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Int
 
 HOT_SITES = 5
-HOT_SHARE = 0.01  # of all waiting
+HOT_SHARE = 0.01  # share of all wait time
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some complete instances of a call site with equal shapes: P ranks x I instances."""
+    """Complete instances of a call site that share a signature: P ranks x I instances."""
 
     signature: Signature
     communicator: int
@@ -37,9 +38,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Sample:
-    """What was kept of a call site.
+    """Sample of a call site.
 
-    walked: how many instances walks were tried from; without: of a barrier, what it costs.
+    walked: number of instances from which walks were tried. without: cost of a barrier, else None.
     """
 
     callsite: int
@@ -51,7 +52,7 @@ class Sample:
 
 
 def hot(trace: Trace) -> list[int]:
-    """Return the call sites that cost most waiting, the costliest first."""
+    """Return the call sites with the most wait time, the costliest first."""
     if trace.record == "summary" or not len(trace.callsites):
         return []
     waiting = trace.callsites["total_wait_ns"].sort_values(ascending=False, kind="stable")
@@ -60,7 +61,7 @@ def hot(trace: Trace) -> list[int]:
 
 
 def sample_of(trace: Trace, callsite: int) -> Sample:
-    """Return the sample of a call site; those of all hot ones are taken in one pass."""
+    """Return the sample of a call site. One pass takes the samples of all hot call sites."""
     if trace.record == "summary":
         raise TraceError(f"{trace.path}: recorded as summary, without arrivals; record events")
     if not 0 <= callsite < len(trace.callsites):
@@ -73,21 +74,21 @@ def sample_of(trace: Trace, callsite: int) -> Sample:
 
 
 def part_of(batch: Batch, signature: Signature, index: Int) -> Part:
-    """Return some instances of a batch that share a signature."""
+    """Return the given instances of a batch, which share a signature."""
     assert batch.before is not None
     return Part(
         signature,
         batch.communicator.index,
         batch.communicator.ranks,
-        np.take(batch.arrival, index, axis=1),  # see Batch.take
+        np.take(batch.arrival, index, axis=1),  # faster than indexing, see Batch.take
         batch.before.take(index),
     )
 
 
 def joined(parts: Sequence[Part]) -> list[Part]:
-    """Return parts with those of one signature and communicator as one.
+    """Join the parts that share a signature and communicator.
 
-    A batch holds some thousand records: without this, what follows would take its time by batches.
+    A batch contains only some thousand records. Later steps would otherwise take time per batch.
     """
     groups: dict[tuple[int, int], list[Part]] = {}
     for part in parts:
@@ -108,9 +109,9 @@ def _one(parts: list[Part]) -> Part:
 
 
 def callsite_of_shape(trace: Trace) -> list[int]:
-    """Return for each shape the first call site that has its operation and site, -2 unknown.
+    """Return the first call site with the operation and site of each shape, or -2 if there is none.
 
-    The last entry stands for no shape, and is -1: the start of the run.
+    The last entry stands for no shape and is -1, the start of the run.
     """
     keys = trace.aggregate[1]
     number = {(k.operation, s): n for k, n in reversed(keys.items()) for s in k.sites}
@@ -118,9 +119,9 @@ def callsite_of_shape(trace: Trace) -> list[int]:
 
 
 def chosen(number: Int, every: int) -> Bool:
-    """Return one of each `every` consecutive instances, at a place that changes.
+    """Select one of every `every` consecutive instances, at a pseudo-random position in each block.
 
-    Always the same place would meet a period of the program always at the same phase.
+    A fixed position would alias with periods of the program.
     """
     if every == 1:
         return np.ones(len(number), np.bool_)

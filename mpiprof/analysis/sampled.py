@@ -1,11 +1,11 @@
-"""Sums over all instances from those that `--sample K` kept, with their interval.
+"""Estimates over all instances from the sample of `--sample K`, with confidence intervals.
 
-The recorder keeps each instance with chance 1 / K, by a hash, whatever was kept before: so it is
-the sample that varies, not the program, and the interval holds however alike neighbouring
-instances are. Instances are counted up to the last that was kept, and what follows is K - 1 on
-average, which makes the number unbiased, also where communicators have few instances and most have
-none that was kept. Of what is summed, the variance is that of a ratio estimate (Cochran, Sampling
-Techniques, 2.9); and as times are skewed, the interval is taken on a logarithmic scale.
+The recorder samples each instance with probability 1 / K, by a hash, independently of other
+instances. So only the sample is random, and intervals hold even if neighbouring instances are
+correlated. Instances are counted up to the last sampled one. On average K - 1 instances follow it.
+Adding K - 1 makes the count unbiased, also for communicators with few instances, most of which have
+no sampled one. The variance of a sum is the variance of a ratio estimate (Cochran, Sampling
+Techniques, 2.9). Times are skewed, so intervals are computed on a logarithmic scale.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from mpiprof.trace.types import Float, Int
 
 SUMMED = ("elapsed", "wait")
 
-# What is numbered together: a communicator's index, and in it the sequence number of a persistent
-# operation, negative, or which of many communicators alike it is.
+# A set of instances with joint numbering: the communicator's index and a second number. The second
+# number is the negative sequence number of a persistent operation, or distinguishes communicators
+# that share a row of the tables.
 Population = tuple[int, int]
 
 
 @dataclass
 class Kept:
-    """What was kept of a population's instances: how many, and of all the number of the last."""
+    """Sampled instances of a population: their count, and the number of the last one."""
 
     count: int = 0
     last: int = 0
@@ -40,11 +41,12 @@ class Kept:
 
 @dataclass
 class Sampled:
-    """What was kept of each population, and of each call site in it.
+    """Sampled instances of each population, and sums of each call site by population.
 
-    parts: instances, then sums and sums of squares of each of SUMMED; always: sums of SUMMED, by
-    call site, of calls that are recorded whatever the sample is, those that make a persistent
-    operation and MPI_Finalize; made: how many of the former there are, by communicator.
+    - parts: instances, then sums and sums of squares of each of SUMMED.
+    - always: sums of SUMMED by call site, of calls that are recorded in any case (MPI_*_init of
+      persistent operations and MPI_Finalize).
+    - made: number of MPI_*_init calls by communicator.
     """
 
     every: int
@@ -60,7 +62,7 @@ class Sampled:
         started = np.array([key.started for key in keys], np.bool_)[site]
         makes = np.array([k.operation.endswith("_init") and not k.started for k in keys])[site]
         alone = makes | np.array([key.operation == "finalize" for key in keys])[site]
-        # The starts of a persistent operation are numbered by themselves.
+        # The starts of each persistent operation have their own numbers.
         within = np.where(started, -1 - batch.sequence, batch.start)
         number = np.where(started, batch.start, batch.sequence + 1)
         values = np.stack([np.nan_to_num(getattr(rows, name)) for name in SUMMED])
@@ -94,7 +96,7 @@ class Sampled:
             parts[population] = parts.get(population, 0.0) + sums[:, i]
 
     def join(self, other: Sampled, callsites: Int) -> None:
-        """Add what was kept elsewhere; its call site i has here the number callsites[i]."""
+        """Add the samples of another object, whose call site i is callsites[i] in this object."""
         for population, kept in other.kept.items():
             known = self.kept.setdefault(population, Kept())
             known.count += kept.count
@@ -110,15 +112,15 @@ class Sampled:
             self.made[index] = self.made.get(index, 0) + count
 
     def instances(self, population: Population) -> float:
-        """Return how many instances a population has, but those that are always recorded."""
+        """Return the estimated number of instances, excluding calls that are always recorded."""
         kept = self.kept[population]
         always = self.made.get(population[0], 0) if population[1] == 0 else 0
         return float(max(kept.last + self.every - 1 - always, kept.count))
 
     def scales(self, callsites: int, most_ns: float) -> Float:
-        """Return for each call site how many instances one that is recorded stands for.
+        """Return the number of instances that each recorded instance of a call site represents.
 
-        most_ns: the time of all ranks, which all calls together can't exceed.
+        most_ns: time of all ranks, an upper bound for the time in all calls.
         """
         scale, elapsed = np.ones(callsites), np.zeros(callsites)
         for callsite, parts in self.parts.items():
@@ -135,9 +137,9 @@ class Sampled:
     def interval(
         self, name: str, value: float, callsites: Sequence[int], most_ns: float
     ) -> tuple[float, float]:
-        """Return between what the sum of one of SUMMED over some call sites lies.
+        """Return the confidence interval of the sum of one of SUMMED over some call sites.
 
-        value: its estimate; most_ns: what it can't exceed.
+        value: estimate of the sum. most_ns: upper bound of the sum.
         """
         at = SUMMED.index(name)
         joined: dict[Population, Float] = {}
@@ -164,10 +166,10 @@ class Sampled:
     def _estimate(
         self, population: Population, total: float, squares: float
     ) -> tuple[float, float]:
-        """Return a sum over all instances of a population, and the variance of that estimate.
+        """Return the estimated sum over all instances of a population, and its variance.
 
-        What the kept ones vary by, those of other call sites being 0; and how many come after the
-        last one that was kept.
+        The variance has two terms. One is the spread of the sampled values, with 0 for instances of
+        other call sites. The other is the unknown number of instances after the last sampled one.
         """
         kept, instances = self.kept[population].count, self.instances(population)
         mean = total / kept
@@ -177,7 +179,7 @@ class Sampled:
 
 
 def scales(trace: Trace) -> Float:
-    """Return for each call site how many instances one that is recorded stands for."""
+    """Return the number of instances that each recorded instance of a call site represents."""
     sums, keys = trace.aggregate
     if sums.sampled is None:
         return np.ones(len(keys))
@@ -186,7 +188,7 @@ def scales(trace: Trace) -> Float:
 
 
 def intervals(trace: Trace, totals: Mapping[str, Float]) -> dict[str, Int]:
-    """Return the columns that say between what sums lie that are estimated."""
+    """Return the columns with the confidence limits of estimated sums."""
     sampled, found = trace.aggregate[0].sampled, {}
     for name, values in totals.items():
         low = high = values
@@ -202,7 +204,7 @@ def intervals(trace: Trace, totals: Mapping[str, Float]) -> dict[str, Int]:
 
 
 def totals(trace: Trace) -> dict[str, Estimate]:
-    """Return the time in all calls, and of it waiting, over all ranks; ns: `elapsed` and `wait`."""
+    """Return the total time in calls (`elapsed`) and in waits (`wait`), in ns over all ranks."""
     table, found = trace.callsites, {}
     for name in SUMMED:
         columns = (f"total_{name}_ns", f"total_{name}_low_ns", f"total_{name}_high_ns")

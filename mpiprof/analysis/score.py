@@ -1,13 +1,15 @@
 """The score of an algorithm in an instance: the time in it that a better algorithm could save.
 
-The mean over ranks of exit minus the earliest time that the operation's semantics allow: the last
-arrival in a synchronising operation (of the other group and the own one's, across an
-inter-communicator), of the root and the own one's in a broadcast or scatter, of all at the root of
-a gather or reduction, the own one's of who only sends there, of the ranks up to the own one in a
-scan. So waiting for others, which no algorithm can shorten, does not count. A rank that left before
-(what is empty need not be waited for) counts nothing, not less.
-
-`tune`, the studies and the recorder (core/auto/arrival.c, in whole ns) use this definition.
+The score is the mean over ranks of exit minus the earliest exit that the semantics allow. The
+earliest exit is:
+- in a synchronising operation, the last arrival (across an inter-communicator: of the other group
+  and of the rank itself);
+- in a broadcast or scatter, the later of the arrivals of the root and of the rank itself;
+- in a gather or reduction, the last arrival at the root, and the rank's own arrival for a sender;
+- in a scan, the last arrival of the ranks up to the rank itself.
+So the score excludes waiting for other ranks, which no algorithm can shorten. A rank that left
+earlier counts 0, not less, because nobody need wait for an empty message. `tune`, the studies and
+the recorder (core/selection/online/arrival.c, in whole ns) share this definition.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ from mpiprof.trace.types import Float
 def score(operation: str, arrival: Any, finish: Any, group: Group) -> Float:
     """Return the score of each instance in ns.
 
-    arrival, finish: ranks, or ranks x instances, on one clock; one value for the former.
+    arrival, finish: ranks or ranks x instances, on one clock. Returns one value for one instance.
     """
     found: Float = parts(operation, arrival, finish, group).mean(0)
     return found
 
 
 def parts(operation: str, arrival: Any, finish: Any, group: Group) -> Float:
-    """Return what each rank adds to the score, in ns, shaped as `finish`."""
+    """Return the contribution of each rank to the score in ns, in the shape of `finish`."""
     earliest = EARLIEST[WAITS[operation]](arrival, group)
     found: Float = np.maximum(finish - earliest, 0)
     return found

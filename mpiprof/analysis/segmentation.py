@@ -1,6 +1,7 @@
-"""A series cut into stretches of constant values, and the running means and medians before that.
+"""Segmentation of a series into constant stretches, and running means and medians.
 
-NumPy alone: the packages that do these cost half a second to import, more than the work itself.
+This module uses NumPy alone. Packages with these functions take half a second to import, more than
+the computation.
 """
 
 from __future__ import annotations
@@ -11,20 +12,21 @@ from mpiprof.trace.types import Float, Int
 
 
 def segments(columns: Float, penalty: float, shortest: int) -> Int:
-    """Return the rows at which a new stretch begins, of the best cut of rows x columns.
+    """Return the rows at which new stretches begin in the best segmentation of rows x columns.
 
-    Least squares about each stretch's mean, plus a penalty a cut, over all cuts into stretches of
-    at least `shortest` rows: optimal partitioning (Jackson et al. 2005), in quadratic time.
+    Minimises the squares about each stretch's mean plus a penalty per cut, over all segmentations
+    with stretches of at least `shortest` rows. Algorithm: optimal partitioning (Jackson et al.
+    2005), in quadratic time.
     """
     count, width = columns.shape
     sums = np.zeros((count + 1, width))
     np.cumsum(columns - columns.mean(0), axis=0, out=sums[1:])
-    # |S(t) - S(s)|^2, of all s at once: one product of a matrix and a vector.
+    # |S(t) - S(s)|^2 for all s is one matrix-vector product.
     power = (sums**2).sum(1, keepdims=True)
     left = np.hstack([-2 * sums, power, np.ones((count + 1, 1))])
     right = np.hstack([sums, np.ones((count + 1, 1)), power])
-    inverse = 1 / np.arange(count + 1, 0, -1)  # of the length, ending with length 1
-    best = np.full(count + 1, np.inf)  # what the rows before cost, less their sum of squares
+    inverse = 1 / np.arange(count + 1, 0, -1)  # inverse lengths, ending with length 1
+    best = np.full(count + 1, np.inf)  # cost of earlier rows, minus their sum of squares
     best[0] = -penalty
     origin = np.zeros(count + 1, np.int64)
     for end in range(shortest, count + 1):
@@ -49,10 +51,11 @@ def running_mean(signal: Float, width: int) -> Float:
 
 
 def running_median(columns: Float) -> Float:
-    """Return the median of five rows around each, in each column; the ends are repeated."""
+    """Return the median of five rows around each row, per column; the ends are repeated."""
     padded = np.pad(columns, ((2, 2), (0, 0)), mode="edge")
     a, b, c, d, e = (padded[i : len(padded) - 4 + i] for i in range(5))
-    # The least and the greatest of four are not the median of five: that of the other three is.
+    # The minimum and maximum of four values cannot be the median of five.
+    # So the median of the other three values is the result.
     low = np.maximum(np.minimum(a, b), np.minimum(c, d))
     high = np.minimum(np.maximum(a, b), np.maximum(c, d))
     return np.maximum(np.minimum(low, high), np.minimum(np.maximum(low, high), e))

@@ -1,4 +1,4 @@
-"""What the selector chose while the program ran, as tables."""
+"""The selector's log as tables: its choices while the program ran."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mpiprof.trace.trace import Trace
 
 
 def selection(trace: Trace) -> dict[str, pd.DataFrame]:
-    """Return a table for each kind of line, in the order of writing; all empty without `auto`.
+    """Return a table for each type of log entry, in order of writing; all empty without `auto`.
 
-    The columns are those of trace.notes' KINDS and NUMBERS; `key` has sites besides (list of
-    texts as in `events`).
+    The columns are KINDS and NUMBERS of trace/selector_log.py. Table `key` also has `sites` (list
+    of texts as in `events`).
     """
     rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
     for line in read(trace.path):

@@ -1,4 +1,4 @@
-"""Instances of a call site as a series: one row each, in order of their first arrival."""
+"""Series of a call site's instances: one row per instance, in order of first arrival."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
 
-MOST = 1 << 17  # instances of a call site that are kept
-RUN = 256  # consecutive ones that stay together where more are thinned, so that a period shows
+MOST = 1 << 17  # maximum number of instances in a series
+RUN = 256  # consecutive instances, thinned as a whole so that periods remain visible
 
 COLUMNS = {
     "first_arrival_ns": "first_arrival",
@@ -31,7 +31,7 @@ COLUMNS = {
 
 
 class SeriesMaker:
-    """Collects the series of one call site that has `expected` instances, numbered from `first`."""
+    """Builds the series of a call site with `expected` instances, numbered from `first`."""
 
     def __init__(self, expected: int, first: int = 0) -> None:
         self.first, self.expected = first, expected
@@ -41,31 +41,31 @@ class SeriesMaker:
 
     @property
     def most(self) -> int:
-        """How many instances are kept of the expected ones."""
+        """Number of instances that the series will contain."""
         runs = -(-self.expected // RUN)
         kept = -(-runs // self.every) * RUN
         return kept - (runs * RUN - self.expected) * ((runs - 1) % self.every == 0)
 
     def wants(self, count: int) -> bool:
-        """Whether some of the next so many instances are kept."""
+        """Return whether the series includes any of the next `count` instances."""
         return meets(self.seen, count, RUN, self.every)
 
     def next(self, count: int) -> tuple[Int, Bool]:
-        """Return the numbers of the next so many instances, and which of them are kept."""
+        """Return the numbers of the next `count` instances, and a mask of the ones to include."""
         number = self.seen + np.arange(count)
         self.seen += count
         return number, number // RUN % self.every == 0
 
     def skip(self, count: int) -> None:
-        """Leave out so many instances, none of which is kept."""
+        """Skip `count` instances, none of which the series includes."""
         self.seen += count
 
     def put(self, number: Int, part: dict[str, Array]) -> None:
-        """Keep instances by their numbers: their COLUMNS."""
+        """Add instances by number; `part` has their COLUMNS."""
         self.parts.append({"number": number, **part})
 
     def add(self, part: dict[str, Array]) -> None:
-        """Add instances: their COLUMNS."""
+        """Add the next instances, thinned if necessary; `part` has their COLUMNS."""
         number, kept = self.next(len(part["algorithm"]))
         if self.every > 1:
             number = number[kept]
@@ -73,7 +73,7 @@ class SeriesMaker:
         self.put(number, part)
 
     def done(self, algorithms: Iterable[str]) -> pd.DataFrame:
-        """Return the series; what is not known of an instance is NaN, its last rank -1."""
+        """Return the series. Unknown values are NaN, an unknown last rank is -1."""
         table = {
             name: np.concatenate([part[name] for part in self.parts]) if self.parts else np.zeros(0)
             for name in ("number", *COLUMNS)
@@ -93,7 +93,7 @@ class SeriesMaker:
 
 
 def meets(first: int, count: int, length: int, every: int) -> bool:
-    """Whether some of `count` numbers from `first` on lie in one of each `every` runs."""
+    """Return whether `count` numbers from `first` meet one of every `every` runs of `length`."""
     last = (first + count - 1) // length
     return count > 0 and last // every * every >= first // length
 
@@ -104,18 +104,18 @@ def columns_of(rows: Rows, index: Int) -> dict[str, Array]:
 
 
 def measure_again(trace: Trace) -> Measure:
-    """Return a Measure for one more pass, which numbers call sites as the first one did."""
+    """Return a Measure for another pass, with the call site numbers of the first pass."""
     measure = Measure(trace)
     measure.callsites.update(trace.aggregate[1])
     return measure
 
 
 def series(trace: Trace, callsites: Sequence[int]) -> dict[int, pd.DataFrame]:
-    """Return the series of some call sites, by one pass over the trace.
+    """Return the series of some call sites, from one pass over the trace.
 
     number (of the instance), first_arrival_ns, average_imbalance_ns, worst_imbalance_ns,
-    worst_factor, wait_ns (summed over ranks), mean_elapsed_ns, last_rank, algorithm. Of a call site
-    with more than MOST instances runs of consecutive ones are kept, evenly spread.
+    worst_factor, wait_ns (summed over ranks), mean_elapsed_ns, last_rank, algorithm. A call site
+    with more than MOST instances is thinned to evenly spread runs of consecutive instances.
     """
     counts = trace.callsites["instances"]
     makers = {
@@ -133,7 +133,7 @@ def series(trace: Trace, callsites: Sequence[int]) -> dict[int, pd.DataFrame]:
 def _columns_of_sites(
     measure: Measure, batch: Batch, callsites: frozenset[int]
 ) -> dict[int, dict[str, Array]]:
-    """Return COLUMNS of a batch's instances of some call sites, by number."""
+    """Return COLUMNS of a batch's instances of some call sites, by call site number."""
     rows = measure.rows(batch)
     order = np.argsort(rows.callsite, kind="stable")
     ids, begins = np.unique(rows.callsite[order], return_index=True)

@@ -1,4 +1,4 @@
-"""Statistics that the recorder gathered while the program ran, as a table."""
+"""The recorder's in-situ statistics as a table."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ MEANS = ("mean_elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns")
 
 
 def statistics(trace: Trace) -> pd.DataFrame:
-    """One row a call site and communicator, as its leader saw them: sums over instances.
+    """Return one row per call site and communicator, as seen by its leader: sums over instances.
 
-    operation, site_id (index into the tables' sites), communicator (index into theirs), size,
-    instances (that were observed: not the first of a key, nor those between windows), and the
-    sums of trace.statistics.Statistics. Empty in traces of events without `--switch auto`.
+    operation, site_id (index into the table of sites), communicator (index into the table of
+    communicators), size, instances (observed instances, without the first of each key and those
+    between windows), and the sums of trace.insitu_statistics.Statistics. Empty for event traces
+    without `--switch auto`.
     """
     rows: list[dict[str, Any]] = []
     for found in read(trace):
@@ -53,11 +54,11 @@ def statistics(trace: Trace) -> pd.DataFrame:
 
 
 def waits_so_far(table: pd.DataFrame) -> pd.DataFrame:
-    """Return `statistics` joined over communicators, the call site with most waiting first.
+    """Return `statistics` joined over communicators, the call site with the most wait time first.
 
     operation, site_id, instances, mean_elapsed_ns, average_imbalance_ns and worst_imbalance_ns
-    (means), total_wait_ns (sum over ranks and instances, NaN unknown), latest_rank and latest_share
-    (of the instances; NA and NaN unknown).
+    (means), total_wait_ns (sum over ranks and instances, NaN if unknown), latest_rank and
+    latest_share (of the instances; NA and NaN if unknown).
     """
     rows = []
     for (operation, site), part in table.groupby(["operation", "site_id"], sort=False):

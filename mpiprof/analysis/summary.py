@@ -1,7 +1,7 @@
-"""What was summed up while it was recorded: counts, times and sizes of each rank, per call site.
+"""Sums of the recorder: counts, times and sizes of each rank, per call site.
 
-All of a trace recorded as summary or as a ring; of others the calls after a log had reached its
-limit.
+Traces recorded as summary or ring contain the sums of all calls. Other traces contain the sums of
+calls after a log reached its limit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COLUMNS = (
 
 
 def summary(trace: Trace) -> pd.DataFrame:
-    """One row a rank and shape.
+    """Return one row per rank and shape.
 
     callsite (its number in `callsites`), rank, operation, site (text), site_id and communicator
     (indices into the tables), size, calls, total_ns, longest_ns, sent and received (bytes over all
@@ -72,10 +72,10 @@ def summary(trace: Trace) -> pd.DataFrame:
 
 
 def summed_up(trace: Trace) -> pd.DataFrame:
-    """One row a call site, by time: of calls past a log's limit, or of all where rings have turned.
+    """Return one row per call site, by time, of calls past a log's limit or of all calls in a ring.
 
     operation, sites (described), calls, bytes (sent and received), total_ns and longest_ns, over
-    all ranks, or those that have reached their limit. None of other traces.
+    all ranks, or over the ranks that reached their limit. Empty for other traces.
     """
     names = ["operation", "sites", "calls", "bytes", "total_ns", "longest_ns"]
     if trace.record == "summary" or not (trace.tables.limits or trace.turned):
@@ -98,10 +98,10 @@ def summed_up(trace: Trace) -> pd.DataFrame:
 
 
 def site_keys(table: pd.DataFrame) -> dict[tuple[str, int, int], tuple[str, frozenset[int]]]:
-    """Return the call site (operation and sites) of an operation, communicator and site of a rank.
+    """Return the call site (operation and sites) of each operation, communicator and site.
 
-    Where each rank calls an operation on a communicator at one place only, all of these belong
-    to the same instances; else which do is not known, and each place is a call site.
+    If each rank calls an operation on a communicator at one site only, all these sites belong to
+    the same instances. Otherwise their relation is unknown, and each site is a call site.
     """
     at: dict[tuple[str, int], dict[int, set[int]]] = {}
     columns = (table[name].tolist() for name in ("operation", "communicator", "rank", "site_id"))

@@ -1,4 +1,4 @@
-"""How often each of some small whole numbers is there, without sorting where that is slower."""
+"""Counts of small non-negative integers, without sorting if sorting is slower."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from mpiprof.trace.types import Int
 
-EACH = 8  # cells a number, and some, up to which counting in all cells is faster than sorting
+EACH = 8  # counting in cells beats sorting up to this many cells per number, plus SOME
 SOME = 1 << 14
 
 
 def tally(numbers: Int, cells: int) -> tuple[Int, Int]:
-    """Return the numbers that are there, ascending, and how often; all are below `cells`."""
+    """Return the distinct numbers, ascending, and their counts. All numbers are below `cells`."""
     if cells > EACH * numbers.size + SOME:
         return np.unique(numbers, return_counts=True)
     counts = np.bincount(numbers.ravel(), minlength=1)

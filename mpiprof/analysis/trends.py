@@ -1,4 +1,4 @@
-"""Lateness of one rank that grows or shrinks steadily over the run: told from wandering."""
+"""Trends: lateness of one rank that grows or shrinks steadily, as opposed to a random walk."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mpiprof.analysis.grid import median_of
 from mpiprof.trace.types import Float
 
 FEWEST = 24  # instances
-STRETCHES = 12  # of the run, of which the medians are compared
-ALIKE = 1.5  # neighbouring changes of a random walk's means are correlated by 1/4
-LEAST = 1.5  # times the lateness at one end: what it is at the other
+STRETCHES = 12  # of the run; their medians are compared
+ALIKE = 1.5  # variance factor: changes of a random walk's means have correlation 1/4
+LEAST = 1.5  # minimum ratio of the lateness at both ends
 
 
 @dataclass(frozen=True)
 class Trend:
-    """row: of the grid; line: its lateness in each instance, in ns; p: how likely by chance."""
+    """A trend: row of the arrival matrix, lateness in each instance (ns), and p-value."""
 
     row: int
     line: Float
@@ -26,10 +26,10 @@ class Trend:
 
 
 def trend_of(arrival: Float, waits: Float, sure: float) -> Trend | None:
-    """Return the steady change of the lateness of the rank that most waiting is for, if any.
+    """Return the steady change in lateness of the rank that causes most wait, or None.
 
-    A rank that wanders has a line, too: but from one stretch of the run to the next it changes now
-    this way and now that, and only what changes alike each time is no chance.
+    A wandering rank has a regression line, too. But its changes between stretches differ in sign,
+    and only changes of equal sign are significant.
     """
     ranks, count = arrival.shape
     if count < FEWEST or ranks < 2 or np.isnan(arrival).any():
@@ -42,7 +42,7 @@ def trend_of(arrival: Float, waits: Float, sure: float) -> Trend | None:
     line = late.mean() + slope * along
     if min(line[0], line[-1]) * LEAST > max(line[0], line[-1]):
         return None
-    middles = [np.median(part) for part in np.array_split(late, STRETCHES)]  # spikes don't count
+    middles = [np.median(part) for part in np.array_split(late, STRETCHES)]  # medians ignore spikes
     changes = np.sign(slope) * np.diff(middles)
     error = max(float(changes.std(ddof=1)), 1.0) * np.sqrt(ALIKE / len(changes))
     p = min(2 * ranks * float(tails.student(len(changes) - 1, changes.mean() / error)), 1.0)

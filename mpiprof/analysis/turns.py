@@ -1,4 +1,4 @@
-"""Lateness that goes from rank to rank in a pattern, so that the next to be late is known."""
+"""Rotation: lateness that moves from rank to rank in a pattern that predicts the next late rank."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 from mpiprof.analysis import tails
 from mpiprof.trace.types import Float, Int
 
-LONGEST = 64  # instances after which a pattern begins again
+LONGEST = 64  # maximum number of instances per repetition
 FEWEST = 12  # instances
-REPEATS = 3  # of a pattern, to be one
-BEYOND = 0.25  # share of the waiting, beyond what chance and the most frequent rank explain
-SHORTEST_TURN = 3  # instances that a rank stays last
+REPEATS = 3  # minimum number of repetitions
+BEYOND = 0.25  # minimum share of the wait beyond what chance and the most frequent rank explain
+SHORTEST_TURN = 3  # minimum number of instances for which a rank stays last
 FEWEST_TURNS = 4
-EVENLY = 0.8  # of the turns go on by the same step
-HITS = 0.6  # of a class' waiting that its rank must hold, else nobody is named there
+EVENLY = 0.8  # minimum share of moves that have the same step
+HITS = 0.6  # minimum share of a class's wait for its rank; otherwise the class has no rank
 
 
 @dataclass(frozen=True)
 class Turns:
-    """Who is due by a pattern.
+    """Rank due in each instance by a rotation.
 
-    row: of each instance, who is late, -1 nobody; period and offsets: see patterns.Pattern; step:
-    by how many rows it moves from one instance to the next, where it does so evenly.
+    row: late row of each instance, or -1. period, offsets: see diagnosis/patterns.py. step: number
+    of rows between the late rows of consecutive instances, if constant.
     """
 
     row: Int
@@ -35,9 +35,9 @@ class Turns:
 
 
 def turns(last: Int, number: Int, waits: Float, rows: int) -> Turns | None:
-    """Return the pattern by which the last rank changes, None without.
+    """Return the rotation of the last rank, or None.
 
-    last: row that came last in each instance, -1 unknown; waits: the waiting for it.
+    last: row of the last rank in each instance, -1 if unknown. waits: wait of each instance.
     """
     if len(last) < FEWEST or waits.sum() <= 0 or rows < 2:
         return None
@@ -50,9 +50,9 @@ def turns(last: Int, number: Int, waits: Float, rows: int) -> Turns | None:
 
 
 def _repeating(last: Int, number: Int, waits: Float, rows: int, usual: float) -> Turns | None:
-    """Return a pattern that begins again after some instances.
+    """Return a rotation that repeats after some instances.
 
-    Each half of the run tells who is due in the other one.
+    Each half of the run predicts the late rows of the other half.
     """
     longest = min(LONGEST, len(last) // (2 * REPEATS))
     half = np.arange(len(last)) < len(last) // 2
@@ -77,27 +77,27 @@ def _repeating(last: Int, number: Int, waits: Float, rows: int, usual: float) ->
 
 
 def _due(last: Int, kind: Int, waits: Float, rows: int, kinds: int, chosen: np.ndarray) -> Int:
-    """Return for each kind of instance who holds most of its waiting, -1 where nobody does."""
+    """Return the row with most of the wait of each class of instances, or -1."""
     good = chosen & (last >= 0)
     weight = np.bincount(kind[good] * rows + last[good], waits[good], kinds * rows)
     weight = weight.reshape(kinds, rows)
     top = weight.argmax(1)
     held = weight[np.arange(kinds), top]
     whole = weight.sum(1)
-    # Of a kind with hardly any waiting nobody need be named.
+    # A class with hardly any wait needs no row.
     enough = (held >= HITS * whole) & (whole > 0.1 * weight.sum() / kinds)
     return np.where(enough, top, -1)
 
 
 def _told(last: Int, kind: Int, waits: Float, rows: int, kinds: int, known: np.ndarray) -> float:
-    """Return the waiting in the other instances that the known ones foretell rightly."""
+    """Return the wait in other instances for which the known ones predict the last row."""
     due = _due(last, kind, waits, rows, kinds, known)
     right = ~known & (last >= 0) & (due[kind] == last)
     return float(waits[right].sum())
 
 
 def _stepping(last: Int, number: Int, waits: Float, rows: int, usual: float) -> Turns | None:
-    """Return a pattern that moves by the same number of ranks each time."""
+    """Return a rotation that moves by the same number of ranks in each instance."""
     if rows < 3:
         return None
     next_to = (np.diff(number) == 1) & (last[1:] >= 0) & (last[:-1] >= 0)
@@ -115,10 +115,10 @@ def _stepping(last: Int, number: Int, waits: Float, rows: int, usual: float) -> 
 
 
 def _walking(last: Int, waits: Float, rows: int) -> Turns | None:
-    """Return a pattern that stays at a rank for some instances and then moves on, evenly."""
+    """Return a rotation that stays at a rank for some instances, then moves by a constant step."""
     if rows < 3:
         return None
-    # A single stray between two of one rank does not end its turn.
+    # A single other rank between two instances of one rank does not end the stretch.
     smooth = last.copy()
     stray = (last[:-2] == last[2:]) & (last[1:-1] != last[2:])
     smooth[1:-1][stray] = last[2:][stray]
@@ -140,7 +140,7 @@ def _walking(last: Int, waits: Float, rows: int) -> Turns | None:
 
 
 def _chance(last: Int, row: Int, rows: int, tests: int) -> float:
-    """Return how likely chance alone foretells so many, by the binomial distribution."""
+    """Return the binomial p-value of the number of correct predictions."""
     told = (row >= 0) & (last >= 0)
     count, hits = int(told.sum()), int((last == row)[told].sum())
     if not count:

@@ -1,8 +1,8 @@
-"""Shares of a variance, with confidence from leaving out one stretch of the run after the other.
+"""Shares of a variance, with confidence intervals from the delete-a-group jackknife.
 
-Arrivals of consecutive instances are not independent (a disturbance lasts, a program has phases),
-so a confidence interval from single instances would be too narrow: the run is cut into GROUPS
-stretches and each statistic worked out without each of them (the delete-a-group jackknife).
+Arrivals of consecutive instances are not independent: a disturbance lasts and a program has phases.
+Intervals from single instances would be too narrow. So the run is cut into GROUPS stretches, and
+each statistic is also computed without each stretch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIGNIFICANT = 0.01
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and its 95 % confidence interval, NaN where not known."""
+    """A value and its 95 % confidence interval; NaN if unknown."""
 
     value: float
     low: float
@@ -33,17 +33,17 @@ UNKNOWN = Estimate(float("nan"), float("nan"), float("nan"))
 
 
 def stretches(instances: int) -> Int:
-    """Return for each of some consecutive instances the stretch of the run it belongs to."""
+    """Return the stretch of the run of each of `instances` consecutive instances."""
     return np.arange(instances) * min(GROUPS, instances) // max(instances, 1)
 
 
 def jackknife(
     sums: Float, statistic: Callable[[Float], Float], bounds: tuple[float, float] | None = None
 ) -> list[Estimate]:
-    """Return what a statistic of sums (stretches x K) gives for all, with confidence.
+    """Return a statistic of sums (stretches x K) over all stretches, with confidence intervals.
 
-    The statistic takes K sums and returns some values. With fewer than 3 stretches the intervals
-    are NaN. bounds: what no interval passes, but to hold its value.
+    The statistic maps K sums to some values. With fewer than 3 stretches the intervals are NaN.
+    Intervals are cut at `bounds` but always include their value.
     """
     whole = sums.sum(0)
     value = statistic(whole)
@@ -62,10 +62,10 @@ def jackknife(
 
 @dataclass(frozen=True)
 class Effects:
-    """Sums of lateness by rank and stretch of constant conditions, for the analysis of variance.
+    """Analysis of variance of sums of lateness by rank and by stretch of constant conditions.
 
-    node: of each rank; groups: how many sets of ranks each centre their own lateness (a
-    communicator each).
+    node: the node of each rank. groups: number of rank sets (communicators), each of which centres
+    its lateness.
     """
 
     node: Int
@@ -73,13 +73,13 @@ class Effects:
     groups: int
 
     def shares(self, sums: Float, nodes: bool) -> Float:
-        """Return which shares of the variance are by rank, by node and at random.
+        """Return the shares of the variance by rank, by node and at random.
 
-        sums: instances, sum of squares, then counts and sums of lateness of each rank (phases
-        flattened); lateness is after the mean arrival of its instance. A nested analysis of
-        variance, ranks within nodes, whose node effect is the median of its ranks' means (so that
-        one late rank makes no slow node); what chance alone gives to an effect (its degrees of
-        freedom times the mean square at random) is moved to the random share.
+        sums: number of instances, sum of squares, then counts and sums of lateness per rank (phases
+        flattened). Lateness is after the mean arrival of the instance. This is a nested analysis of
+        variance with ranks within nodes. A node's effect is the median of its ranks' means, so that
+        one late rank does not make a slow node. The share that chance gives to an effect (its
+        degrees of freedom times the random mean square) moves to the random share.
         """
         instances, total = sums[0], sums[1]
         count, mean = self.means(sums[2:])
@@ -109,7 +109,7 @@ class Effects:
         return count, lateness / np.maximum(count, 1)
 
     def node_effects(self, count: Float, mean: Float) -> Float:
-        """Return of each rank the effect of its node, phases x ranks."""
+        """Return the effect of the node of each rank, phases x ranks."""
         found = np.zeros_like(mean)
         for phase, weight in enumerate(count):
             there = np.flatnonzero(weight > 0)
@@ -121,7 +121,7 @@ class Effects:
         return found
 
     def node_lateness(self, sums: Float, nodes: int) -> Float:
-        """Return by how much each node (the median of its ranks) is later than the others."""
+        """Return how much later each node (median of its ranks) is than the other nodes."""
         count, mean = self.means(sums)
         whole = np.maximum(count.sum(0), 1)
         values = (count * mean).sum(0) / whole
@@ -129,7 +129,7 @@ class Effects:
         return np.asarray(median - (median.sum() - median) / (nodes - 1))
 
     def nodes_differ(self, sums: Float, least: float) -> bool:
-        """Whether nodes differ by more than ranks within them do, and by more than `least` ns."""
+        """Return whether nodes differ significantly and by more than `least` ns."""
         count, mean = self.means(sums[2:])
         whole = count.sum(0)
         there = np.flatnonzero(whole > 0)
@@ -137,10 +137,10 @@ class Effects:
 
 
 def nodes_differ(lateness: Float, node: Int, least: float) -> bool:
-    """Whether the lateness of ranks differs between nodes, by more than within and than `least` ns.
+    """Return whether the lateness of ranks differs between nodes, significantly and by `least` ns.
 
-    Fisher's test over one value a rank, those far from their node's median brought nearer, as else
-    one late rank would hide a slow node. At least one node must have two ranks.
+    Uses Fisher's test with one value per rank. Values far from their node's median are pulled in,
+    because one late rank would otherwise hide a slow node. At least one node must have two ranks.
     """
     groups = [lateness[node == number] for number in np.unique(node)]
     if len(groups) < 2 or max(map(len, groups)) < 2:
@@ -159,25 +159,25 @@ def nodes_differ(lateness: Float, node: Int, least: float) -> bool:
 
 
 def _drawn_in(values: Float) -> Float:
-    """Return values with outliers put at three (robust) standard deviations from the median."""
+    """Return values with outliers clipped to three (robust) standard deviations from the median."""
     median = np.median(values)
     reach = 3 * np.median(np.abs(values - median)) / 0.6745
     return np.asarray(np.clip(values, median - reach, median + reach))
 
 
 def centred(values: Float) -> Float:
-    """Return ranks x instances less the mean of each instance."""
+    """Return ranks x instances minus the mean of each instance."""
     difference: Float = values - values.mean(0)
     return difference
 
 
 def grouped(values: Float, group: Int, groups: int) -> Float:
-    """Return sums over the instances of each group, groups x ranks, of ranks x instances."""
+    """Return sums over the instances of each group: groups x ranks from ranks x instances."""
     return np.stack([np.bincount(group, row, groups) for row in values], 1)
 
 
 def after_median_of_others(values: Float) -> Float:
-    """Return by how much each value exceeds the median of the others of its column."""
+    """Return each value minus the median of the other values of its column."""
     count = len(values)
     if count < 2:
         return np.zeros_like(values)

@@ -1,4 +1,4 @@
-"""The verdict on a whole run: how much is lost, to what, and whether anything is to be gained."""
+"""Verdict on a whole run: the time lost, its cause, and the possible gain."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from mpiprof.analysis.findings import Finding
 from mpiprof.trace.trace import Trace
 
-SURE = 0.5  # certainty from which a cause is called sure
-BESIDE = 0.1  # of what an unsure cause costs: a sure one that is named beside it
-LITTLE = 0.01  # of all ranks' time: waiting that is not worth looking at
+SURE = 0.5  # minimum certainty for a cause to be called certain
+BESIDE = 0.1  # minimum cost of a certain cause named beside an uncertain one, as a share of that
+LITTLE = 0.01  # share of all ranks' time below which waiting is negligible
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a run loses, and for what.
+    """Losses of a run and their main cause.
 
-    cause: that of the costliest finding, "none" where nothing is to be gained; worst: that finding;
-    beside: where that one is not sure, the costliest that is; waiting and collective: shares of all
-    ranks' run time; gain: what another algorithm would bring most, if anything.
+    - cause: cause of the costliest finding, or "none" if nothing can be gained. worst: that
+      finding.
+    - beside: if that finding is uncertain, the costliest certain one.
+    - waiting, collective: shares of all ranks' run time.
+    - gain: the largest gain from another algorithm, or None.
     """
 
     cause: str
@@ -31,7 +33,7 @@ class Verdict:
 
 
 def verdict(trace: Trace, found: Sequence[Finding]) -> Verdict:
-    """Conclude from the findings of a trace, the costliest first."""
+    """Return the verdict from the findings of a trace, which are in descending order of cost."""
     whole = max(float(trace.process_time_ns), 1.0)
     inside, waiting = (trace.totals[name].value / whole for name in ("elapsed", "wait"))
     gain = next((one for one in found if one.cause == "algorithm"), None)

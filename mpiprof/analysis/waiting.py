@@ -1,4 +1,4 @@
-"""Who waits in what is pending, for whom, and who will make no more calls."""
+"""Wait-for graph: which ranks wait in pending instances, and for which ranks."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ WAITS_FOR_MESSAGES = ("point_to_point", "completion")
 
 
 def waits_in(position: Position, one: Pending) -> bool:
-    """Whether a rank waits in an instance: in its call, or in a Wait after having started it."""
+    """Return whether a rank waits in an instance: in its call, or in a Wait after starting it."""
     if any(call.key == one.key for call in position.open):
         return True
     return position.between == "completion" and one.key in position.started
 
 
 def keeps(one: Pending, positions: Sequence[Position]) -> bool:
-    """Whether a rank waits in an instance; one that was only started keeps nobody."""
+    """Return whether any rank waits in an instance. A rank that only started it does not wait."""
     return any(waits_in(positions[rank], one) for rank in one.arrived)
 
 
 def started_only(one: Pending, positions: Sequence[Position]) -> bool:
-    """Whether no rank is in a call of an instance: who waits may wait for something else."""
+    """Return whether no rank is in a call of an instance. A Wait may be for another operation."""
     return not any(call.key == one.key for rank in one.arrived for call in positions[rank].open)
 
 
 def whom(positions: Sequence[Position], pending: Sequence[Pending]) -> dict[int, set[int]]:
-    """Return for each rank that waits in something pending who has not come to it."""
+    """Return the ranks that each waiting rank waits for."""
     found: dict[int, set[int]] = {}
     for one in pending:
         absent = one.missing or unattended(one, positions)
@@ -39,9 +39,9 @@ def whom(positions: Sequence[Position], pending: Sequence[Pending]) -> dict[int,
 
 
 def unattended(one: Pending, positions: Sequence[Position]) -> list[int]:
-    """Return who has started an instance, not completed it, and is outside MPI.
+    """Return the ranks that started an instance, did not complete it, and are outside MPI.
 
-    MPI may go on with it only while it is called, and so keep those who wait for it.
+    MPI may make progress only while it is called. So these ranks may block the waiting ones.
     """
     return [
         rank for rank in one.arrived
@@ -51,17 +51,17 @@ def unattended(one: Pending, positions: Sequence[Position]) -> list[int]:
 
 
 def waits_for_messages(position: Position) -> bool:
-    """Whether all threads of a rank are in point-to-point calls or a Wait, as far as is known."""
+    """Return whether all known threads of a rank are in point-to-point calls or Waits."""
     return position.between in WAITS_FOR_MESSAGES and not position.open
 
 
 def leaves(position: Position) -> bool:
-    """Whether a rank will make no more calls: it is in MPI_Finalize, or through."""
+    """Return whether a rank makes no more calls: it is in MPI_Finalize or has finished."""
     return position.finished or any(call.operation == "finalize" for call in position.open)
 
 
 def took_part(position: Position, one: Pending) -> bool:
-    """Whether a rank has been in an instance with anything but MPI_Finalize, or is past it."""
+    """Return whether a rank took part in an instance, other than by MPI_Finalize, or is past it."""
     if position.rank in one.missing:
         return False
     return not any(c.key == one.key and c.operation == "finalize" for c in position.open)
@@ -70,10 +70,10 @@ def took_part(position: Position, one: Pending) -> bool:
 def ends(
     one: Pending, positions: Sequence[Position], pending: Sequence[Pending], long: set[Key]
 ) -> tuple[list[int], list[int]]:
-    """Follow those who have not come because they wait elsewhere to whom they wait for.
+    """Follow missing ranks that wait elsewhere to the ranks that they wait for.
 
-    Who has a thread to spare waits elsewhere only if it has long done so. Returns who waits for
-    nobody; and those on the way who wait, but have a thread to spare.
+    A rank with a free thread counts as waiting only in a long-pending instance. Returns the ranks
+    that wait for no rank, and the waiting ranks on the way that have a free thread.
     """
     by_key = {other.key: other for other in pending}
     seen: set[int] = set()

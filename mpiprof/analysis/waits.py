@@ -1,14 +1,10 @@
-"""Wait states: time that a rank spent inside only because another had not come yet.
+"""Wait states: time that a rank spent in a call only because another rank had not arrived yet.
 
-What a rank waits for follows from when it could leave at the earliest, whatever the algorithm: the
-functions of EARLIEST, after the semantics of the operation (MPI 4.1, Chapter 6; the states' names
-are Scalasca's). The score of an algorithm begins there, too (score.py). Where an algorithm of ours
-ran a broadcast, a reduction or the like, its schedule says more: who waits for an inner rank of a
-tree waits for that one, too.
-
-Each wait is capped by the rank's own time in the call that could wait: for a blocking operation
-the call itself, for a nonblocking or started one the completing Wait, not the overlap before it.
-All matrices are ranks x instances, int64 ns.
+A rank waits until its earliest possible exit, whatever the algorithm. The functions in EARLIEST
+compute this exit from the semantics of the operation (MPI 4.1, Chapter 6; state names as in
+Scalasca). The score of an algorithm begins at the same time (metrics/algorithm_score.py). If
+mpiprof's own algorithm ran a broadcast, reduction or similar, its schedule gives more. In a tree, a
+rank also waits for the inner ranks that its data passes through.
 """
 
 from __future__ import annotations
@@ -27,12 +23,14 @@ Times = NDArray[Any]  # integers or floating-point numbers
 
 @dataclass(frozen=True)
 class Group:
-    """Who is in an instance.
+    """Members of an instance and their roles.
 
-    side: for each row its group (0, or 0 and 1 of an inter-communicator); root: its row, -1 none;
-    sources: the rows each row receives from in a process topology; idle: the rows that take no
-    part (MPI_PROC_NULL); through: whom each row waits for in the algorithm that ran, where that is
-    more than the operation asks for.
+    - side: group of each row (0, or 0 and 1 of an inter-communicator).
+    - root: row of the root, or -1.
+    - sources: rows that each row receives from in a process topology.
+    - idle: rows that take no part (MPI_PROC_NULL).
+    - through: rows that each row waits for in the algorithm that ran, if these are more than the
+      operation requires.
     """
 
     side: Int
@@ -43,20 +41,20 @@ class Group:
 
     @classmethod
     def of(cls, size: int, remote_size: int = 0, root: int = -1) -> Group:
-        """Return the group of all members of a communicator; the remote group's rows follow."""
+        """Return the group of all members of a communicator; rows of a remote group come last."""
         return cls(np.repeat([0, 1], [size, remote_size]), root)
 
     @property
     def inter(self) -> bool:
-        """Whether the two groups of an inter-communicator take part."""
+        """Return whether both groups of an inter-communicator take part."""
         return bool(self.side.any())
 
 
-# ---- when each rank could leave at the earliest; a row where that is the same for all
+# ---- earliest possible exit of each rank; a single row if it is equal for all ranks
 
 
 def after_all(arrival: Times, group: Group) -> Times:
-    """Barrier and N x N: after the last; across an inter-communicator, of the other group."""
+    """Barrier and N x N: the last arrival, in an inter-communicator that of the other group."""
     if not group.inter:
         return np.asarray(arrival.max(0))
     earliest = arrival.copy()
@@ -67,7 +65,7 @@ def after_all(arrival: Times, group: Group) -> Times:
 
 
 def after_root(arrival: Times, group: Group) -> Times:
-    """Broadcast and scatter: who receives, after the root."""
+    """Broadcast and scatter: the root's arrival, for receiving ranks."""
     if group.root < 0:
         return arrival
     earliest: Times = np.maximum(arrival, arrival[group.root])
@@ -76,7 +74,7 @@ def after_root(arrival: Times, group: Group) -> Times:
 
 
 def after_senders(arrival: Times, group: Group) -> Times:
-    """Reduce and gather: the root, after its last sender; who only sends, at once."""
+    """Reduce and gather: the last sender's arrival for the root, its own arrival for a sender."""
     root = group.root
     senders = np.ones(len(arrival), np.bool_)
     senders[list(group.idle)] = False
@@ -90,12 +88,12 @@ def after_senders(arrival: Times, group: Group) -> Times:
 
 
 def after_those_before(arrival: Times, _: Group) -> Times:
-    """Scan and exscan: after the last of the ranks up to the own one."""
+    """Scan and exscan: the last arrival of the ranks up to the rank itself."""
     return np.asarray(np.maximum.accumulate(arrival, axis=0))
 
 
 def after_sources(arrival: Times, group: Group) -> Times:
-    """Neighbourhood collectives: after the last of the own sources."""
+    """Neighbourhood collectives: the last arrival of the rank's sources."""
     earliest = arrival.copy()
     for row, sources in enumerate(group.sources):
         if len(sources):
@@ -115,19 +113,19 @@ EARLIEST = {
 
 
 def earliest(state: str, arrival: Times, group: Group) -> Times:
-    """Return when each rank could leave at the earliest, in the algorithm that ran."""
+    """Return the earliest possible exit of each rank, in the algorithm that ran."""
     if group.through is not None:
         return group.through.latest(arrival)
     return EARLIEST[state](arrival, group)
 
 
-# ---- waiting
+# ---- waits
 
 
 def waits(state: str, arrival: Int, begin: Int, finish: Int, group: Group) -> Int:
-    """Return how long each rank waited between its begin and its finish.
+    """Return the wait of each rank between its begin and its finish.
 
-    A gathering may keep all members: it did where nobody left before the last had come.
+    A gathering may synchronise all members. It did so if no rank left before the last arrival.
     """
     wait: Int = np.minimum(earliest(state, arrival, group), finish)
     wait -= begin
@@ -138,7 +136,7 @@ def waits(state: str, arrival: Int, begin: Int, finish: Int, group: Group) -> In
 
 
 def awaited(state: str, arrival: Int, group: Group) -> Int:
-    """Return the row that each row had to wait for, its own where for nobody."""
+    """Return the row that each row had to wait for, or the row itself if it waits for none."""
     order = np.argsort(arrival, axis=0, kind="stable")
     place = np.empty_like(order)
     np.put_along_axis(place, order, np.arange(len(order))[:, None], axis=0)
@@ -147,7 +145,7 @@ def awaited(state: str, arrival: Int, group: Group) -> Int:
 
 
 def completion_skew(begin: Int, finish: Int) -> Float:
-    """Of a synchronising operation: time inside after the first had left, summed over ranks."""
+    """Return time in a synchronising operation after the first exit, summed over ranks."""
     first = finish.min(0)
     skew = finish - np.maximum(first, begin)
     np.maximum(skew, 0, out=skew)

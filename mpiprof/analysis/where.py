@@ -1,4 +1,4 @@
-"""What a rank does between two call sites: places of samples (`run --where`)."""
+"""Samples between two call sites (`run --where`): the code that a rank executes there."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from mpiprof.analysis.chain import START
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 
-FEWEST = 5  # samples that say anything
+FEWEST = 5  # minimum number of samples for a result
 
 
 def place_of(trace: Trace, rank: int, after: int, callsite: int) -> dict[str, Any] | None:
-    """Return what a rank mostly does from one call site (START: from MPI_Init) to another.
+    """Return the code that a rank mostly executes between two call sites (START: MPI_Init).
 
-    file, line and function: the function with most of the time, and the line with most of it there,
-    each None where not known; share: of all samples' time. None where the program was not sampled
-    there, or too seldom, or where most samples tell nothing: at the line of a Python call itself
-    Python's lock is given away, for which the sampler may have waited since the program was
-    elsewhere.
+    file, line, function: the function with most time, and its line with most time; None if unknown.
+    share: of the time of all samples. Returns None without samples, with too few samples, or if
+    most samples are inconclusive. A sample at the line of a Python MPI call is inconclusive. The
+    GIL is released there, and the sampler may have waited for it while the program ran elsewhere.
     """
     if not trace.tables.where:
         return None
@@ -45,7 +44,7 @@ def _most(places: list[tuple[dict[str, Any], int]], whole: int) -> dict[str, Any
     lines: defaultdict[Any, Counter[int | None]] = defaultdict(Counter)
     for place, ns in places:
         function = place["function"]
-        # What has no line tells its offset within the function.
+        # The text of a function without a line ends in an offset, which is removed.
         name = function.partition("+0x")[0] if function and place["line"] is None else function
         functions[place["file"], name] += ns
         lines[place["file"], name][place["line"]] += ns

@@ -1,4 +1,4 @@
-"""Who waits for whom: one pass over the trace, in memory of the picture's cells."""
+"""Wait matrix: wait time of ranks by the rank waited for, in one pass and bounded memory."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ROWS = 64
 
 @dataclass(frozen=True)
 class Whom:
-    """total_wait_ns: waiting of the ranks of a row for those of a column, over all instances.
+    """Wait of the ranks of each row for the ranks of each column, in ns over all instances.
 
-    ranks: first and last world rank of each row, which is that of each column, too. The sum of a
-    row is its ranks' waiting, that of a column what they caused (see ranks.rank_totals).
+    ranks: first and last world rank of each row, equal for the columns. A row sums to the wait of
+    its ranks. A column sums to the wait that its ranks caused (metrics/rank_totals.py).
     """
 
     ranks: tuple[tuple[int, int], ...]
@@ -32,7 +32,7 @@ class Whom:
 
 
 def waiting_for(trace: Trace, callsites: Sequence[int] = ()) -> Whom:
-    """Return who waits for whom at some call sites, at all without; runs of ranks where many."""
+    """Return the wait matrix of some call sites, by default all; many ranks are joined to runs."""
     row = row_of(trace, ROWS)
     count = int(row[-1]) + 1
     sums = np.zeros(count * count)
@@ -48,7 +48,7 @@ def waiting_for(trace: Trace, callsites: Sequence[int] = ()) -> Whom:
 def _waiting(
     measure: Measure, batch: Batch, callsites: frozenset[int], row: Int, scale_of: Float
 ) -> Float:
-    """Return who waits for whom in one batch: cells of a row of ranks and one waited for."""
+    """Return the wait matrix of one batch, flattened: waiting rows x rows waited for."""
     count = int(row[-1]) + 1
     sums = np.zeros(count * count)
     cell = row[batch.communicator.ranks]

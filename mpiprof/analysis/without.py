@@ -1,13 +1,13 @@
-"""How much shorter the run would be without a barrier, replayed on what was recorded.
+"""Time that a run would save without a barrier, by replay of the recorded instances.
 
     with:     work  | barrier |  work   bcast  work  | barrier | ...
     without:  work  work   bcast  work  ...
 
-Each rank keeps its own work between two calls, and each operation, the barrier too, what it took
-after the moment in which it could begin (see waits.py): only waiting can go. Waiting that only
-moves to the next operation brings nothing: where the same rank is late each time, the others wait
-for it later instead. So the gain is what the last rank of a window of consecutive instances ends
-earlier.
+Each rank retains its own time between two calls. Each operation, also the barrier, retains its
+duration after its earliest possible begin (metrics/wait_states.py). So only waiting can vanish.
+Waiting that moves to the next operation gains nothing: if the same rank is always late, the other
+ranks wait for it later. So the gain is the time by which the last rank ends a window of consecutive
+instances earlier.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from mpiprof.analysis.waits import earliest
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import Bool, Int
 
-SPAN = 64  # barriers in a window
+SPAN = 64  # barriers per window
 WINDOWS = 16
-INSTANCES = 4 * SPAN  # in a window
+INSTANCES = 4 * SPAN  # instances per window
 
 
 @dataclass
 class Without:
-    """Sums over the windows of one barrier; callsite: its number, calls: how many it has at most.
+    """Sums over the windows of one barrier.
 
-    seen: how many there were, on communicators of several ranks, as all here. What follows it is
-    counted in the batches that are added.
+    callsite: its number. calls: maximum number of its calls. seen: number of calls so far. All
+    counts exclude communicators of one rank. Followers are counted in the added batches only.
     """
 
     callsite: int
@@ -46,24 +46,24 @@ class Without:
 
     @property
     def saved_ns(self) -> float:
-        """What all ranks together would save over what was seen; never below 0."""
+        """Time that all ranks would save over the calls so far; at least 0."""
         return max(self.gained_ns, 0.0) * self.seen / max(self.replayed, 1)
 
     @property
     def every(self) -> int:
-        """Of how many windows one is replayed."""
+        """One of this many windows is replayed."""
         return max(self.calls // (SPAN * WINDOWS), 1)
 
     def wants(self, count: int) -> bool:
-        """Whether some of the next so many barriers are in a window that is replayed."""
+        """Return whether any of the next `count` barriers is in a replayed window."""
         return meets(self.seen, count, SPAN, self.every)
 
     def skip(self, count: int) -> None:
-        """Leave out so many barriers."""
+        """Skip `count` barriers."""
         self.seen += count
 
     def add(self, batch: Batch, kept: Kept, signatures: Sequence[Signature], sites: Int) -> None:
-        """Replay the windows that begin in a batch; sites: the call site of each instance."""
+        """Replay the windows that begin in a batch; `sites` is the call site of each instance."""
         barriers = np.flatnonzero(sites == self.callsite)
         self._follow(kept, sites, barriers)
         window = (self.seen + np.arange(len(barriers))) // SPAN
@@ -86,10 +86,10 @@ class Without:
     def _replay(
         self, batch: Batch, kept: Kept, signatures: Sequence[Signature], first: int, end: int
     ) -> int:
-        """Replay the columns from `first` on, at most to `end`; return where it ended."""
+        """Replay columns from `first` to at most `end`; return the column after the last."""
         end = min(end, first + INSTANCES)
         joined = _joined(kept, np.arange(first, end))
-        free = batch.arrival[:, first]  # when each rank would come
+        free = batch.arrival[:, first]  # arrival of each rank without the barrier
         barriers, column = 0, first
         for column in range(first, end):
             signature = signatures[int(kept.signature[column])]
@@ -107,27 +107,27 @@ class Without:
             ended = finish
         else:
             column = end
-        self.replayed += max(barriers, 1)  # one that can't be replayed is held to gain nothing
+        self.replayed += max(barriers, 1)  # a barrier that cannot be replayed counts as gain 0
         if column > first + 1:
             self.gained_ns += float(ended.max() - free.max()) * len(free)
         return max(column, first + 1)
 
 
 def _joined(kept: Kept, columns: Int) -> Bool:
-    """Whether all ranks came to an instance from the one before it on the communicator."""
+    """Return whether all ranks came directly from the communicator's previous instance."""
     same: Bool = (kept.before.exit[:, columns] == kept.finish[:, columns - 1]).all(0)
     return same
 
 
 def _can_be_replayed(signature: Signature, batch: Batch, column: int) -> bool:
     known = bool(signature.present.all()) and signature.comparable
-    known &= signature.state not in (None, "gathering")  # of which who waited is not known
+    known &= signature.state not in (None, "gathering")  # wait dependences are unknown here
     blocking = bool((batch.begin[:, column] == batch.arrival[:, column]).all())
     return known and blocking and bool((batch.finish[:, column] != 0).all())
 
 
 def _begin(signature: Signature, arrival: Int) -> Int:
-    """When each rank can begin an operation at the earliest."""
+    """Return the earliest time at which each rank can begin an operation."""
     assert signature.state is not None
     first = earliest(signature.state, arrival[:, None], signature.group)[..., 0]
     begin: Int = np.maximum(first, arrival)

@@ -1,1 +1,1 @@
-"""Models of collective algorithms: the schedules of the catalogue, proved, simulated and drawn."""
+"""Models of collective algorithms: schedules of the catalogue, proved, simulated and drawn."""

@@ -1,9 +1,9 @@
-"""The simulation of processes that are in different rounds, of all of them at once.
+"""Vector simulation: processes in different rounds are computed at once.
 
-The model is in simulate.py. Where a process has one message each way in a round at most, its port
-is free for it: a message starts when both sides have entered the rounds that have it, and it does
-not matter which is computed first. So all messages whose both sides have entered are taken at once,
-and then all processes go on whose messages are done.
+The model is that of model/simulate.py. If a process has at most one message each way per round, its
+port is always free. A message then starts when both sides have entered their rounds, whatever the
+order of computation. So all messages with both sides entered are computed at once. Then all
+processes with finished messages proceed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ NOBODY = -1
 def run(
     schedules: Sequence[Schedule], machine: Machine, begin: Times, nodes: Numbers, first_round: int
 ) -> Times | None:
-    """Return when each process ends, where it enters `first_round` at `begin`.
+    """Return the end of each process, if it enters `first_round` at `begin`.
 
-    None where a round has a barrier, or several messages one way: see events.py.
+    Returns None if a round has a barrier or several messages one way. Use
+    model/message_simulator.py then.
     """
     size, own = len(schedules), schedules[0].problem.size
     handles = np.array([s.handle for s in schedules], np.uint64)
@@ -55,7 +56,7 @@ def run(
 def _deliver(
     machine: Machine, nodes: Numbers, messages: tuple[Numbers, ...], entered: Times, now: Times
 ) -> None:
-    """Take the messages whose both sides have entered; `now` is when each one's last has ended."""
+    """Deliver messages with both sides entered; `now` becomes the last end of each process."""
     target, source, length = messages
     sender = np.flatnonzero(target != NOBODY)
     sender = sender[source[target[sender]] == sender]

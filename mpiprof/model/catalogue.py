@@ -1,4 +1,4 @@
-"""The catalogue of algorithms: what the C core says of each. Needs no numpy, as `run` reads it."""
+"""The catalogue of algorithms, read from the C core. Needs no numpy, because `run` reads it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from functools import cache
 from mpiprof.errors import MpiprofError
 from mpiprof.launch.library import load
 
-BYTES, RANK = ("BYTES",), ("RANK",)  # values of a parameter that are numbers
+BYTES, RANK = ("BYTES",), ("RANK",)  # values of numeric parameters
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One entry of the catalogue; `index` is its place there."""
+    """One entry of the catalogue; `index` is its position."""
 
     index: int
     operation: str
@@ -30,7 +30,7 @@ class Algorithm:
 
 @cache
 def library() -> ctypes.CDLL:
-    """Load the C library of schedules, once."""
+    """Return the C library of schedules, loaded once."""
     loaded = load("libmpiprof-schedule.so")
     loaded.schedule_text.restype = ctypes.c_char_p
     loaded.schedule_columns.restype = ctypes.c_char_p
@@ -85,7 +85,7 @@ def catalogue() -> tuple[Algorithm, ...]:
 
 
 def find(operation: str, name: str, *, intercommunicator: bool = False) -> Algorithm:
-    """Return an algorithm; raises MpiprofError with the names there are."""
+    """Return an algorithm; raises MpiprofError with the existing names."""
     named = {
         a.name: a
         for a in catalogue()
@@ -98,7 +98,7 @@ def find(operation: str, name: str, *, intercommunicator: bool = False) -> Algor
 
 
 def applies(algorithm: Algorithm, size: int) -> bool:
-    """Return whether an algorithm can run on so many processes (and as many remote ones)."""
+    """Return whether an algorithm runs on `size` processes (and as many remote ones)."""
     remote = size if algorithm.intercommunicator else 0
     numbers = (ctypes.c_int64 * 11)(size, remote, 0, 8, 8 * (remote > 0), 8, 0, 0, 1)
     counts = (ctypes.c_int64 * size)(*[8] * size)
@@ -109,7 +109,7 @@ def applies(algorithm: Algorithm, size: int) -> bool:
 
 
 def parameters_of(algorithm: Algorithm) -> dict[str, tuple[str, ...]]:
-    """Return the parameters that an algorithm has, each with its values, or BYTES or RANK."""
+    """Return an algorithm's parameters, each with its values, or BYTES or RANK."""
     found: dict[str, tuple[str, ...]] = {}
     for word in algorithm.parameters.split():
         name, _, values = word.partition("=")

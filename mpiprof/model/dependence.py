@@ -1,13 +1,13 @@
-"""Whose arrival each rank waits for when an algorithm of ours runs, whatever messages cost.
+"""Wait dependences of an mpiprof algorithm: arrivals that each rank waits for, at any message cost.
 
-    bcast, binomial, root 0:    0 -+- 4       Rank 5 can't leave before 0 and 1 have come: what
-                                   +- 2 - 6   it receives has gone through both.
+    bcast, binomial, root 0     0 -+- 4       Rank 5 cannot leave before ranks 0 and 1 arrive,
+                                   +- 2 - 6   because its data passes through both.
                                    +- 1 -+- 5
                                          +- 3 - 7
 
-A rank sends a round's messages when it has come and has received those of the rounds before. So
-who has reached a rank is known from the schedule alone; the time of messages is left out, as it is
-no waiting for anybody.
+A rank sends a round's messages after its arrival and after it received the messages of all earlier
+rounds. So the schedule alone determines the ranks that reach it. Message times are excluded,
+because they are no waiting for a rank.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from mpiprof.model.schedule import BARRIER, RECEIVE, SEND, Algorithm, Problem, Schedule
 
-MOST_LEVELS = 512  # of a chain of more ranks nobody wants each link's waiting
+MOST_LEVELS = 512  # a longer chain is not resolved into each link's wait
 MOST_MESSAGES = 1 << 16
 
 Index = NDArray[np.int64]
@@ -30,20 +30,20 @@ Index = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """States of ranks as they receive, each the union of the states that lead to it.
+    """States of ranks as they receive; each state is the union of the states that lead to it.
 
-    State r < p is rank r's arrival. levels: for each level the states it is made from, in a row,
-    and where those of each begin; the level's states follow the level's before. final: the state in
-    which each rank leaves.
+    State r < p is rank r's arrival. levels: per level, the concatenated input states and the start
+    of each new state's inputs. A level's states follow the states of the previous level. final: the
+    state in which each rank leaves.
     """
 
     levels: tuple[tuple[Index, Index], ...]
     final: Index
 
     def latest(self, arrival: NDArray[Any]) -> NDArray[Any]:
-        """Return for each rank the latest arrival that it waits for, its own included.
+        """Return for each rank the latest arrival that it waits for, including its own.
 
-        arrival: ranks x instances, or ranks; anything that can be ordered.
+        arrival: ranks x instances, or ranks, of any ordered type.
         """
         count = len(self.final) + sum(len(begins) for _, begins in self.levels)
         state = np.empty((count, *arrival.shape[1:]), arrival.dtype)
@@ -57,9 +57,9 @@ class Dependence:
 
 @lru_cache(maxsize=256)
 def dependence(algorithm: Algorithm, problem: Problem) -> Dependence | None:
-    """Return what an algorithm makes ranks wait for; None where that is too much to follow.
+    """Return the wait dependences of an algorithm, or None if they are too many or undefined.
 
-    One group of processes. Raises MpiprofError where the algorithm does not apply.
+    For one group of processes. Raises MpiprofError if the algorithm does not apply.
     """
     rounds: list[list[Round]] = []
     messages = 0
@@ -74,11 +74,11 @@ def dependence(algorithm: Algorithm, problem: Problem) -> Dependence | None:
     return _Walk(rounds).result()
 
 
-Round = tuple[list[int], list[int]]  # peers that a rank sends to, and receives from
+Round = tuple[list[int], list[int]]  # peers that a rank sends to and receives from
 
 
 def _rounds(algorithm: Algorithm, problem: Problem, rank: int) -> list[Round] | None:
-    """Return the messages of a rank by round; None where there are barriers among them."""
+    """Return the messages of a rank by round, or None if there are barriers."""
     with Schedule(algorithm, problem, rank) as schedule:
         found: list[Round] = [([], []) for _ in range(schedule.rounds)]
         steps = schedule.steps(0, schedule.rounds)
@@ -90,7 +90,7 @@ def _rounds(algorithm: Algorithm, problem: Problem, rank: int) -> list[Round] | 
 
 
 class _Walk:
-    """Goes through all ranks' rounds, each as far as what it receives has been sent."""
+    """Walks through all ranks' rounds; a rank proceeds when its messages have been sent."""
 
     def __init__(self, rounds: list[list[Round]]) -> None:
         self.rounds = rounds
@@ -98,7 +98,7 @@ class _Walk:
         self.reached = [1 << rank for rank in range(size)]  # sets of ranks, as bits
         self.state = list(range(size))
         self.level = [0] * size  # by state
-        self.made: list[list[int]] = []  # what each further state is made from
+        self.made: list[list[int]] = []  # inputs of each further state
         self.sent: defaultdict[tuple[int, int], deque[tuple[int, int]]] = defaultdict(deque)
 
     def result(self) -> Dependence | None:
@@ -122,7 +122,7 @@ class _Walk:
         return self._by_level()
 
     def _receive(self, rank: int, peers: list[int]) -> bool:
-        """Take the messages of a round, if all have been sent."""
+        """Receive the messages of a round; returns False if some have not been sent."""
         if any(len(self.sent[peer, rank]) < peers.count(peer) for peer in set(peers)):
             return False
         inputs = [self.state[rank]]
@@ -138,7 +138,7 @@ class _Walk:
         return True
 
     def _by_level(self) -> Dependence | None:
-        """Number the states by level, so that each level is made at once."""
+        """Number the states by level, so that each level is one array operation."""
         size, levels = len(self.rounds), max(self.level)
         if levels > MOST_LEVELS:
             return None

@@ -1,7 +1,7 @@
-"""How irregular data is spread over processes: the distributions of Träff et al. 2009, Section 3.
+"""Distributions of irregular data over processes (Träff et al. 2009, Section 3).
 
-With a base of c bytes and p processes, m in all: c in `broadcast` and `spike`, p c in the others
-(`half_full`: for even p). The paper's spike is misprinted: m_i = c / (2 (p-1)) makes m = c.
+With a base of c bytes and p processes, the total is c in `broadcast` and `spike`, and p c otherwise
+(in `half_full` for even p). The paper's spike is misprinted; m_i = c / (2 (p-1)) gives the total c.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ Counts = tuple[int, ...]
 
 
 def regular(base: int, size: int) -> Counts:
-    """m_i = c."""
+    """Return m_i = c."""
     return (base,) * size
 
 
 def broadcast(base: int, size: int) -> Counts:
-    """m_0 = c, all others 0."""
+    """Return m_0 = c, all other contributions 0."""
     return (base,) + (0,) * (size - 1)
 
 
 def spike(base: int, size: int) -> Counts:
-    """m_0 = c/2, all others c / (2 (p-1))."""
+    """Return m_0 = c/2, all other contributions c / (2 (p-1))."""
     if size == 1:
         return (base,)
     each = base // (2 * (size - 1))
@@ -30,27 +30,27 @@ def spike(base: int, size: int) -> Counts:
 
 
 def half_full(base: int, size: int) -> Counts:
-    """2c on even ranks, 0 on odd ones."""
+    """Return 2c on even ranks, 0 on odd ranks."""
     return tuple(2 * base * (rank % 2 == 0) for rank in range(size))
 
 
 def decreasing(base: int, size: int) -> Counts:
-    """m_i = 2c (p-1-i) / (p-1)."""
+    """Return m_i = 2c (p-1-i) / (p-1)."""
     if size == 1:
         return (base,)
     return tuple(2 * base * (size - 1 - rank) // (size - 1) for rank in range(size))
 
 
 def geometric(base: int, size: int) -> Counts:
-    """For i = 1, 2, 4, ...: c p / (i lg p) on each of the i processes from i-1 on.
+    """Return c p / (i lg p) on each of the i processes from i-1 on, for i = 1, 2, 4, ...
 
-    For p = 2^k the levels leave the last process with nothing; for others the last level is not
-    complete, and the shares are those whose sum is p c.
+    For p = 2^k no level contains the last process, so it contributes 0. For other p the last level
+    is incomplete, and shares are scaled to the sum p c.
     """
     if size == 1:
         return (base,)
     levels = [(rank + 1).bit_length() - 1 for rank in range(size)]
-    shares = [1 << levels[-1] - level for level in levels]  # in units of the least
+    shares = [1 << levels[-1] - level for level in levels]  # in units of the smallest share
     if size & (size - 1) == 0:
         shares[-1] = 0
     whole = sum(shares)

@@ -1,7 +1,7 @@
-"""Space-time diagrams of a simulated schedule: as text, and as a page that needs nothing else.
+"""Space-time diagrams of a simulated schedule, as text and as a self-contained HTML page.
 
-Processes are below each other, time goes to the right. Each process has two lanes: what it sends
-above, what it receives below.
+Processes are rows and time goes to the right. Each process has two lanes: its sends above its
+receives.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ LEGEND = (
     f"{SENDS}3 sends to 3, {RECEIVES}5 receives from 5, {WAITS} waits or reduces, "
     f"blank before its arrival, {ENDS} has ended"
 )
-MARKS = {**WORDS, SENDS: ">", RECEIVES: "<", LASTS: "-", WAITS: "."}  # one letter for one
+MARKS = {**WORDS, SENDS: ">", RECEIVES: "<", LASTS: "-", WAITS: "."}  # single characters
 UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 
-# The page: sizes in pixels. Few processes have wide lanes, with names in them.
+# Sizes in the page are in pixels. With few processes, lanes are wide and contain names.
 WIDTH, MARGIN, TOP = 1100, 60, 30
 DRAWN_HIGH, NARROW, WIDE = 560, 9, 20
-NAMED_FROM, LETTER = 14, 7  # the lane's height that has room for a name, and a letter's width
-COLOURS = svg.CYCLE[:6]  # neighbouring rounds are far apart
+NAMED_FROM, LETTER = 14, 7  # minimum height of a lane with names, and width of a letter
+COLOURS = svg.CYCLE[:6]  # neighbouring rounds have distinct colours
 
 
 def names_of(size: int, remote_size: int = 0) -> list[str]:
-    """Return the processes' names: their ranks, those of a remote group with an r before."""
+    """Return the processes' names: their ranks, with prefix r in a remote group."""
     return [str(i) for i in range(size)] + [f"r{i}" for i in range(remote_size)]
 
 
 def text(timing: Timing, names: Sequence[str], width: int) -> str:
-    """Return a diagram of so many characters a line."""
+    """Return a diagram with `width` characters per line."""
     left = max(4, *(len(name) for name in names)) + 1
     cells = width - left - 2
     whole = _whole(timing)
@@ -68,7 +68,7 @@ def _whole(timing: Timing) -> float:
 
 
 def ticks(whole: float, most: int) -> list[tuple[float, str]]:
-    """Return round times within a span and their texts."""
+    """Return the axis ticks within a span, as times and labels."""
     step = next(
         factor * 10.0**power
         for power in range(20)
@@ -110,14 +110,14 @@ HEAD = (
 
 @dataclass(frozen=True)
 class _Paper:
-    """Where times and processes are: the whole time, the height of a lane, the gap below two."""
+    """Coordinates: the whole time, the height of a lane, and the gap between processes."""
 
     whole: float
     lane: int
     gap: int
 
     def x(self, time: float) -> float:
-        """Return the place of a time."""
+        """Return the x coordinate of a time."""
         return MARGIN + time / self.whole * WIDTH
 
     def y(self, process: int, *, sending: bool = True) -> int:
@@ -126,7 +126,7 @@ class _Paper:
 
 
 def page(timing: Timing, names: Sequence[str], title: str, facts: Sequence[str]) -> str:
-    """Return a diagram as a page of HTML with one SVG; details show under the pointer."""
+    """Return a diagram as an HTML page with one SVG; details appear under the pointer."""
     lane = min(max(DRAWN_HIGH // (3 * len(names)), NARROW), WIDE)
     paper = _Paper(_whole(timing), lane, max(6, lane))
     height = paper.y(len(names)) + 10
@@ -190,7 +190,7 @@ def _messages(timing: Timing, names: Sequence[str], paper: _Paper) -> list[str]:
                 dark = "dark" if m.round % len(COLOURS) in (1, 3, 4) else "peer"
                 middle = y + paper.lane / 2 + 3.5
                 parts.append(svg.label(first + 5, middle, name, more=f'class="{dark}"'))
-        # Between the lanes, where nothing is below: from the edge of one to the edge of the other.
+        # Arrows connect the facing edges of two processes, so that they cross no lane of these.
         down = m.target > m.source
         from_y = paper.y(m.source) + (2 * paper.lane if down else 0)
         to_y = paper.y(m.target) + (0 if down else 2 * paper.lane)

@@ -1,8 +1,8 @@
-"""The simulation message by message: for rounds that don't match, and for ports of nodes.
+"""Message simulation: message by message, for rounds that do not match and for node ports.
 
-The model is in simulate.py. Every sender has one message on offer at most. An offer that can't
-start is parked where it waits: at its pair of processes until the receive is posted, else at a port
-until that is free.
+The model is that of model/simulate.py. Every sender offers at most one message. An offer that
+cannot start is parked at its obstacle. The obstacle is its pair of processes until the receive is
+posted, else a busy port.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Pair = tuple[int, int]
 
 
 class Message(NamedTuple):
-    """One message as it was simulated; times in ns, processes numbered over both groups."""
+    """One simulated message; times in ns, processes numbered over both groups."""
 
     source: int
     target: int
@@ -37,7 +37,7 @@ class Message(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """One round of one process: (peer, bytes) of its messages, and its local work."""
+    """One round of a process: (peer, bytes) of sends, peers of receives, and local work."""
 
     sends: list[tuple[int, int]]
     receives: list[int]
@@ -57,7 +57,7 @@ class _Process:
     sends: list[tuple[int, int]] = field(default_factory=list)
     sent: int = 0
     open: int = 0
-    at_barrier: float | None = None  # since when
+    at_barrier: float | None = None  # time of arrival at the barrier
     done: bool = False
 
 
@@ -90,7 +90,7 @@ def run(
     first_round: int = 0,
     messages: list[Message] | None = None,
 ) -> Times:
-    """Return when each process ends, where it enters `first_round` at `begin`."""
+    """Return the end of each process, if it enters `first_round` at `begin`."""
     return _Run(schedules, machine, nodes, first_round, messages).run(begin)
 
 
@@ -112,12 +112,12 @@ class _Run:
             mine, other = groups if i < own else reversed(groups)
             steps = _rounds(schedule, first_round, mine, other)
             self.processes.append(_Process(steps, mine, first_round - 1))
-        # Ports by number: of the processes' receiving sides, then of nodes, out and in.
+        # Port numbers: the receiving sides of processes, then out and in of each node.
         self.busy = [False] * (size + 2 * (max(self.nodes) + 1))
         self.parked: defaultdict[int | Pair, list[Offer]] = defaultdict(list)
         self.posted: defaultdict[Pair, int] = defaultdict(int)
         self.ready: list[tuple[float, int, int | Pair | None]] = []
-        self.agenda: list[tuple[float, int, int]] = []  # time, process, what: see `happen`
+        self.agenda: list[tuple[float, int, int]] = []  # time, process, event: see `happen`
         self.finish = np.zeros(size)
 
     def run(self, begin: Times) -> Times:
@@ -139,7 +139,7 @@ class _Run:
         return self.finish
 
     def happen(self, who: int, what: int, now: float) -> None:
-        """A process is ready for its round's messages (-1), or its send to `what` ends."""
+        """Handle an event: a process is ready for its messages (-1), or its send to `what` ends."""
         process = self.processes[who]
         if what < 0:
             self.enter(who, now)
@@ -155,7 +155,7 @@ class _Run:
                 self.leave(i, now)
 
     def leave(self, who: int, now: float) -> None:
-        """Take a process from a finished round to its next one with messages or a barrier."""
+        """Move a process from a finished round to its next round with messages or a barrier."""
         process = self.processes[who]
         for steps in process.rounds:
             process.round += 1
@@ -172,7 +172,7 @@ class _Run:
         self.finish[who] = now
 
     def meet(self, group: range) -> None:
-        """Let a group go on from a barrier when its last process has come."""
+        """Release a group from a barrier after its last arrival."""
         came = [self.processes[i].at_barrier for i in group]
         times = [time for time in came if time is not None]
         if len(times) < len(group):
@@ -213,7 +213,7 @@ class _Run:
         return (target, self.size + 2 * here, self.size + 2 * there + 1)
 
     def start(self, offer: Offer, woken_by: int | Pair | None, now: float) -> None:
-        """Start a message, or park it where it has to wait."""
+        """Start a message, or park it at its obstacle."""
         source = offer[1]
         process = self.processes[source]
         target, length = process.sends[process.sent]

@@ -1,9 +1,9 @@
-"""What an operation's buffers hold before and after it, as labels: the reference of the proofs.
+"""Buffer contract: contents of an operation's buffers before and after it, as labels for proofs.
 
-A label names one element of the data: the process that contributes it and its place there. In
-reductions an element is `unit` bytes and a label's upper part is an expression (`Expressions`);
-elsewhere an element is a byte. Processes are numbered 0 .. size - 1, those of the remote group of
-an inter-communicator follow.
+A label names one element of the data: the process that contributes it and its index there. In
+reductions an element is `unit` bytes, and a label's upper bits are an expression (`Expressions`).
+Otherwise an element is a byte. Processes are numbered 0 .. size - 1, followed by the remote group
+of an inter-communicator.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PLACE = 1 << 40
 EMPTY = -1
 SCATTERS = ("scatter", "scatterv")
 REDUCTIONS = tuple(name for name, o in OPERATIONS.items() if o.reduces)
-# With MPI_IN_PLACE their OUT is a part of IN; elsewhere IN is a part of OUT.
+# With MPI_IN_PLACE, OUT of these operations lies within IN. For all others IN lies within OUT.
 FROM_IN = (*SCATTERS, "reduce_scatter", "reduce_scatter_block")
 
 Labels = NDArray[np.int64]
@@ -29,19 +29,19 @@ Labels = NDArray[np.int64]
 
 @dataclass
 class Expressions:
-    """Interned association trees of operands: leaf r is process r's own operand."""
+    """Interned association trees of operands; leaf r is the operand of process r."""
 
     known: dict[tuple[int, int], int] = field(default_factory=dict)
     members: list[int] = field(default_factory=list)
     ordered: list[bool] = field(default_factory=list)
 
     def leaves(self, size: int) -> None:
-        """Make the leaves 0 .. size - 1."""
+        """Create the leaves 0 .. size - 1."""
         self.members = [1 << r for r in range(size)]
         self.ordered = [True] * size
 
     def combine(self, left: int, right: int) -> int:
-        """Return left op right; raises ValueError where an operand would count twice."""
+        """Return the tree of left op right; raises ValueError if an operand would count twice."""
         made = self.known.get((left, right))
         if made is not None:
             return made
@@ -49,7 +49,7 @@ class Expressions:
         if a & b:
             twice = (a & b).bit_length() - 1
             raise ValueError(f"the operand of rank {twice} counts twice")
-        # In rank order: both sides are runs of ranks, and the right one begins where the left ends.
+        # Rank order: both sides are runs of ranks, and the right one begins at the end of the left.
         follows = a.bit_length() == (b & -b).bit_length() - 1
         self.known[left, right] = len(self.members)
         self.ordered.append(self.ordered[left] and self.ordered[right] and follows)
@@ -58,14 +58,14 @@ class Expressions:
 
 
 def label(process: int, length: int, start: int = 0) -> Labels:
-    """Return the labels of `length` elements of a process's data, from place `start` on."""
+    """Return the labels of `length` elements of a process's data, from index `start` on."""
     return process * PLACE + np.arange(start, start + length, dtype=np.int64)
 
 
 def labels(first: int, lengths: Sequence[int], starts: int | Labels = 0) -> Labels:
-    """Return the labels of one process's data after the other's, from process `first` on.
+    """Return the concatenated labels of consecutive processes' data, from process `first` on.
 
-    starts: the places of each process from which on its data are.
+    starts: index of the first element of each process.
     """
     length = np.array(lengths, np.int64)
     begins = np.cumsum(length) - length
@@ -75,20 +75,20 @@ def labels(first: int, lengths: Sequence[int], starts: int | Labels = 0) -> Labe
 
 
 def shares(problem: Problem, operation: str) -> list[int]:
-    """Return the bytes of each rank's block, in the own group."""
+    """Return the bytes of each rank's block, in the local group."""
     if operation in ("alltoallv",):
         raise ValueError(operation)
     return list(problem.counts) if problem.counts else [problem.bytes] * problem.size
 
 
 def elements(operation: str, problem: Problem) -> int:
-    """Return how many elements a reduction's vector has."""
+    """Return the number of elements of a reduction's vector."""
     scattered = operation in ("reduce_scatter", "reduce_scatter_block")
     return (sum(shares(problem, operation)) if scattered else problem.bytes) // problem.unit
 
 
 def mirrored(problem: Problem) -> Problem:
-    """Return an inter-communicator's problem as the remote group sees it."""
+    """Return an inter-communicator's problem as seen by the remote group."""
     return replace(
         problem,
         size=problem.remote_size,
@@ -102,7 +102,7 @@ def mirrored(problem: Problem) -> Problem:
 
 
 def given(operation: str, problem: Problem, rank: int, process: int) -> Labels:
-    """Return what is in IN at the start (for bcast: in OUT at the root)."""
+    """Return the initial contents of IN (for bcast: of OUT at the root)."""
     p = problem
     if operation in REDUCTIONS:
         return label(process, elements(operation, p))
@@ -118,7 +118,7 @@ def given(operation: str, problem: Problem, rank: int, process: int) -> Labels:
 
 
 def wanted(operation: str, problem: Problem, rank: int) -> Labels:
-    """Return what must be in OUT in the end; for reductions the places alone."""
+    """Return the required contents of OUT at the end; for reductions, only the indices."""
     p = problem
     if operation == "bcast":
         return label(p.root, p.bytes)
@@ -150,7 +150,7 @@ def wanted(operation: str, problem: Problem, rank: int) -> Labels:
 def buffers(
     operation: str, problem: Problem, rank: int, process: int, in_place: bool
 ) -> tuple[Labels, Labels]:
-    """Return IN and OUT as they are at the start; with in_place one is part of the other."""
+    """Return the initial IN and OUT; with in_place, one is a slice of the other."""
     own = given(operation, problem, rank, process)
     want = wanted(operation, problem, rank)
     out = want if operation == "bcast" and rank == problem.root else np.full_like(want, EMPTY)
@@ -164,9 +164,9 @@ def buffers(
 
 
 def own_place(operation: str, problem: Problem, rank: int) -> tuple[int, int] | None:
-    """Return where in OUT the own block of IN is with MPI_IN_PLACE, None: nowhere.
+    """Return offset and length of IN's block in OUT with MPI_IN_PLACE; None if not applicable.
 
-    For those of FROM_IN it is the other way round: where in IN the own block of OUT is.
+    For operations in FROM_IN it is the reverse: offset and length of OUT's block in IN.
     """
     if problem.remote_size:
         return None

@@ -1,4 +1,4 @@
-"""A machine as the simulator sees it: alpha, beta and gamma, within and between nodes."""
+"""A machine for the simulator: alpha, beta and gamma, within and between nodes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Times = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Machine:
-    """A message of n bytes takes alpha + n beta; reducing n bytes takes n gamma; all in ns.
+    """A message of n bytes takes alpha + n beta, and a reduction of n bytes n gamma; all in ns.
 
-    `node_port`: all processes of a node share one full-duplex port to the other nodes.
+    With `node_port`, all processes of a node share one full-duplex port to other nodes.
     """
 
     alpha: float = 2000.0
@@ -33,22 +33,22 @@ class Machine:
     node_port: bool = False
 
     def times(self, lengths: Numbers, between: NDArray[np.bool_]) -> Times:
-        """Return what messages take, of which some are between nodes."""
+        """Return the times of messages; `between` marks messages between nodes."""
         alpha = np.where(between, self.alpha, self.alpha_within)
         return np.asarray(alpha + lengths * np.where(between, self.beta, self.beta_within))
 
 
 def uniform(alpha: float, beta: float, gamma: float = 0.0) -> Machine:
-    """Return a machine that knows no nodes."""
+    """Return a machine without distinction of nodes."""
     return Machine(alpha, beta, gamma, alpha, beta)
 
 
-# What is simulated where nothing was measured: a cluster with a fast network.
+# Machine without measurements: a cluster with a fast network.
 DEFAULT = Machine()
 
 
 def with_memory(machine: Machine) -> Machine:
-    """Return a machine whose nodes' memory is faster than its network: what is assumed."""
+    """Return a machine with memory faster than its network, at assumed values."""
     return replace(machine, alpha_within=500.0, beta_within=0.05)
 
 
@@ -58,7 +58,7 @@ def with_node_port(machine: Machine) -> Machine:
 
 
 def scaled(machine: Machine, factor: float) -> Machine:
-    """Return a machine that takes so many times as long for everything."""
+    """Return a machine on which everything takes `factor` times as long."""
     times = ("alpha", "beta", "gamma", "alpha_within", "beta_within")
     return replace(machine, **{name: factor * getattr(machine, name) for name in times})
 
@@ -66,9 +66,9 @@ def scaled(machine: Machine, factor: float) -> Machine:
 def asked(
     path: Path | None, per_node: int, fault: Callable[[Any], str], *, node_port: bool
 ) -> Machine:
-    """Return the machine of --machine, --per-node and --node-port; without a file what is assumed.
+    """Return the machine of --machine, --per-node and --node-port; without a file, a default.
 
-    fault: as of `read`, whose errors it raises.
+    fault: as in `read`. Raises the errors of `read`.
     """
     if path is not None:
         found = read(path, fault)
@@ -78,9 +78,9 @@ def asked(
 
 
 def read(path: Path, fault: Callable[[Any], str]) -> Machine:
-    """Return the machine that `calibrate -o FILE` has measured; raises UsageError.
+    """Return the machine that `calibrate -o FILE` measured; raises UsageError.
 
-    fault: says of a table why its times can't be used, or nothing.
+    fault: returns the reason why a table's times are unusable, or an empty text.
     """
     return of_table(table(path, fault), str(path))
 
@@ -109,11 +109,11 @@ def table(path: Path, fault: Callable[[Any], str]) -> dict[str, Any]:
 
 
 def of_table(table: Any, name: str) -> Machine:
-    """Return the machine of a table, such as a trace's; raises UsageError, which names it."""
+    """Return the machine of a table, such as a trace's; raises UsageError with the given name."""
     if not isinstance(table, dict):
         raise UsageError(f"{name} is no machine table: make one with `calibrate -o FILE`")
     links = [_link(table, name) for name in ("between", "within")]
-    # What the ranks had none of: the other link stands in.
+    # If the ranks had no such link, the other link replaces it.
     between, within = links[0] or links[1], links[1] or links[0]
     gamma = table.get("gamma_sum_ns_per_byte") or 0.0
     if between is None or within is None or not isinstance(gamma, int | float):

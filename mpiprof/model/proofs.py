@@ -1,9 +1,10 @@
-"""Proofs of an algorithm: on which problems it is proved, and what came of it.
+"""Proofs of an algorithm: the set of problems to verify, and the result.
 
-For a number of processes these are: every root (of many processes the first, the last and one
-between), sizes that do not divide, none at all, contributions of zero bytes, each value of each
-parameter, and MPI_IN_PLACE where the operation has it; on an inter-communicator groups of unequal
-size, seen from either side.
+For each number of processes the problems cover:
+- every root (of many processes the first, one in the middle and the last);
+- sizes that do not divide, size zero, contributions of zero bytes, each value of each parameter;
+- MPI_IN_PLACE if the operation has it;
+- on an inter-communicator, groups of unequal size, seen from either side.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from mpiprof.model.verify import BrokenScheduleError, verify
 from mpiprof.operations import OPERATIONS
 
 PROCESSES = (*range(1, 18), 24, 31, 32, 33)
-EVERY_ROOT = 8  # processes up to which each of them is the root
-SMALL = 17  # processes up to which there are long vectors, too
+EVERY_ROOT = 8  # maximum number of processes for which every rank is tried as root
+SMALL = 17  # maximum number of processes for which long vectors are tried
 UNIT = 8
 LONG = 1000  # elements
 BLOCKS = (7, 64)
@@ -29,7 +30,7 @@ BLOCKS = (7, 64)
 
 @dataclass(frozen=True)
 class Proofs:
-    """What was proved: how many problems, on which numbers of processes; `failure` ends it."""
+    """Proved problems and numbers of processes; `failure` is the fault that ended it, or ""."""
 
     algorithm: Algorithm
     processes: tuple[int, ...]
@@ -40,7 +41,7 @@ class Proofs:
     failure: str = ""
 
     def row(self) -> dict[str, Any]:
-        """Return it as data."""
+        """Return the result as data."""
         a = self.algorithm
         return {
             "operation": a.operation,
@@ -56,7 +57,7 @@ class Proofs:
 
 
 def prove(algorithm: Algorithm, sizes: Sequence[int] = PROCESSES) -> Proofs:
-    """Prove an algorithm on all problems of some numbers of processes, until one fails."""
+    """Prove an algorithm on all problems for some numbers of processes, until a proof fails."""
     done: list[int] = []
     roots: set[tuple[int, int]] = set()
     lengths: set[int] = set()
@@ -78,29 +79,29 @@ def prove(algorithm: Algorithm, sizes: Sequence[int] = PROCESSES) -> Proofs:
 
 
 def bytes_of(problem: Problem) -> int:
-    """Return the bytes of a problem's vector, of a block, or of all contributions together."""
+    """Return the bytes of a problem: of its vector or block, or of all contributions."""
     if problem.rows:
         return sum(map(sum, problem.rows))
     return sum((*problem.counts, *problem.remote_counts)) or problem.bytes
 
 
 def places(algorithm: Algorithm, problem: Problem) -> tuple[bool, ...]:
-    """Return whether to prove a problem without MPI_IN_PLACE and with it."""
+    """Return the values of `in_place` to prove a problem with."""
     known = layout.own_place(algorithm.operation, problem, problem.root)
     return (False,) if known is None else (False, True)
 
 
 def problems(algorithm: Algorithm, size: int) -> Iterator[Problem]:
-    """Yield the problems of so many processes, with each value of the algorithm's parameters."""
+    """Yield the problems for `size` processes, with each value of the algorithm's parameters."""
     plain = between_groups if algorithm.intercommunicator else in_one_group
     for i, problem in enumerate(plain(algorithm.operation, size)):
         yield from varied(algorithm, problem, i)
 
 
 def varied(algorithm: Algorithm, problem: Problem, number: int) -> Iterator[Problem]:
-    """Yield a problem with a block size and, in turn over the problems, the other parameters."""
+    """Yield a problem with a block size and, alternating by problem, with other parameters."""
     values = parameters_of(algorithm)
-    if "block_size" in values:  # as many blocks in a long message as in a short one
+    if "block_size" in values:  # similar numbers of blocks in long and short messages
         long = bytes_of(problem) > UNIT * SMALL
         problem = replace(problem, block_size=BLOCKS[long], equal_blocks=number % 2 == 1)
     late = {0, number % problem.size, problem.size - 1} if "late" in values else {0}
@@ -136,7 +137,7 @@ def in_one_group(operation: str, size: int) -> Iterator[Problem]:
 
 
 def between_groups(operation: str, size: int) -> Iterator[Problem]:
-    """Yield problems of an operation on two groups, the first of them of so many processes."""
+    """Yield problems of an operation on two groups, the first with `size` processes."""
     for i, other in enumerate(sorted({1, size // 2 + 1, size + 3})):
         first = (size + i) % 2 == 0
         if operation.endswith("v"):
@@ -159,7 +160,7 @@ def roots(operation: str, size: int) -> list[int]:
 
 
 def lengths(size: int) -> list[int]:
-    """Return vector lengths: none, less than the processes, as many, many that don't divide."""
+    """Return vector lengths: 0, fewer than and as many as processes, and long without dividing."""
     return sorted({0, 1, size - 1, size, LONG if size <= SMALL else size + 1})
 
 
@@ -169,7 +170,7 @@ def blocks(size: int) -> list[int]:
 
 
 def irregular(size: int, seed: int) -> Iterator[tuple[int, ...]]:
-    """Yield contributions: some of zero bytes, all but one of zero bytes, nothing but zeros."""
+    """Yield contributions: some zero, none zero, all but one zero, all zero."""
     dice = random.Random(1000 * size + seed)
     yield tuple(dice.randint(1, 9) * dice.randint(0, 1) for _ in range(size))
     yield tuple(dice.randint(1, 9) for _ in range(size))
@@ -179,7 +180,7 @@ def irregular(size: int, seed: int) -> Iterator[tuple[int, ...]]:
 
 
 def matrices(size: int) -> Iterator[Problem]:
-    """Yield what each rank sends to each other: at random with zeros, and nothing at all."""
+    """Yield bytes between all pairs of ranks: random with zeros, and all zero."""
     dice = random.Random(size)
     for most in (30, 0):
         rows = [

@@ -1,9 +1,9 @@
-"""Which of its own algorithms an MPI library took, told by how it is set.
+"""Library choice: the algorithm that an MPI library took, determined from its settings.
 
-The settings are those that the recorder read in MPI_Init. A name is given only where it is
-certain: on versions whose decisions were read and tried out; where it is these algorithms that run
-(no component of another kind, no division by nodes); and where a forced algorithm's own conditions
-are known to hold, or what takes its place.
+The recorder reads the settings in MPI_Init. A name is returned only if it is certain. This requires
+a version with decisions that were read and tested. It also requires that these algorithms run (no
+other component, no division by nodes). For a forced algorithm, its conditions must be known to be
+met, or its replacement must be known.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mpiprof.library_rows import MPICH, OPENMPI
 UNKNOWN = ""
 VERSIONS = {MPICH: r"MPICH Version:\s+5\.0\.", OPENMPI: r"Open MPI v5\.0\."}
 
-# What runs where a forced algorithm's conditions do not hold.
+# Replacement for a forced algorithm with unmet conditions.
 INSTEAD = {
     (OPENMPI, "allgather", "recursive_doubling"): "bruck",
     (OPENMPI, "allgather", "neighbor"): "ring",
@@ -30,8 +30,9 @@ INSTEAD = {
     (OPENMPI, "reduce", "rabenseifner"): "linear",
     (OPENMPI, "reduce_scatter_block", "recursive_halving"): "basic_linear",
 }
-# Open MPI's components that stand before `tuned`, and leave to it what has several processes on one
-# node; `han` takes what is on several nodes, for these operations. MPICH divides these by nodes.
+# Open MPI's components that precede `tuned` and leave calls with several processes on one node to
+# it. `han` takes calls across nodes for the operations below. MPICH divides its operations below by
+# nodes.
 ASIDE = ("tuned", "self", "inter", "sync", "ftagree", "han")
 BY_NODES = {
     OPENMPI: ("allgather", "allreduce", "barrier", "bcast", "gather", "reduce", "scatter"),
@@ -41,10 +42,11 @@ BY_NODES = {
 
 @dataclass(frozen=True)
 class Library:
-    """An MPI library as it was set in a job.
+    """An MPI library and its settings in a job.
 
-    on_node: how many of the job's `ranks` its launcher started on a node, 0: not known; multiple:
-    whether several threads may call it; settings: its control variables that are not 0 or empty.
+    on_node: number of the job's `ranks` that its launcher started on a node, 0 if unknown.
+    multiple: True if several threads may call MPI. settings: control variables that are not 0 or
+    empty.
     """
 
     family: str
@@ -54,7 +56,7 @@ class Library:
     settings: Mapping[str, int | str]
 
     def number(self, name: str) -> int:
-        """Return the value of a control variable that is a number."""
+        """Return the value of a numeric control variable, else 0."""
         value = self.settings.get(name, 0)
         return value if isinstance(value, int) else 0
 
@@ -63,9 +65,9 @@ class Library:
 class Call:
     """A blocking collective on an intra-communicator of two or more processes.
 
-    bytes: of a block, vector or message, for allgatherv and reduce_scatter in all, -1: not known;
-    element: bytes of an element, 0: not known; builtin: of a reduction, whether it is MPI's own,
-    which all commute.
+    bytes: size of a block, vector or message, for allgatherv and reduce_scatter the total; -1 if
+    unknown. element: bytes per element, 0 if unknown. builtin: True for a predefined reduction. All
+    predefined reductions commute.
     """
 
     operation: str
@@ -77,19 +79,19 @@ class Call:
 
     @property
     def count(self) -> int:
-        """How many elements, -1: not known."""
+        """Number of elements, -1 if unknown."""
         return self.bytes // self.element if self.element and self.bytes >= 0 else -1
 
 
 def family_of(version: str) -> str | None:
-    """Return which library it is, by what it says itself, None for releases that were not tried."""
+    """Return the library of a version text, or None for untested releases."""
     return next((f for f, text in VERSIONS.items() if re.match(text, version)), None)
 
 
 def library_of(version: str, ranks: int, told: object) -> Library | None:
-    """Return the library of a job, None where its choices are not known.
+    """Return the library of a job, or None if its choices are unknown.
 
-    version: as it says it itself; told: the trace's line of its settings.
+    version: the library's version text. told: the trace's record of its settings.
     """
     family = family_of(version)
     if family is None or not isinstance(told, dict):
@@ -99,19 +101,19 @@ def library_of(version: str, ranks: int, told: object) -> Library | None:
         return None
     known = {str(k): v for k, v in settings.items() if isinstance(v, int | str)}
     if family == OPENMPI and not known.get("coll_tuned_use_dynamic_rules"):
-        return None  # its own decisions are not known
+        return None  # fixed decisions are not modelled
     return Library(family, ranks, on_node, told.get("multiple") is True, known)
 
 
 def ran(library: Library, call: Call) -> str:
-    """Return the name of the algorithm that a call took, UNKNOWN where that is not certain."""
+    """Return the name of the algorithm that a call took, or UNKNOWN if it is uncertain."""
     if call.bytes == 0 and call.operation != "barrier":
-        return UNKNOWN  # nothing is sent
+        return UNKNOWN  # no data is sent
     return _of_openmpi(library, call) if library.family == OPENMPI else _of_mpich(library, call)
 
 
 def _holds(need: str, call: Call) -> bool | None:
-    """Whether an algorithm's condition holds; None: not known."""
+    """Return whether an algorithm's condition is met; None if unknown."""
     power = 1 << (call.size.bit_length() - 1)
     least = {"elements": call.size, "half_elements": power}
     if need in least:
@@ -149,7 +151,7 @@ def _of_openmpi(library: Library, call: Call) -> str:
     if row is None or not _is_tuned(library, call.operation):
         return UNKNOWN
     if call.operation in ("alltoall", "alltoallv") and call.in_place:
-        return UNKNOWN  # one algorithm for all, of no number
+        return UNKNOWN  # one unnumbered algorithm for all settings
     segment = library.number(f"{head}_segmentsize")
     if row.name == "segmented_ring":
         return _segmented_ring(call, segment)
@@ -159,7 +161,7 @@ def _of_openmpi(library: Library, call: Call) -> str:
 
 
 def _is_tuned(library: Library, operation: str) -> bool:
-    """Whether it is the component `tuned` that runs an operation."""
+    """Return whether the component `tuned` runs an operation."""
     own_priority = library.number("coll_tuned_priority")
     if "coll" in library.settings or any(n.startswith("coll_sync_b") for n in library.settings):
         return False
@@ -195,7 +197,7 @@ def _segmented_ring(call: Call, segment: int) -> str:
 
 
 def _split_binary_tree(call: Call, segment: int) -> str:
-    """Where halves or segments are too few, one chain of all members takes its place."""
+    """Return the algorithm: a chain of all members if halves or segments are too few."""
     if call.count < 0:
         return UNKNOWN
     half = call.count // 2 * call.element
@@ -213,7 +215,7 @@ def _of_mpich(library: Library, call: Call) -> str:
     if row is None:
         return _chosen(library, call) if number == 0 else UNKNOWN
     if row.name in ("smp", "ccl"):
-        return UNKNOWN  # where there are several nodes, or such a library
+        return UNKNOWN  # depends on the number of nodes, or on another library
     holds = _every(row.needs, call)
     if holds:
         return row.name
@@ -221,10 +223,10 @@ def _of_mpich(library: Library, call: Call) -> str:
 
 
 def _reaches(library: Library, call: Call) -> bool:
-    """Whether it is the algorithms of the table that run a call as a whole.
+    """Return whether the table's algorithms run a call as a whole.
 
-    The device above them divides some operations by nodes; on one node it has algorithms in shared
-    memory, which it does not take where several threads may call it.
+    The device layer above them divides some operations by nodes. On one node it has shared-memory
+    algorithms, but does not use them if several threads may call MPI.
     """
     head = f"MPIR_CVAR_{call.operation.upper()}_"
     others = ("UCC", "HCOLL", "CH4_COLL_SELECTION", "POSIX_COLL_SELECTION", "ODD_EVEN_CLIQUES")
@@ -236,7 +238,7 @@ def _reaches(library: Library, call: Call) -> bool:
     if call.operation not in BY_NODES[MPICH]:
         return in_memory == 0
     if library.number("MPIR_CVAR_NOLOCAL"):
-        # Under libfabric there are broadcasts of its own.
+        # Under libfabric the netmod has its own broadcasts.
         return call.operation != "bcast" or library.settings.get("MPIR_CVAR_CH4_NETMOD") == "ucx"
     if library.number("MPIR_CVAR_NUM_CLIQUES") > 1 or library.on_node != library.ranks:
         return False
@@ -247,11 +249,11 @@ def _reaches(library: Library, call: Call) -> bool:
 
 
 def _chosen(library: Library, call: Call) -> str:
-    """Return what MPICH's own tree of choices says (maint/tuning/coll/mpir/generic.json of 5.0)."""
+    """Return the choice of MPICH's decision tree (maint/tuning/coll/mpir/generic.json of 5.0)."""
     if "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE" in library.settings:
         return UNKNOWN
     choose = CHOOSE.get(call.operation)
-    # What a size would tell is not known for some calls, and of no matter for some operations.
+    # Some calls have unknown sizes; some operations are decided without the size.
     return choose(call) if choose and (call.bytes >= 0 or call.operation in SIZELESS) else UNKNOWN
 
 

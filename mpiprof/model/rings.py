@@ -1,11 +1,11 @@
-"""Rings of very many processes: allgather(v)s whose messages all go to the successor.
+"""Fast path for rings of many processes: allgather(v)s that send only to the successor.
 
-The same model as in simulate.py, computed without asking 65536 schedules for 65536 rounds each. All
-blocks of a ring are strung up in one list (allgatherv.c): a process sends the block with the number
-newest - k as its k-th message, as soon as it has it. A round's messages thus are the list, shifted
-by one for those who have something to send: durations are looked up in a shifted view, and "no
-message" takes minus infinity. Only processes without data of their own ever leave one out. Memory
-is that of the list and of a few numbers a process.
+The model is that of model/simulate.py, without 65536 schedules of 65536 rounds each. All blocks of
+a ring form one list (core/schedule/algorithms/allgatherv.c). A process sends the block with number
+newest - k as its k-th message, as soon as it has that block. So a round's messages are the list,
+shifted by one for each process that has a block to send. Durations are looked up in a shifted view,
+and a missing message takes minus infinity. Only processes without data ever skip a message. Memory
+is the list plus a few numbers per process.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ ROUND, SKIPPING = 3000, 2
 
 @dataclass(frozen=True)
 class _Ring:
-    """`order` is the rank by position; `first` each position's first block, and the end.
+    """A ring: `order` is the rank by position, `first` each position's first block, then the end.
 
-    `rounds`: all of them; `skips`: processes without data have to wait for some.
+    rounds: number of rounds. skips: True if processes without data skip rounds.
     """
 
     order: Numbers
@@ -41,7 +41,7 @@ class _Ring:
 
 
 def applies(algorithm: Algorithm, problem: Problem, machine: Machine, nodes: Numbers) -> bool:
-    """Return whether `finish` can compute it: not where processes share a node's port."""
+    """Return whether `finish` covers a case; it excludes processes that share a node's port."""
     shared = machine.node_port and len(np.unique(nodes)) < len(nodes)
     ring = (algorithm.operation, algorithm.name) in RINGS
     return ring and not problem.remote_size and problem.size > 2 and not shared
@@ -50,7 +50,7 @@ def applies(algorithm: Algorithm, problem: Problem, machine: Machine, nodes: Num
 def finish(
     algorithm: Algorithm, problem: Problem, machine: Machine, begin: Times, nodes: Numbers
 ) -> Times:
-    """Return when each process ends a ring."""
+    """Return the end of each process in a ring."""
     ring = _ring(algorithm, problem)
     between = nodes[ring.order] != nodes[np.roll(ring.order, -1)]
     result = np.empty(problem.size)
@@ -102,9 +102,10 @@ def _block_size(problem: Problem, sizes: Numbers) -> int:
 def _durations(
     ring: _Ring, machine: Machine, between: NDArray[np.bool_]
 ) -> tuple[Times, NDArray[np.intp]]:
-    """Return what the blocks take, in the order they are sent, and where each position begins.
+    """Return the durations of blocks in sending order, and the start of each position in them.
 
-    The list twice, as nobody sends more than all of it, for either kind of link that there is.
+    The list is repeated, because a process sends at most the whole list. There is one such list for
+    links within nodes and one for links between nodes.
     """
     parts: list[Times] = []
     look = np.zeros(len(between), np.intp)
@@ -118,10 +119,10 @@ def _durations(
 
 
 def _run(ring: _Ring, machine: Machine, between: NDArray[np.bool_], now: Times) -> Times:
-    """Go through the rounds; `now` is by position."""
+    """Compute all rounds; `now` is by position."""
     if not len(ring.lengths):
         return now
-    stock = np.diff(ring.first)  # the blocks that each has got and not sent yet
+    stock = np.diff(ring.first)  # number of blocks that each position has received and not yet sent
     counts = ring.first[-1] - np.roll(stock, -1)
     table, look = _durations(ring, machine, between)
     stop, least = look + counts, int(counts.min())
@@ -142,7 +143,7 @@ def _run(ring: _Ring, machine: Machine, between: NDArray[np.bool_], now: Times) 
             else:
                 look += 1
         else:
-            # look + r, without an addition a process
+            # look + r, without an addition per process
             np.take(table[r:], look, out=takes, mode="clip")
             if r >= least:
                 np.less_equal(counts, r, out=idle)
@@ -155,12 +156,12 @@ def _run(ring: _Ring, machine: Machine, between: NDArray[np.bool_], now: Times) 
 
 
 def _ready(now: Times, out: Times) -> None:
-    """Fill `out` with when each position and its successor are both ready."""
+    """Fill `out` with the times at which each position and its successor are both ready."""
     np.maximum(now[:-1], now[1:], out=out[:-1])
     out[-1] = max(now[-1], now[0])
 
 
 def _receive(now: Times, end: Times) -> None:
-    """Let each position wait for what its predecessor sends."""
+    """Advance each position to the end of its predecessor's send."""
     np.maximum(now[1:], end[:-1], out=now[1:])
     now[0] = max(now[0], end[-1])

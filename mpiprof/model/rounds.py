@@ -1,7 +1,7 @@
 """Rounds and block sizes of rings and pipelines: the papers' formulas.
 
-Träff et al. 2009 for irregular allgathers: p processes contribute m_i bytes, m in all, in blocks of
-at most B bytes; z of them contribute none.
+Source: Träff et al. 2009, for irregular allgathers. p processes contribute m_i bytes, m in total,
+in blocks of at most B bytes. z processes contribute none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-UNMEASURED = 32768  # the block size where neither it nor alpha and beta are given
+UNMEASURED = 32768  # block size if neither it nor alpha and beta are given
 
 MOST_TRIED = 4096  # block sizes times processes
 
@@ -21,24 +21,24 @@ Counts = Sequence[int] | NDArray[np.int64]
 
 
 def doublings(size: int) -> int:
-    """Return ceil(lg p): no broadcast, gather or barrier has fewer rounds."""
+    """Return ceil(lg p), the minimum number of rounds of a broadcast, gather or barrier."""
     return (size - 1).bit_length()
 
 
-# ---- the pipelined ring
+# ---- pipelined ring
 
 
 def blocks_of(counts: Counts, block_size: int) -> NDArray[np.int64]:
-    """Return ceil(m_i / B), the blocks that are really sent."""
+    """Return ceil(m_i / B), the number of non-empty blocks of each process."""
     return -(-np.asarray(counts, np.int64) // block_size)
 
 
 def skipping_ring_rounds(counts: Counts, block_size: int) -> int:
-    """Return the exact rounds for counts in the order of the ring, empty blocks not sent.
+    """Return the exact number of rounds for counts in ring order, if empty blocks are not sent.
 
-    Message k leaves a process in round k + d, where d is the largest of h - (blocks of the last h
-    processes, its own included) for all h whose blocks are no more than k: the time that the
-    message spends in processes which have nothing of their own to send meanwhile.
+    Message k leaves a process in round k + d. d is the maximum of h - (blocks of the last h
+    processes including this one) over all h with at most k such blocks. It is the time that the
+    message spends in processes without own blocks to send meanwhile.
     """
     blocks = blocks_of(counts, block_size)
     size, total = len(blocks), int(blocks.sum())
@@ -47,14 +47,14 @@ def skipping_ring_rounds(counts: Counts, block_size: int) -> int:
     own = np.concatenate([blocks, blocks]).tolist()
     filled = np.flatnonzero(own)
     following = filled[np.searchsorted(filled, np.arange(size + 1))].tolist()
-    # ahead[j] = j - (blocks of the processes before j): d is ahead at the end less ahead at the
-    # beginning of a run of processes, so the smallest ahead among possible beginnings is wanted.
+    # ahead[j] = j - (blocks of the processes before j). d is `ahead` at the end minus `ahead` at
+    # the begin of a run of processes. So the minimum over the possible begins is required.
     ahead = [0, *np.cumsum(1 - np.concatenate([blocks, blocks])).tolist()]
     smallest: deque[int] = deque()
     rounds, added = 0, 0
     for receiver in range(size, 2 * size):
         count = total - own[receiver]
-        # The run must leave out the receiver and somebody with data.
+        # The run must exclude the receiver and at least one process with data.
         first = following[receiver - size + 1]
         for begin in range(max(added, first + 1), receiver + 1):
             while smallest and ahead[smallest[-1]] >= ahead[begin]:
@@ -70,7 +70,7 @@ def skipping_ring_rounds(counts: Counts, block_size: int) -> int:
 
 
 def pipeline_block_size(total: int, more: float, alpha: float, beta: float, largest: int) -> int:
-    """Return the B that minimises (m / B + more)(alpha + beta B), no more than `largest`."""
+    """Return the B that minimises (m / B + more)(alpha + beta B), at most `largest`."""
     block = UNMEASURED
     if more <= 0:
         block = largest
@@ -80,9 +80,10 @@ def pipeline_block_size(total: int, more: float, alpha: float, beta: float, larg
 
 
 def ring_block_size(counts: Counts, alpha: float, beta: float) -> int:
-    """Return the pipelined ring's block size by the three cases of Section 2.4.
+    """Return the pipelined ring's block size, by the three cases of Section 2.4.
 
-    All contribute m': m'. One contributes: that of a pipeline. Otherwise formula (2).
+    If all contribute m', it is m'. If one process contributes, it is the block size of a pipeline.
+    Otherwise formula (2) applies.
     """
     sizes = np.asarray(counts, np.int64)
     size, total, largest = len(sizes), int(sizes.sum()), int(sizes.max())
@@ -98,7 +99,7 @@ def ring_block_size(counts: Counts, alpha: float, beta: float) -> int:
 
 
 def best_ring_block(counts: Counts, alpha: float, beta: float) -> int:
-    """Return the B that minimises the exact rounds times (alpha + B beta); counts in ring order.
+    """Return the B that minimises exact rounds times (alpha + B beta), for counts in ring order.
 
     Formula (2) takes half of the last blocks as full, whatever the counts. Here B goes down through
     the sizes that are the least for their numbers of blocks, until the bytes' start-ups alone take
@@ -125,7 +126,7 @@ def best_ring_block(counts: Counts, alpha: float, beta: float) -> int:
     return best
 
 
-# ---- the order of the processes in the ring
+# ---- order of the processes in the ring
 
 
 def _spread(items: list[tuple[int, list[int]]]) -> list[tuple[int, list[int]]]:
@@ -141,7 +142,7 @@ def _spread(items: list[tuple[int, list[int]]]) -> list[tuple[int, list[int]]]:
 
 
 def ring_order(counts: Counts, order: str = "ranks", nodes: Sequence[int] = ()) -> list[int]:
-    """Return the ranks by their position in the ring: ranks, spread, nodes or both."""
+    """Return the ranks in order of their ring position; order is ranks, spread, nodes or both."""
     sizes = [int(m) for m in counts]
     by_node = order in ("nodes", "both")
     groups: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Algorithms by name, as people give it, and the problems that they are shown on."""
+"""Algorithms by the names that users give, and the problems to show them on."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mpiprof.model.variant import Variant
 from mpiprof.nearest import nearest
 from mpiprof.operations import OPERATIONS
 
-DOUBLE = 8  # bytes of an element of a reduction
+DOUBLE = 8  # bytes per element of a reduction
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is asked for: `bytes` is the operation's own measure, or the base of a distribution."""
+    """Specification of a problem; `bytes` is the operation's size or a distribution's base."""
 
     size: int
     remote_size: int = 0
@@ -34,7 +34,7 @@ class Setting:
 
 
 def nodes_of(size: int, remote_size: int, per_node: int) -> list[int]:
-    """Return the node of each process: so many on each, no node with processes of both groups."""
+    """Return the node of each process, with `per_node` on each and no node shared by groups."""
     behind = -(-size // per_node)
     own = [i // per_node for i in range(size)]
     return own + [behind + i // per_node for i in range(remote_size)]
@@ -56,7 +56,7 @@ def algorithms(operation: str = "") -> list[Algorithm]:
 
 
 def named(operation: str, name: str) -> list[Algorithm]:
-    """Return those of a name: one, or one more for inter-communicators; raises UsageError."""
+    """Return the algorithms of a name, for one group and for two; raises UsageError if none."""
     known = algorithms(operation)
     found = [a for a in known if a.name == name]
     if not found:
@@ -65,7 +65,7 @@ def named(operation: str, name: str) -> list[Algorithm]:
 
 
 def algorithm(operation: str, name: str, *, groups: bool) -> Algorithm:
-    """Return one algorithm, of those for two groups or for one; raises UsageError."""
+    """Return one algorithm, for two groups or for one; raises UsageError."""
     fitting = [a for a in named(operation, name) if a.intercommunicator == groups]
     if not fitting and groups:
         raise UsageError(f"{operation} {name} is not for two groups of processes: leave out -q")
@@ -77,7 +77,7 @@ def algorithm(operation: str, name: str, *, groups: bool) -> Algorithm:
 
 
 def row_of(a: Algorithm) -> dict[str, Any]:
-    """Return an entry as data."""
+    """Return a catalogue entry as data."""
     return {
         "operation": a.operation,
         "name": a.name,
@@ -93,7 +93,7 @@ def row_of(a: Algorithm) -> dict[str, Any]:
 
 
 def rows_of_libraries(operation: str) -> list[dict[str, Any]]:
-    """Return the algorithms that MPI libraries have themselves for an operation, as data."""
+    """Return the algorithms of an operation in MPI libraries, as data."""
     return [
         {
             "operation": one.operation,
@@ -113,7 +113,7 @@ def rows_of_libraries(operation: str) -> list[dict[str, Any]]:
 
 
 def problem(operation: str, setting: Setting) -> Problem:
-    """Return the problem that an operation poses in a setting."""
+    """Return the problem of an operation for a specification."""
     s = setting
     if not 0 <= s.root < s.size:
         raise UsageError(f"--root {s.root}: there are the ranks 0 to {s.size - 1}")
@@ -147,7 +147,10 @@ def problem(operation: str, setting: Setting) -> Problem:
 
 
 def parameters_for(a: Algorithm, values: Mapping[str, str | int]) -> dict[str, str | int]:
-    """Return those of some parameters that an algorithm has; one of its operation must."""
+    """Return the given parameters that an algorithm has.
+
+    Raises UsageError if no algorithm of the operation has a parameter.
+    """
     known = {name for b in algorithms(a.operation) for name in parameters_of(b)}
     for name in values:
         if name not in known:

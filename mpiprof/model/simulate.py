@@ -1,26 +1,26 @@
-"""When each process ends an algorithm, under alpha, beta, gamma and any pattern of arrivals.
+"""Simulation of an algorithm under alpha, beta, gamma and any arrival pattern.
 
-The model, exactly:
+The model:
 
-- A process enters its first round at its arrival, and each next round when all its messages of the
-  round before have left and arrived. It first does the round's reductions (gamma a byte; copies are
-  free), then all its messages are open at once.
-- Every process has one full-duplex port: it sends one message at a time and receives one at a time,
-  both independently. Its sends leave in the order in which they are emitted: it offers the next one
-  when the one before has left.
-- A message starts when it is offered, the receiver has entered the round with the receive that
-  matches it, and the receiver's port is free (rendezvous); it takes alpha + beta * bytes and ends
-  on both sides at once. Tokens have 0 bytes. Several offers to one receiver are served in the order
-  of their offers, at the same time by rank.
-- Between nodes other alpha and beta hold than within them; with `node_port` all processes of a node
-  share one more full-duplex port for what goes to and comes from other nodes, and a message between
-  nodes starts when both nodes' ports are free too.
-- A barrier ends for all ceil(lg p) * alpha after the last process has come to it.
+- A process enters its first round at its arrival. It enters each next round when all its messages
+  of the previous round have left and arrived. In a round it first does the reductions (gamma per
+  byte; copies are free). Then all its messages are open at once.
+- Every process has one full-duplex port: it sends one message at a time and, independently,
+  receives one at a time. Its sends leave in order of emission. It offers the next send when the
+  previous one has left.
+- A message starts when it is offered, the receiver has entered the round with the matching receive,
+  and the receiver's port is free (rendezvous). It takes alpha + beta * bytes and ends on both sides
+  at once. Tokens have 0 bytes. A receiver serves offers in order of time, then of rank.
+- Alpha and beta differ between and within nodes. With `node_port`, all processes of a node share
+  one more full-duplex port for messages to and from other nodes. A message between nodes starts
+  only if both nodes' ports are free, too.
+- A barrier ends for all processes ceil(lg p) * alpha after its last arrival.
 
-Times are float64 nanoseconds. Rounds whose messages all match within the round are computed for all
-processes at once. From the first other round on, processes are computed at once in different rounds
-(apart.py); where rounds have several messages one way, and with `node_port`, message by message
-(events.py). Rings of many processes have a form of their own (rings.py). All agree exactly.
+Times are float64 nanoseconds. Rounds with all messages matched within the round are computed for
+all processes at once. From the first other round on, processes in different rounds are computed at
+once (model/vector_simulator.py). Rounds with several messages one way, and `node_port`, are
+computed message by message (model/message_simulator.py). Rings of many processes have a fast path
+(model/ring_fast_path.py). All methods agree exactly.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from mpiprof.model.rounds import doublings
 from mpiprof.model.schedule import Algorithm, Problem
 from mpiprof.model.traffic import Round, Traffic
 
-RING_FROM = 256  # processes; from there on rings take the short way
-WAVE_LEAST = 16  # messages a wave on average, for waves to pay
+RING_FROM = 256  # minimum number of processes for the fast path of rings
+WAVE_LEAST = 16  # minimum mean number of messages per wave, so that waves are faster
 
 
 @dataclass(frozen=True)
 class Timing:
-    """When processes arrived and ended; on an inter-communicator the remote group's follow.
+    """Arrivals and ends of processes. On an inter-communicator the remote group's processes follow.
 
-    `messages` (where asked for) is every message, in no particular order.
+    `messages`, if requested, contains every message in no particular order.
     """
 
     arrivals: Times
@@ -57,7 +57,7 @@ class Timing:
 
     @property
     def last(self) -> float:
-        """When the last process has ended, counted from the last arrival."""
+        """Time from the last arrival to the last end."""
         return float(self.finish.max() - self.arrivals.max())
 
 
@@ -71,11 +71,10 @@ def simulate(
     trace: bool = False,
     method: str = "",
 ) -> Timing:
-    """Return the times of an algorithm; raises MpiprofError where it doesn't apply.
+    """Return the times of an algorithm; raises MpiprofError if it does not apply.
 
-    `nodes` is the node of each process; without it everybody has one of its own. `arrivals` is a
-    time for each process, or empty: all at 0. `method` ("rounds", "events", "ring") chooses the way
-    of computation, for tests.
+    nodes: node of each process, by default one node per process. arrivals: time of each process, by
+    default 0. method: "rounds", "events" or "ring" forces a method of computation, for tests.
     """
     size = problem.size + problem.remote_size
     begin = np.array(arrivals, np.float64) if len(arrivals) else np.zeros(size)
@@ -108,7 +107,7 @@ def runs_as_ring(algorithm: Algorithm, problem: Problem, machine: Machine, nodes
 
 
 class _Run:
-    """All processes round by round."""
+    """State of all processes, computed round by round."""
 
     def __init__(
         self, machine: Machine, nodes: Numbers, messages: list[Message] | None = None
@@ -117,14 +116,14 @@ class _Run:
         self.now = np.zeros(0)
 
     def rounds(self, traffic: Traffic, begin: Times) -> int:
-        """Compute rounds from the first one on; return the first that is not computable here."""
+        """Compute rounds from the first one on; return the first that needs another method."""
         self.now = begin
         for r in range(traffic.rounds):
             part = traffic.round(r)
             if part is None:
                 return r
             if part.barriers.any():
-                # Within a group nobody waits for the other one.
+                # A barrier of one group does not wait for the other group.
                 for first, last in traffic.groups:
                     if part.barriers[first:last].any():
                         cost = doublings(last - first) * self.machine.alpha
@@ -152,10 +151,10 @@ class _Run:
         np.maximum.at(self.now, target, end)
 
     def _waves(self, part: Round, takes: Times) -> Times | None:
-        """Serve the k-th sends of all processes together.
+        """Serve the k-th sends of all processes together; return their starts, or None.
 
-        That is exact where no two of them have the same receiver, and where each receiver is
-        offered them wave by wave; otherwise None.
+        This is exact if no two of them have the same receiver, and if each receiver gets offers in
+        order of the waves. Otherwise returns None.
         """
         most = int(part.sends.max())
         if len(takes) < WAVE_LEAST * most:
@@ -176,7 +175,7 @@ class _Run:
         return start
 
     def _one_by_one(self, part: Round, takes: Times) -> Times:
-        """Serve offers in their order."""
+        """Serve offers in order; return the start of each message."""
         free = self.now.tolist()
         first = (np.cumsum(part.sends) - part.sends).tolist()
         last = np.cumsum(part.sends).tolist()
@@ -202,10 +201,10 @@ class _Run:
 def lower_bound(
     operation: str, problem: Problem, machine: Machine, arrivals: Sequence[float] | Times = ()
 ) -> float:
-    """Return when no algorithm can have ended, with one port a process.
+    """Return a lower bound for the end of any algorithm, with one port per process.
 
-    The most bytes that a process has to send or to receive, times beta, plus alpha, from its
-    arrival on; at least the last arrival.
+    The bound is the arrival of a process plus alpha plus beta times the bytes it must send or
+    receive, maximised over processes. It is at least the last arrival.
     """
     moved = port_bytes(operation, problem)
     begin = np.array(arrivals, np.float64) if len(arrivals) else np.zeros(len(moved))
@@ -216,7 +215,7 @@ def lower_bound(
 
 
 def port_bytes(operation: str, problem: Problem) -> NDArray[np.float64]:
-    """Return the bytes that each process must send, or receive, whichever is more."""
+    """Return the larger of the bytes that each process must send and must receive."""
     p, size = problem, problem.size
     own = np.array(p.counts or [p.bytes] * size, np.float64)
     root = np.arange(size) == p.root
@@ -235,5 +234,5 @@ def port_bytes(operation: str, problem: Problem) -> NDArray[np.float64]:
         return np.full(size, float(p.bytes))
     if operation in ("gather", "gatherv", "scatter", "scatterv"):
         return np.where(root, own.sum() - own, own)
-    # allgather(v) receives, reduce_scatter(_block) sends, alltoall both
+    # allgather(v) receives, reduce_scatter(_block) sends, alltoall does both
     return np.asarray(np.maximum(own.sum() - own, own))

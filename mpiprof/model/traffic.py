@@ -1,4 +1,4 @@
-"""The messages of all processes, round by round: a schedule without its buffers."""
+"""Messages of all processes by round: schedules without their buffers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def applies(algorithm: Algorithm, problem: Problem) -> bool:
 
 @dataclass(frozen=True)
 class Round:
-    """One round of all processes; sends are ordered by sender, then as they are emitted."""
+    """One round of all processes. Sends are in order of the sender, then of emission."""
 
     sources: NDArray[np.int64]
     targets: NDArray[np.int32]
@@ -38,9 +38,9 @@ class Round:
 
 
 class Traffic:
-    """The schedules of all processes; a resource: use it in `with`.
+    """Schedules of all processes, as a resource for `with`.
 
-    On an inter-communicator the remote group's processes follow those of the own one.
+    On an inter-communicator, the processes of the remote group follow the local group.
     """
 
     def __init__(self, algorithm: Algorithm, problem: Problem) -> None:
@@ -76,13 +76,13 @@ class Traffic:
         self.close()
 
     def close(self) -> None:
-        """Give all contexts back."""
+        """Release all contexts."""
         for schedule in self.schedules:
             schedule.close()
         self.schedules = []
 
     def round(self, r: int) -> Round | None:
-        """Return round r, None where its messages don't match within it."""
+        """Return round r, or None if its messages do not match within the round."""
         begin, balance = 0, np.zeros(1, np.uint64)
         for handles, first, remote_first in self._groups:
             facts = self._facts[first : first + len(handles)]

@@ -2,7 +2,7 @@
 
     pipelined_ring:block_size=65536:blocks=equal:order=both
 
-is what people write, what the recorder reads (core/run/variant.c), what traces and plans have.
+Users, the recorder (core/executor/variant.c), traces and plans all use this spelling.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the launcher reads variants, and must not wait for numpy
+if TYPE_CHECKING:  # the launcher reads variants and must not wait for numpy
     from mpiprof.model.schedule import Problem
 
 
@@ -19,16 +19,16 @@ NATIVE = "native"
 
 @dataclass(frozen=True)
 class Variant:
-    """An algorithm's name, and its parameters as pairs of texts."""
+    """Name of an algorithm, and its parameters as pairs of texts."""
 
     name: str
     parameters: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def read(cls, text: str) -> Variant:
-        """Return the variant of a text; a word without = is a parameter of no value.
+        """Return the variant of a text; a word without = is a parameter with an empty value.
 
-        Of `native:ring`, one of the library's own, both words are the name.
+        In `native:ring`, an algorithm of the MPI library, both words are the name.
         """
         name, *words = text.split(":")
         if name == NATIVE and words and "=" not in words[0]:
@@ -36,11 +36,11 @@ class Variant:
         return cls(name, tuple((key, value) for key, _, value in (w.partition("=") for w in words)))
 
     def __str__(self) -> str:
-        """Return its text, which `read` understands."""
+        """Return the text that `read` parses."""
         return ":".join([self.name, *(f"{key}={value}" for key, value in self.parameters)])
 
     def apply(self, problem: Problem) -> Problem:
-        """Return a problem with the parameters set."""
+        """Return the problem with these parameters set."""
         words = dict(self.parameters)
         changes: dict[str, Any] = {}
         if "block_size" in words:

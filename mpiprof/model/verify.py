@@ -1,10 +1,10 @@
-"""Proof of a schedule: every rank ends with exactly the right data, whatever the timing.
+"""Proof of a schedule: every rank ends with exactly the right data, independent of timing.
 
-The ranks' schedules are run on labels instead of data, under the hardest rule of progress: a send
-waits for its receive (rendezvous) and a round ends when all its messages have been matched. What
-could depend on timing is an error: a range that a round both receives and reads, two receives that
-overlap, an element of OUT that is written twice, or read before it is written. A barrier has no
-data: there nobody may end without a chain of messages from everybody.
+The schedules of all ranks run on labels in place of data, under the strictest progress rule. A send
+waits for its receive (rendezvous), and a round ends when all its messages are matched. Everything
+that could depend on timing is an error. Errors are a range that a round both receives and reads,
+overlapping receives, and an element of OUT that is written twice or read before it is written. In a
+barrier, which has no data, no rank may end without a chain of messages from every rank.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from mpiprof.model.schedule import (
 )
 
 BUFFERS = ("IN", "OUT", "SCRATCH")
-PAIR = 1 << 24  # above every association tree's number, which stands above PLACE in a label
+PAIR = 1 << 24  # above every tree's number; in a label, tree numbers are above PLACE
 Row = list[int]
 
 
 class BrokenScheduleError(MpiprofError):
-    """A schedule that does not do its operation; the message names rank, round and range."""
+    """Raised for a schedule that violates its operation; names rank, round and range."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What a proved schedule costs: all are maxima over the ranks, tokens apart.
+    """Cost of a proved schedule. All values are maxima over the ranks, without tokens.
 
-    `rounds` counts rounds with messages; `conflicts` the rounds in which a rank sends, or receives,
-    more than one message at once; `ordered` says that reductions keep the order of operands.
-    `span` is the time to the last end where every message, tokens included, takes 1, `volume` where
-    each takes its bytes, on full-duplex ports that serve one message at a time, in the order of the
-    proof: what an algorithm's cost has before alpha and beta.
+    - rounds: rounds with messages. ordered: reductions preserve the order of operands.
+    - conflicts: rounds in which a rank sends or receives several messages at once.
+    - span, volume: time of the last end if every message takes time 1 (also tokens), or its bytes.
+    Span and volume assume full-duplex ports that serve one message at a time, in the order of the
+    proof. They are an algorithm's cost before alpha and beta.
     """
 
     rounds: int
@@ -67,7 +67,7 @@ class Proof:
 
 @dataclass(slots=True)
 class _Clock:
-    """A process's time: when its round began and its messages end, when its ports are free."""
+    """Times of a process: begin of its round, last end of its messages, ports free."""
 
     round: int = 0
     end: int = 0
@@ -93,8 +93,8 @@ class _Process:
     conflicts: int = 0
     done: bool = False
     clocks: tuple[_Clock, _Clock] = field(default_factory=lambda: (_Clock(), _Clock()))
-    addresses: list[int] = field(init=False)  # of the buffers, of which some may be one
-    # Who is known to have entered: as this round began, and with what it receives.
+    addresses: list[int] = field(init=False)  # of the buffers, which may share memory
+    # Sets of ranks implied to have arrived, at the begin of this round and by its messages.
     entered: int = 0
     heard: int = 0
 
@@ -134,7 +134,7 @@ class _Run:
         return data[begin : begin + length]
 
     def address(self, process: _Process, buffer: int, offset: int) -> int:
-        """Return where in memory a range begins, counted in elements."""
+        """Return the memory address of a range, counted in elements."""
         return process.addresses[buffer] + offset // self.unit
 
     def read(self, process: _Process, row: Row, buffer: int, offset: int) -> Labels:
@@ -178,9 +178,9 @@ class _Run:
             source[:] = EMPTY
 
     def combined(self, left: Labels, right: Labels) -> Labels | int:
-        """Return the trees that join those of the left and right operands of each element."""
+        """Return the trees that join the left and right operand of each element."""
         pairs = left * PAIR + right
-        if len(pairs) and (pairs == pairs[0]).all():  # nearly always
+        if len(pairs) and (pairs == pairs[0]).all():  # the usual case
             return self.expressions.combine(int(left[0]), int(right[0]))
         distinct, back = np.unique(pairs, return_inverse=True)
         made = [self.expressions.combine(*divmod(pair, PAIR)) for pair in distinct.tolist()]
@@ -194,7 +194,7 @@ class _Run:
             for i, row in enumerate(rows)
             if row[5] > 0
         )
-        # The furthest ends so far, of what is received and of what is sent.
+        # Largest ends so far of received and of sent ranges.
         received = sent = -1
         for begin, length, kind, i in ranges:
             if begin < received or (kind == RECEIVE and begin < sent):
@@ -253,7 +253,7 @@ class _Run:
         process.conflicts += len(sends) > 1 or len(receives) > 1
 
     def advance(self, process: _Process) -> None:
-        """Take a process into its next round; it comes back when the round is over."""
+        """Move a process to its next round. It becomes ready again when that round is over."""
         process.entered |= process.heard
         for clock in process.clocks:
             clock.round = clock.end
@@ -289,7 +289,7 @@ class _Run:
 
     def meet(self) -> None:
         everyone = (1 << len(self.processes)) - 1
-        # As long as a dissemination takes.
+        # A barrier counts as long as a dissemination.
         takes = (len(self.processes) - 1).bit_length()
         for clocks in zip(*(p.clocks for p in self.processes), strict=True):
             last = max(clock.round for clock in clocks) + takes
@@ -390,7 +390,7 @@ def _check_results(run: _Run, sides: list[tuple[Problem, int, int]]) -> bool:
 
 
 def _check_agreement(run: _Run, process: _Process, have: Labels, agreed: Labels) -> None:
-    """Hold every element's association against that on the ranks before."""
+    """Check that every element's association is equal to that on earlier ranks."""
     trees, places = np.divmod(have, PLACE)
     known = agreed[places]
     others = np.flatnonzero((known != EMPTY) & (known != trees))

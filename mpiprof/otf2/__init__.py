@@ -1,6 +1,6 @@
-"""Traces in the Open Trace Format 2, as Score-P writes them: read into trace folders of ours.
+"""Reads traces in the Open Trace Format 2, as Score-P writes them, into mpiprof trace folders.
 
-`opened` gives the trace folder for a path; reports.otf2 writes the format.
+`opened` returns the trace folder of a path. formats/otf2/export.py writes the format.
 """
 
 from __future__ import annotations

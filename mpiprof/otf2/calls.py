@@ -1,4 +1,4 @@
-"""The calls of one rank, all of its threads together: put in order, and completed by each other."""
+"""The calls of one rank over all its threads: sorted, and starts matched with completions."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from mpiprof.otf2.events import Location
 from mpiprof.otf2.library import GIVEN, NEVER, UNKNOWN
 from mpiprof.trace.types import CALL, COMPLETION, Array, Bool, Int
 
-SHARED = ("communicator", "root", "sent", "received", "operation")  # by a start and its completion
+SHARED = ("communicator", "root", "sent", "received", "operation")  # by start and completion
 
 
 @dataclass
 class RankCalls:
-    """Calls by the time of entry, and the thread that made each."""
+    """Calls in order of entry, and the thread of each call."""
 
     calls: Array
     thread: Int
 
     def take(self, chosen: Bool | Int) -> RankCalls:
-        """Return some of them; themselves, where that is all."""
+        """Return the chosen calls; the same object if all are chosen."""
         if chosen.dtype == np.bool_ and bool(chosen.all()):
             return self
         return RankCalls(self.calls[chosen], self.thread[chosen])
@@ -39,9 +39,9 @@ def together(locations: list[Location]) -> RankCalls:
 
 
 def complete(found: RankCalls, by_thread: bool) -> RankCalls:
-    """Let starts know what their completions tell, and these what they complete.
+    """Exchange the fields of starts and their completions; drop completions without a start.
 
-    by_thread: numbers of requests are each thread's own. Completions of nothing are left out.
+    by_thread: True if request numbers are per thread.
     """
     calls = found.calls
     rows = np.flatnonzero(calls["request"] != NEVER)
@@ -72,7 +72,7 @@ def complete(found: RankCalls, by_thread: bool) -> RankCalls:
 
 
 def number(found: RankCalls) -> None:
-    """Give each call its number on its communicator: as told, else by counting on."""
+    """Set the sequence number of each call: the number in the archive, else counted on."""
     calls = found.calls
     blocking = np.flatnonzero(calls["kind"] == CALL)
     communicator = calls["communicator"][blocking]

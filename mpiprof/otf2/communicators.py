@@ -14,11 +14,11 @@ from mpiprof.trace.types import Array, Bool, Int
 from mpiprof.trace.write import runs
 
 WORLD = "MPI_COMM_WORLD"
-MANY = 8  # runs of a group
+MANY = 8  # runs of a group; groups with more are written once
 
 
 class Communicators:
-    """All communicators, by the archive's numbers; `ours`: with what we have told of them."""
+    """All communicators, by their numbers in the archive."""
 
     def __init__(self, definitions: Definitions, ranks: int, ours: bool) -> None:
         self.ranks, self.ours = ranks, ours
@@ -32,7 +32,7 @@ class Communicators:
         self._lines: set[tuple[int, int]] = set()
 
     def told(self, number: int) -> dict[str, Any]:
-        """Return what we have told of a communicator ourselves; nothing of others' archives."""
+        """Return mpiprof's facts about a communicator; {} in archives of other tools."""
         if number not in self._told:
             try:
                 found = json.loads(self.known[number].told) if self.ours else {}
@@ -42,7 +42,7 @@ class Communicators:
         return self._told[number]
 
     def told_by(self, rank: int) -> list[int]:
-        """Return the communicators whose members a rank tells for all, used or not."""
+        """Return the communicators that this rank must describe for all ranks, used or not."""
         return [
             number
             for number, communicator in self.known.items()
@@ -51,7 +51,7 @@ class Communicators:
         ]
 
     def side(self, number: int, rank: int) -> int:
-        """Return which of an inter-communicator's groups a rank is in."""
+        """Return the index of the rank's group in an inter-communicator."""
         groups = self.known[number].groups
         return 1 if len(groups) > 1 and rank not in groups[0] else 0
 
@@ -63,7 +63,7 @@ class Communicators:
         return root
 
     def has(self, numbers: Array, rank: int) -> Bool:
-        """Return whether each of some communicators is known, and the rank a member."""
+        """Return whether each communicator is known and has the rank as a member."""
         codes, distinct = pd.factorize(numbers)
         good = [
             n in self.known
@@ -74,7 +74,7 @@ class Communicators:
         return found
 
     def standing(self, numbers: Array, rank: int) -> tuple[Int, Int]:
-        """Return, for each, the size of the (remote) group, and the rank's place in its own."""
+        """Return for each communicator the size of the (remote) group, and the rank in its own."""
         members, place = np.ones(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
         for number in pd.unique(numbers).tolist():
             groups = self.known[number].groups
@@ -87,7 +87,7 @@ class Communicators:
         return members, place
 
     def identity(self, number: int, rank: int) -> str:
-        """Return a communicator's identity; that of each process alone is its own."""
+        """Return a communicator's identity; a communicator of a single process has its own."""
         told = self.told(number).get("identity")
         if isinstance(told, str):
             return told
@@ -95,7 +95,7 @@ class Communicators:
         return f"{number:08x}{alone:08x}"
 
     def line(self, number: int, rank: int) -> list[dict[str, Any]]:
-        """Return the lines of a communicator in a member's tables; none where it has them."""
+        """Return the lines of a communicator for a member's tables; [] if already returned."""
         if (number, rank) in self._lines:
             return []
         self._lines.add((number, rank))
@@ -145,6 +145,6 @@ class Communicators:
 
 
 def _runs(group: tuple[int, ...], rank: int) -> list[list[int]] | int:
-    """Return a group as runs; where these are many, its first rank, which tells them for all."""
+    """Return a group as runs; if there are many, the first rank, which describes the group."""
     found = runs(list(group))
     return found if len(found) < MANY or rank == group[0] else group[0]

@@ -1,8 +1,9 @@
-"""An OTF2 archive as a trace folder.
+"""Converts an OTF2 archive to a trace folder.
 
-Each process of MPI_COMM_WORLD is a rank, its further locations are threads. What the archive lacks
-is unknown in the folder, too: no machine table, no processors. Times are as its own clock offsets
-have corrected them; how wrong they can still be, the records tell (trace.records).
+Each process of MPI_COMM_WORLD is a rank, and its further locations are threads. Facts that the
+archive lacks are unknown in the folder, too: no machine table, no processors. Times are corrected
+by the archive's clock offsets. Their remaining error is derived from the records
+(trace/records.py).
 """
 
 from __future__ import annotations
@@ -29,25 +30,25 @@ from mpiprof.trace.layout import SPENT
 from mpiprof.trace.types import COMPLETION, Array, Int
 from mpiprof.trace.write import chunks, head_chunk
 
-META = "MPIPROF::META"  # the property of an archive of ours that holds its meta.json
-# Of a meta.json what is true of the archive, too.
+META = "MPIPROF::META"  # property of mpiprof's archives with the contents of meta.json
+# Entries of meta.json that are also true of the archive.
 KEPT = ("program", "command", "mpi", "abi", "sample", "options", "machine", "started", "job")
 
 
 @dataclass
 class _Lack:
-    """What could not be taken over, over all ranks."""
+    """Data that could not be converted, over all ranks."""
 
     nowhere: int = 0  # calls without a communicator, left out
-    assumed: int = 0  # taken for MPI_COMM_WORLD's
-    unknown: int = 0  # events of an unknown kind
+    assumed: int = 0  # calls assumed to be on MPI_COMM_WORLD
+    unknown: int = 0  # events of an unknown type
     cut: list[int] = field(default_factory=list)  # locations that could not be read to the end
 
 
 def convert(anchor: Path, folder: Path, step: Callable[[int], None]) -> None:
-    """Write the trace folder of an archive; TraceError where there is nothing to be read.
+    """Write the trace folder of an archive; raises TraceError if it has no collectives.
 
-    `step` is told how many more events have been read.
+    `step` is called with the number of further events read.
     """
     with archive(anchor) as reader:
         creator = str(wheel().Reader_GetCreator(reader) or "")
@@ -89,13 +90,13 @@ def convert(anchor: Path, folder: Path, step: Callable[[int], None]) -> None:
 
 
 def events_of(anchor: Path) -> int:
-    """Return how many events an archive says it has."""
+    """Return the number of events that an archive declares."""
     with archive(anchor) as reader:
         return sum(int(told[2]) for told in read_definitions(reader).locations.values())
 
 
 def _told(reader: Any) -> dict[str, Any]:
-    """Return what an archive of ours tells of its run; nothing for any other."""
+    """Return the run's metadata from an archive that mpiprof wrote; {} for other archives."""
     otf2 = wheel()
     try:
         found = json.loads(str(otf2.Reader_GetProperty(reader, META)))
@@ -122,18 +123,18 @@ class _Conversion:
         self.lack = _Lack()
 
     def program(self, read: list[Location]) -> str:
-        """Return the program's name as a process tells it."""
+        """Return the program's name as recorded by a process."""
         names = (self.definitions.text(one.facts["program"]) for one in read)
         return next((Path(name).name for name in names if name), "")
 
     def check(self, location: int, read: Location) -> None:
-        """Note what of a location could not be read."""
+        """Store the unreadable parts of a location."""
         self.lack.unknown += read.facts["unknown"]
         if not read.whole:
             self.lack.cut.append(location)
 
     def write(self, rank: int, locations: list[int], read: list[Location]) -> None:
-        """Write a rank's log and tables: what was read of its locations."""
+        """Write a rank's log and tables from its locations."""
         tables = RankTables(rank, self.regions, self.communicators)
         records, thread = self._records(rank, tables, read)
         log = [head_chunk(telling=True)]
@@ -194,7 +195,7 @@ class _Conversion:
         return {"at_ns": self.ticks.time(last), "reason": "finalize", "dropped": dropped}
 
     def finish(self) -> None:
-        """Note what is lacking."""
+        """Write notes about data that could not be converted."""
         lack, notes = self.lack, []
         if lack.cut:
             more = f" and {len(lack.cut) - 4} more" if len(lack.cut) > 4 else ""
@@ -213,5 +214,5 @@ class _Conversion:
             file.writelines(json.dumps({"rank": 0, "note": note}) + "\n" for note in notes)
 
 
-# Operations that may be taken for MPI_COMM_WORLD's.
+# Operations that may be assumed to be on MPI_COMM_WORLD.
 _DATA = {"finalize", *OPERATIONS, *(f"i{name}" for name in OPERATIONS)}

@@ -1,7 +1,7 @@
-"""An archive's global definitions, those that we need: clock, processes, regions, communicators.
+"""Global definitions of an archive that mpiprof needs: clock, processes, regions, communicators.
 
-Taken from OTF2's reader itself: the wheel's own registry refuses archives with definitions that it
-doesn't know, which are none of ours.
+They are read by OTF2's own reader. The registry of the wheel rejects archives with definitions
+unknown to it, although mpiprof does not need these.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MPI, PROCESS_THREAD = 4, 1
 
 @dataclass(frozen=True)
 class Region:
-    """A region: of the program, where `file` and `line` tell where it is defined, or of MPI."""
+    """A region: of the program, with `file` and `line` of its definition, or of MPI."""
 
     name: str
     canonical: str
@@ -33,18 +33,18 @@ class Region:
 
 @dataclass(frozen=True)
 class Communicator:
-    """An MPI communicator: world ranks of its one group or two; none: each process its own."""
+    """An MPI communicator; `groups` are world ranks, or () for a communicator per process."""
 
     name: str
     groups: tuple[tuple[int, ...], ...]
     parent: int
-    told: str  # the name of its (first) group
-    world_roots: bool = False  # whether roots are world ranks
+    told: str  # name of its (first) group, in which mpiprof writes facts
+    world_roots: bool = False  # True if roots are world ranks
 
 
 @dataclass
 class Definitions:
-    """What an archive defines, by its numbers."""
+    """Definitions of an archive, by their numbers."""
 
     resolution: int = 0
     offset: int = 0
@@ -62,7 +62,7 @@ class Definitions:
     attributes: dict[int, tuple[Any, ...]] = field(default_factory=dict)
 
     def text(self, reference: int) -> str:
-        """Return a string, empty where there is none."""
+        """Return a string, or "" if it is undefined."""
         return self.strings.get(reference, "")
 
     def regions(self) -> dict[int, Region]:
@@ -83,7 +83,7 @@ class Definitions:
         }
 
     def threads(self) -> list[list[int]]:
-        """Return the locations of each world rank, that which calls MPI first; none without MPI."""
+        """Return the locations of each world rank, the MPI location first; [] without MPI."""
         world = self._world()
         of_process: dict[int, list[int]] = {}
         for number, (_, kind, _, process) in sorted(self.locations.items()):
@@ -100,11 +100,11 @@ class Definitions:
         return found[0] if found else []
 
     def events(self, location: int) -> int:
-        """Return how many events a location is to have."""
+        """Return the declared number of events of a location."""
         return int(self.locations[location][2])
 
     def node_of(self, location: int) -> str:
-        """Return the name of the node that a location is on: of its machine's, unless it says."""
+        """Return the name of a location's node, else of its process's system tree entry."""
         process = self.processes.get(self.locations[location][3])
         place = UNKNOWN if process is None else process[2]
         told = place
@@ -134,12 +134,12 @@ class Definitions:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of the wheel's enumerations as its number."""
+    """Return the number of a value of the wheel's enumerations."""
     return getattr(value, "value", value)
 
 
 def read_definitions(reader: Any) -> Definitions:
-    """Read the global definitions of an open archive; raises what the wheel raises."""
+    """Read the global definitions of an open archive; raises the wheel's exceptions."""
     otf2, found = wheel(), Definitions()
 
     def clock(_: Any, resolution: int, offset: int, length: int, realtime: int) -> None:  # noqa: ARG001
@@ -174,7 +174,7 @@ def read_definitions(reader: Any) -> Definitions:
         getattr(otf2, f"GlobalDefReaderCallbacks_Set{name}Callback")(callbacks, handler)
     otf2.Reader_RegisterGlobalDefCallbacks(reader, definitions, callbacks, None)
     otf2.GlobalDefReaderCallbacks_Delete(callbacks)
-    # Of a name that is no text the wheel prints a traceback, and then raises.
+    # For a name that is not valid text, the wheel prints a traceback and then raises.
     with contextlib.redirect_stderr(io.StringIO()):
         otf2.Reader_ReadAllGlobalDefinitions(reader, definitions)
     otf2.Reader_CloseGlobalDefReader(reader, definitions)

@@ -18,7 +18,7 @@ from mpiprof.trace.types import Array
 
 @dataclass(frozen=True)
 class Wanted:
-    """What each region is (core/otf2/reading.c's classes), and of which region a context is."""
+    """Class of each region (as in core/otf2/reading.c), and region of each calling context."""
 
     classes: Array
     context_regions: Array
@@ -27,10 +27,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Location:
-    """The calls of one location, and what is known of it; times are ticks.
+    """The calls and facts of one location; times are ticks.
 
-    facts: library.FACTS. whole: all of its events could be read. A resource: `calls` are gone after
-    `close`.
+    facts: see library.FACTS. whole: True if all events were readable. A resource: `calls` is
+    invalid after `close`.
     """
 
     calls: Array
@@ -39,13 +39,13 @@ class Location:
     handle: int
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         library.core().reading_close(self.handle)
 
 
 @contextmanager
 def archive(anchor: Path) -> Iterator[Any]:
-    """Open an archive; TraceError where it is none, or damaged."""
+    """Open an archive; raises TraceError if it is damaged or no archive."""
     otf2 = library.wheel()
     try:
         reader = otf2.Reader_Open(str(anchor))
@@ -62,7 +62,7 @@ def archive(anchor: Path) -> Iterator[Any]:
 
 
 def open_locations(reader: Any, locations: list[int]) -> bool:
-    """Make locations readable; returns whether each has definitions of its own, as of its clock."""
+    """Open the locations; return whether they have local definitions, such as clock offsets."""
     otf2 = library.wheel()
     for location in locations:
         otf2.Reader_SelectLocation(reader, location)
@@ -78,9 +78,9 @@ def open_locations(reader: Any, locations: list[int]) -> bool:
 def read_location(
     reader: Any, location: int, expected: int, wanted: Wanted, local: bool
 ) -> Location:
-    """Read all events of a location, with its clock's corrections.
+    """Read all events of a location, with its clock corrections.
 
-    expected: how many they are to be; local: whether the location has definitions of its own.
+    expected: declared number of events. local: True if the location has local definitions.
     """
     otf2, core = library.wheel(), library.core()
     whole = not local or _definitions_read(reader, location)
@@ -114,7 +114,7 @@ def read_location(
 
 
 def _definitions_read(reader: Any, location: int) -> bool:
-    """Read a location's own definitions: its numbers and its clock's offsets."""
+    """Read a location's local definitions: number mappings and clock offsets."""
     otf2 = library.wheel()
     definitions = otf2.Reader_GetDefReader(reader, location)
     if not definitions:
@@ -130,10 +130,10 @@ def _definitions_read(reader: Any, location: int) -> bool:
 
 
 def _events_read(reader: Any, events: Any, handle: int) -> int:
-    """Have a location's events told to `handle`; returns how many, -1 where they are damaged."""
+    """Pass a location's events to `handle`; return their number, or -1 if they are damaged."""
     otf2, core = library.wheel(), library.core()
     listed = otf2.conf.lib
-    with suppress(otf2.Error):  # without local definitions there is nothing to be applied
+    with suppress(otf2.Error):  # without local definitions there is nothing to apply
         otf2.EvtReader_ApplyMappingTables(events, True)
         otf2.EvtReader_ApplyClockOffsets(events, True)
     callbacks = otf2.EvtReaderCallbacks_New()

@@ -1,7 +1,7 @@
-"""Where the trace folder of an archive is kept: beside its anchor, else where caches are.
+"""Cache of the trace folder of an archive: beside its anchor, else in the cache folders.
 
-It is made once, and again when the archive has changed. It becomes visible by a rename, when it is
-whole.
+The folder is made once, and again if the archive has changed. A rename makes a complete folder
+visible.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pathlib import Path
 from mpiprof.errors import TraceError
 from mpiprof.progress import bar
 
-FORMAT = 1  # raised when what is written changes
+FORMAT = 1  # increase if the written format changes
 ANCHOR, FOLDER = ".otf2", ".mpiprof"
 SOURCE = "otf2.json"
 
 
 def anchor_of(path: Path) -> Path | None:
-    """Return the anchor file that a path means: itself, or the only one in a folder; else None."""
+    """Return the anchor file of a path: the path itself or a folder's only anchor, else None."""
     if path.suffix == ANCHOR:
         return path
     ours = ("*.log", "*.tables", "*.pack")
@@ -35,9 +35,9 @@ def anchor_of(path: Path) -> Path | None:
 
 
 def opened(path: str | os.PathLike[str]) -> Path:
-    """Return the trace folder for a path: of an OTF2 archive the one that is made of it.
+    """Return the trace folder of a path, converting an OTF2 archive first.
 
-    TraceError where an archive can't be read, MpiprofError without the package otf2.
+    Raises TraceError if an archive is unreadable, and MpiprofError without the package otf2.
     """
     anchor = anchor_of(Path(path))
     if anchor is None:
@@ -49,19 +49,19 @@ def opened(path: str | os.PathLike[str]) -> Path:
         if _made_of(folder) == key:
             return folder
     for folder in _folders(anchor):
-        with contextlib.suppress(OSError):  # a folder that is only read, or full
+        with contextlib.suppress(OSError):  # a read-only or full folder
             return _make(anchor, folder, key)
     places = ", ".join(str(folder.parent) for folder in _folders(anchor))
     raise TraceError(f"{anchor}: no room for its trace folder, or no leave, in {places}")
 
 
 def _folders(anchor: Path) -> Iterator[Path]:
-    """Where the folder may be, best first."""
+    """Yield the possible paths of the folder, best first."""
     name = anchor.stem + FOLDER
     yield anchor.with_name(name)
     place = hashlib.sha256(str(anchor.resolve()).encode()).hexdigest()[:24]
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    with contextlib.suppress(RuntimeError):  # no home
+    with contextlib.suppress(RuntimeError):  # no home directory
         yield Path(base).expanduser() / "mpiprof" / place / name
     own = Path(tempfile.gettempdir()) / f"mpiprof-{os.getuid()}"
     with contextlib.suppress(OSError):
@@ -71,7 +71,7 @@ def _folders(anchor: Path) -> Iterator[Path]:
 
 
 def _key(anchor: Path) -> str:
-    """Return what changes when the archive does."""
+    """Return a key that changes with the archive."""
     told = hashlib.sha256(str(FORMAT).encode())
     files = [anchor, anchor.with_suffix(".def"), *sorted((anchor.with_suffix("")).glob("*"))]
     for file in files:
@@ -82,7 +82,7 @@ def _key(anchor: Path) -> str:
 
 
 def _made_of(folder: Path) -> str | None:
-    """Return the key of the archive that a folder was made of; None of any other folder."""
+    """Return the key of the archive that a folder was made from; None for other folders."""
     try:
         found = json.loads((folder / SOURCE).read_text())
     except (OSError, ValueError):
@@ -91,8 +91,8 @@ def _made_of(folder: Path) -> str | None:
 
 
 def _make(anchor: Path, folder: Path, key: str) -> Path:
-    """Make the folder of an archive; OSError where that can't be written."""
-    from mpiprof.otf2.convert import convert, events_of  # which takes long to import
+    """Make the folder of an archive; raises OSError if it cannot be written."""
+    from mpiprof.otf2.convert import convert, events_of  # slow import
 
     if folder.exists() and _made_of(folder) is None:
         raise OSError(17, f"{folder} is there, and not made by mpiprof")

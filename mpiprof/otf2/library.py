@@ -1,7 +1,7 @@
-"""The libraries: that of the `otf2` wheel, whose Python interface it is driven by, and ours.
+"""The C libraries: that of the `otf2` wheel, driven by its low-level interface, and mpiprof's.
 
-The wheel's calls one function for each event. Those in core/otf2 take no time there, and collect
-what they are told in arrays.
+The wheel's library calls one function per event. The callbacks in core/otf2 are fast C functions
+that collect the events in arrays.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from mpiprof.trace.layout import SPENT
 from mpiprof.trace.types import Array
 
 UNKNOWN = 0xFFFFFFFF  # no region, string, communicator, ...
-NEVER = 0xFFFFFFFFFFFFFFFF  # the exit of an open call; no request; an unknown size
-ROOT_SELF, ROOT_NOBODY = UNKNOWN - 1, UNKNOWN - 2  # of an inter-communicator
+NEVER = 0xFFFFFFFFFFFFFFFF  # exit of an open call; no request; unknown size
+ROOT_SELF, ROOT_NOBODY = UNKNOWN - 1, UNKNOWN - 2  # root values of an inter-communicator
 CREATOR = "mpiprof"
-# Our attributes of an Enter, in the order of core/otf2/call.h.
+# mpiprof's attributes of an Enter, in the order of core/otf2/call.h.
 ATTRIBUTES = (
     *("sequence", "start", "outside", "choice"),
     *("communicator", "root", "sent", "received"),
 )
 GIVEN = {name: 1 << bit for bit, name in enumerate(ATTRIBUTES)}
-# What a reading tells of a location; the last four are of trace.layout.SPENT.
+# Facts about a location; the last four are trace.layout.SPENT.
 FACTS = ("first", "last", "events", "unknown", "began", "ended", "program", *SPENT)
-# The callbacks of the wheel's reader, by its name of the event.
+# Callbacks in core/otf2 for the events of the wheel's reader.
 CALLBACKS = {
     "Enter": "enter",
     "Leave": "leave",
@@ -51,7 +51,7 @@ WRITERS = (
 
 @cache
 def wheel() -> Any:
-    """Return the wheel's low-level interface; MpiprofError where it isn't installed."""
+    """Return the wheel's low-level interface; raises MpiprofError if it is not installed."""
     try:
         import _otf2
     except ImportError:
@@ -65,7 +65,7 @@ def wheel() -> Any:
 
 @cache
 def core() -> ctypes.CDLL:
-    """Load our library, once."""
+    """Return mpiprof's library, loaded once."""
     loaded = load("libmpiprof-otf2.so")
     pointer, number = ctypes.c_void_p, ctypes.c_uint32
     loaded.reading_layout.restype = ctypes.c_char_p
@@ -83,20 +83,20 @@ def core() -> ctypes.CDLL:
 
 
 def address(function: Any) -> int:
-    """Return where a C function is."""
+    """Return the address of a C function."""
     return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
 
 
 @cache
 def layout() -> np.dtype[Any]:
-    """Return the type of a call, as core/otf2/call.h has it."""
+    """Return the type of a call, as in core/otf2/call.h."""
     fields = core().reading_layout().decode().split()
     found: np.dtype[Any] = np.dtype([tuple(field.split(":")) for field in fields])
     return found
 
 
 def calls_at(place: int | None, count: int) -> Array:
-    """Return the calls at an address, which must stay where they are."""
+    """Return a view of the calls at an address, which must stay valid."""
     if not count or place is None:
         return np.zeros(0, layout())
     held = (ctypes.c_uint8 * (count * layout().itemsize)).from_address(place)

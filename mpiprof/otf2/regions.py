@@ -1,7 +1,7 @@
-"""What the regions of an archive are to us: which of MPI's operations, or a place of the program.
+"""Meaning of an archive's regions: an MPI operation, or a location in the program.
 
-By their names, in C or Fortran, whoever has recorded them; of MPI's that we don't know, by the role
-that the archive gives them.
+Regions are identified by their names in C or Fortran, whichever tool recorded them. Unknown MPI
+regions are classified by their role in the archive.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from mpiprof.otf2.definitions import MPI, Definitions, Region
 from mpiprof.otf2.events import Wanted
 from mpiprof.otf2.library import ATTRIBUTES, CREATOR, UNKNOWN
 
-# As core/otf2/reading.c has them.
+# Classes as in core/otf2/reading.c.
 OTHER, IGNORED, COLLECTIVE, STARTING, RESTARTING = range(5)
 POINT_TO_POINT, COMPLETING, ONE_SIDED, FILES = range(5, 9)
 COLLECTIVE_ROLES = (15, 23, 24, 25, 26)  # barrier, one to all, ..., other
 NAME = re.compile(r"p?mpi_([a-z_]+?)(_c|_f08(ts)?|__?)?", re.IGNORECASE)
-# OTF2's numbers of operations: their place here. What makes and frees has no data.
+# Operations by their OTF2 number. Calls that create or free objects have no data.
 OPERATION_NUMBERS = (
     *("barrier", "bcast", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv"),
     *("alltoall", "alltoallv", "alltoallw", "allreduce", "reduce", "reduce_scatter", "scan"),
@@ -33,7 +33,7 @@ OPERATION_NUMBERS = (
 )
 CREATE_HANDLE = 17
 DEEPEST = 64  # frames of a stack
-ATTRIBUTE = "mpiprof "  # before the names of our attributes
+ATTRIBUTE = "mpiprof "  # prefix of mpiprof's attribute names
 
 
 def _plain(names: Iterable[str]) -> set[str]:
@@ -63,10 +63,10 @@ _CLASSES = {
 
 @dataclass(frozen=True)
 class Regions:
-    """The regions of an archive: what to read, and what calls of them are.
+    """The regions of an archive: classes to read, operations and call sites.
 
-    operations: of each region of MPI that is one of ours, else "". shapes: what else is known of
-    its calls (algorithm, flags, ...), where we have written the archive.
+    operations: operation of each MPI region, or "" if unknown. shapes: further properties of its
+    calls (algorithm, flags, ...), if mpiprof wrote the archive.
     """
 
     wanted: Wanted
@@ -79,11 +79,11 @@ class Regions:
 
     @property
     def has_mpi(self) -> bool:
-        """Whether there is any collective of MPI that could have been called."""
+        """Return whether the archive defines any MPI collective."""
         return bool(self.operations)
 
     def frames(self, site: int) -> list[dict[str, Any]] | None:
-        """Return the frames of a call site: of a region or, where there are any, of a context."""
+        """Return the frames of a call site: of a calling context if defined, else of a region."""
         if len(self.wanted.context_regions):
             return self._context(site)
         region = self.regions.get(site)
@@ -122,13 +122,13 @@ def _json(text: str, kind: type) -> Any:
 
 
 def operation_of(name: str) -> str:
-    """Return the name of an MPI function as we have it, empty for any other: MPI_Iallreduce_c."""
+    """Return the operation of an MPI function name such as MPI_Iallreduce_c, else ""."""
     found = NAME.fullmatch(name)
     return found[1].lower() if found else ""
 
 
 def classified(definitions: Definitions, creator: str) -> Regions:
-    """Return what the regions of an archive are; creator: the tool that wrote it."""
+    """Return the classified regions of an archive that the tool `creator` wrote."""
     ours = creator.startswith(CREATOR)
     regions = definitions.regions()
     classes = np.zeros(max(regions, default=-1) + 1, np.uint8)

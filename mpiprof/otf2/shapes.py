@@ -1,4 +1,4 @@
-"""The tables of one rank: its communicators, call sites and shapes, and its calls as records."""
+"""The tables of one rank (communicators, call sites, shapes), and its calls as records."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from mpiprof.trace.types import (
 )
 from mpiprof.trace.write import RECORD_TYPE
 
-MOST_SHAPES = 1 << 12  # of a rank; with more, sizes that vary stand beside the records
+MOST_SHAPES = 1 << 12  # per rank; beyond, varying sizes are stored with the records
 NARROW = (1 << 32) - 1
 
 
 class RankTables:
-    """What the calls of one rank refer to, as lines of its tables."""
+    """Tables of one rank: the lines that its records refer to."""
 
     def __init__(self, rank: int, regions: Regions, communicators: Communicators) -> None:
         self.rank, self.regions, self.communicators = rank, regions, communicators
@@ -42,7 +42,7 @@ class RankTables:
             self.lines += communicators.line(number, rank)
 
     def operations(self, calls: Array) -> tuple[Int, list[str]]:
-        """Return the operations there are, "" for what is none of ours, and each call's place."""
+        """Return the index of each call's operation, and the operations ("" if not recorded)."""
         pairs = calls["region"].astype(np.int64) << 8 | calls["operation"]
         codes, distinct = pd.factorize(pairs)
         names = []
@@ -59,7 +59,7 @@ class RankTables:
     def records(
         self, found: RankCalls, operations: tuple[Int, list[str]], ticks: Ticks
     ) -> tuple[Array, Int]:
-        """Return the records of calls with communicators, in their order, and their threads."""
+        """Return the records of calls with communicators, in order, and their threads."""
         calls = found.calls
         sent, received = (_size(calls[name]) for name in ("sent", "received"))
         if self.regions.score_p:
@@ -131,7 +131,7 @@ class RankTables:
         return self._sites[region]
 
     def text(self) -> str:
-        """Return the lines."""
+        """Return the lines as text."""
         return "".join(json.dumps({"rank": self.rank, **line}) + "\n" for line in self.lines)
 
 
@@ -150,7 +150,7 @@ def _rooted(operation: str) -> bool:
 
 
 def _distinct(calls: Array, sent: Int, received: Int) -> tuple[Int, Int]:
-    """Return a number for each call, equal where all that makes a shape is, and a call of each."""
+    """Return a number for each call, equal for equal shapes, and one call of each shape."""
     columns = [calls[name].astype(np.int64) for name in ("region", "site", "communicator", "root")]
     columns += [calls["operation"].astype(np.int64), sent, received]
     codes = np.zeros(len(calls), np.int64)
@@ -167,7 +167,7 @@ def _distinct(calls: Array, sent: Int, received: Int) -> tuple[Int, Int]:
 def _extended(
     records: Array, thread: Int, wide: list[tuple[int, Array, Bool]]
 ) -> tuple[Array, Int]:
-    """Return the records with their extensions before them."""
+    """Return the records, each preceded by its extensions."""
     if not any(bool(chosen.any()) for _, _, chosen in wide):
         return records, thread
     parts, places, threads = [], [], []

@@ -1,9 +1,9 @@
-"""The bytes of a call as Score-P counts them, as we do.
+"""Converts the bytes of a call from Score-P's convention to mpiprof's.
 
-Score-P counts what a process exchanges with all, itself included: n times the vector in an
-allreduce, n times the contribution in an allgather. We count the vector, and the contribution.
-Sizes of an MPI_IN_PLACE call, for which it counts the others only, are told by that n - 1 divides
-them and n does not.
+Score-P counts the bytes that a process exchanges with all processes, including itself. This is n
+times the vector in an allreduce and n times the contribution in an allgather. mpiprof counts the
+vector and the contribution. For MPI_IN_PLACE Score-P counts only the other processes. Such sizes
+are recognised because n - 1 divides them and n does not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from mpiprof.trace.types import Bool, Int
 
-# What is divided by the number of processes. A root of a broadcast receives nothing.
+# Operations to divide by the number of processes. The root of a broadcast receives nothing.
 SENT_BY_ALL = ("allgather", "allgatherv", "allreduce", "bcast")
 RECEIVED_BY_ALL = ("allreduce", "reduce", "reduce_scatter", "reduce_scatter_block")
 
@@ -26,10 +26,10 @@ def ours(
     place: Int,
     at_root: Bool,
 ) -> tuple[Int, Int]:
-    """Return the bytes sent and received in our sense; -1 stays unknown.
+    """Return the bytes sent and received in mpiprof's convention; -1 stays unknown.
 
-    codes: places in the names of operations; members: of the (remote) group; place: the rank in
-    the communicator.
+    codes: index of each call's operation in `names`. members: size of the (remote) group. place:
+    the rank in the communicator.
     """
     bases = [name.removesuffix("_init") for name in names]
     bases = [name.removeprefix("i") for name in bases]

@@ -1,4 +1,4 @@
-"""Ticks of an archive's clock in nanoseconds, to the nearest."""
+"""Converts ticks of an archive's clock to nanoseconds, rounded to the nearest."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from mpiprof.otf2.library import NEVER
 from mpiprof.trace.types import Array, Int
 
 SECOND = 10**9
-EXACT = (1 << 64) // SECOND  # ticks a second up to which a second's ticks times 10^9 fit
-LATEST = 1 << 60  # ns; what is later counts from the archive's begin
+EXACT = (1 << 64) // SECOND  # ticks per second up to which a second's ticks times 10^9 fit
+LATEST = 1 << 60  # ns; later times count from the archive's begin
 
 
 class Ticks:
@@ -22,7 +22,7 @@ class Ticks:
         self.origin = definitions.offset if late else 0
 
     def spans(self, ticks: Array) -> Int:
-        """Return numbers of ticks (uint64) in ns (int64)."""
+        """Convert numbers of ticks (uint64) to ns (int64)."""
         if self.resolution == SECOND:
             return ticks.astype(np.int64)
         if self.resolution > EXACT:
@@ -36,7 +36,7 @@ class Ticks:
         return found
 
     def times(self, ticks: Array) -> Int:
-        """Return times (uint64 ticks) in ns, 0 for NEVER."""
+        """Convert times (uint64 ticks) to ns, with 0 for NEVER."""
         never = ticks == NEVER
         since = np.maximum(ticks, np.uint64(self.origin)) - np.uint64(self.origin)
         return self.spans(np.where(never, 0, since))

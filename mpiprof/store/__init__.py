@@ -1,1 +1,1 @@
-"""What is derived from a trace, kept in files, for reports and pages alike."""
+"""Derived tables of a trace, cached in files for reports and dashboard pages."""

@@ -1,9 +1,9 @@
-"""What is derived from a trace, kept in files: in the trace's folder, else below ~/.cache.
+"""Cache files of a trace's derived tables: in the trace's folder, else below ~/.cache.
 
-An entry is one file of named arrays and a description. Its name holds a key that changes whenever
-the trace or our code does, so a stale entry is simply not found. It becomes visible by a rename,
-when it is whole. Whoever made the trace may have made the entry too: nothing in it is run, its
-types are compared with those expected, and what doesn't hold together (DamagedError) is made anew.
+An entry is one file of named arrays and a description. Its name contains a key that changes with
+the trace or with mpiprof's code. So a stale entry is not found. A rename makes a complete entry
+visible. Entries may be forged by the trace's author, so nothing in them is executed and types are
+compared with expected types. An inconsistent entry (DamagedError) is made anew.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ FORMAT = 1
 MAGIC = b"mpiprof1"
 ALIGN = 64
 FOLDER = "cache"
-LEFT_OVER_S = 3600  # an unfinished file that nobody has written to for so long has no owner
+LEFT_OVER_S = 3600  # seconds without a write after which an unfinished file counts as abandoned
 FOOTER_LIMIT = 1 << 28
 SOURCES = ("analysis", "store", "timeline", "trace")
 
 
 class DamagedError(Exception):
-    """An entry that is not what we wrote."""
+    """Raised for an entry that differs from what mpiprof writes."""
 
 
 # Keys and folders
 
 
 def key_of(trace: Trace) -> str:
-    """Return 16 hex digits that change when the trace's files, or our code, change."""
+    """Return 16 hex digits that change with the trace's files and with mpiprof's code."""
     told = hashlib.sha256(f"{FORMAT} {mpiprof.__version__} {_code()} {growth(trace)}".encode())
     if trace.given_machine is not None:
         told.update(json.dumps(trace.given_machine, sort_keys=True).encode())
@@ -59,9 +59,10 @@ def key_of(trace: Trace) -> str:
 
 
 def growth(trace: Trace) -> int:
-    """Return how many records the open windows of unfinished ranks hold by now.
+    """Return the number of records in the open windows of unfinished ranks.
 
-    What a recorder writes into its mapped window changes the file's time half a minute later.
+    The count is needed because a write into a mapped window changes the file's time only half a
+    minute later.
     """
     count = 0
     for (rank, _), chunks in trace.logs.threads.items():
@@ -82,13 +83,13 @@ def _code() -> str:
 
 
 def folders_of(path: Path) -> Iterator[Path]:
-    """Where entries of a trace may be: best first; a folder that is a link leads elsewhere."""
+    """Yield the possible folders of a trace's entries, best first, except links to elsewhere."""
     beside = path / FOLDER
     if not beside.is_symlink():
         yield beside
     place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:24]
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    with contextlib.suppress(RuntimeError):  # no home
+    with contextlib.suppress(RuntimeError):  # no home directory
         yield Path(base).expanduser() / "mpiprof" / place
     own = Path(tempfile.gettempdir()) / f"mpiprof-{os.getuid()}"
     with contextlib.suppress(OSError):
@@ -104,7 +105,7 @@ class Entry:
     """One open entry; `meta` is its description. A resource: close it, or let it be collected."""
 
     def __init__(self, path: Path) -> None:
-        # A pipe must not block us, a link not lead us elsewhere.
+        # Opening must not block on a pipe or follow a symbolic link.
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
@@ -121,7 +122,7 @@ class Entry:
         self.close()
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         if getattr(self, "_file", -1) >= 0:
             os.close(self._file)
             self._file = -1
@@ -149,7 +150,7 @@ class Entry:
                 raise ValueError("an array beyond the end")
 
     def count(self, name: str) -> int:
-        """Return how many elements an array has."""
+        """Return the number of elements of an array."""
         return int(self._described(name)["count"])
 
     def names(self) -> list[str]:
@@ -163,11 +164,11 @@ class Entry:
             raise DamagedError(f"no array {name}") from None
 
     def read(self, name: str, start: int, stop: int, expected: Any) -> Array:
-        """Read part of an array; its type must be the expected one."""
+        """Read elements start .. stop - 1 of an array. Its type must be the expected one."""
         return self.read_all(name, [(start, stop)], expected)
 
     def read_all(self, name: str, spans: list[tuple[int, int]], expected: Any) -> Array:
-        """Read several parts of an array, one after the other, as one."""
+        """Read several spans of an array, concatenated."""
         described = self._described(name)
         dtype = np.dtype(expected)
         if np.dtype(_tuples(described["dtype"])) != dtype:
@@ -187,7 +188,7 @@ class Entry:
         return found
 
     def array(self, name: str, expected: Any) -> Array:
-        """Read a whole array that was written in one piece, and check its sum."""
+        """Read a whole array written by `put`, and check its checksum."""
         described = self._described(name)
         found = self.read(name, 0, int(described["count"]), expected)
         if zlib.crc32(_bytes(found)) != described.get("sum"):
@@ -208,12 +209,12 @@ def _bytes(array: Array) -> memoryview:
 
 
 def _tuples(dtype: Any) -> Any:
-    """Return a dtype's description as JSON gives it back in the form that NumPy takes."""
+    """Convert a dtype's description from JSON to the form that NumPy accepts."""
     return dtype if isinstance(dtype, str) else [tuple(field) for field in dtype]
 
 
 class Writer:
-    """Writes one entry: arrays in one piece (`put`) or in any order into reserved space."""
+    """Writes one entry: arrays as a whole (`put`), or in any order into reserved space."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -226,7 +227,7 @@ class Writer:
         self._end = 0
 
     def reserve(self, name: str, dtype: np.dtype[Any], most: int) -> None:
-        """Leave room for at most so many elements; what is never written takes no space."""
+        """Reserve space for at most `most` elements. Unwritten elements take no disk space."""
         self._end = -(-self._end // ALIGN) * ALIGN
         self._arrays[name] = {"at": self._end, "dtype": _description(dtype), "count": most}
         self._end += most * dtype.itemsize
@@ -238,7 +239,7 @@ class Writer:
         )
 
     def put(self, name: str, array: Array) -> None:
-        """Write a whole array, with its sum."""
+        """Write a whole array with its checksum."""
         flat = np.ascontiguousarray(array).reshape(-1)
         self.reserve(name, flat.dtype, len(flat))
         self.write(name, 0, flat)
@@ -246,7 +247,7 @@ class Writer:
         self._arrays[name] |= {"sum": total, "shape": list(array.shape)}
 
     def close(self, meta: dict[str, Any]) -> None:
-        """Write the end, and make the entry visible."""
+        """Write the footer, and make the entry visible."""
         described = {"entry": self.path.name, "arrays": self._arrays, "meta": meta}
         footer = json.dumps(described).encode()
         tail = zlib.crc32(footer).to_bytes(4, "little") + len(footer).to_bytes(8, "little") + MAGIC
@@ -256,7 +257,7 @@ class Writer:
         self._file = -1
 
     def abandon(self) -> None:
-        """Leave nothing behind."""
+        """Close and remove the unfinished file, if the entry was not closed."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -276,7 +277,7 @@ def _description(dtype: np.dtype[Any]) -> Any:
 
 
 def find(path: Path, name: str, key: str) -> Entry | None:
-    """Return an entry of a trace folder that is there and whole."""
+    """Return a valid entry of a trace folder, or None."""
     for folder in folders_of(path):
         with contextlib.suppress(DamagedError):
             return Entry(folder / f"{name}-{key}.cache")
@@ -286,10 +287,11 @@ def find(path: Path, name: str, key: str) -> Entry | None:
 def make(
     path: Path, name: str, key: str, fill: Callable[[Writer], dict[str, Any]], most: int = 32
 ) -> Entry:
-    """Make an entry: `fill` writes its arrays and returns its description; OSError if nowhere.
+    """Make an entry; raises OSError if no folder is writable.
 
-    Entries of other versions of the trace, and what a killed process left unfinished, go away;
-    of a family of names ("tiles.5eed", "tiles.1f0c") the newest `most` stay.
+    `fill` writes the arrays and returns the description. Entries of other versions of the trace,
+    and files that a killed process left unfinished, are removed. From a family of names
+    ("tiles.5eed", "tiles.1f0c") the newest `most` entries remain.
     """
     failure: OSError | None = None
     for folder in folders_of(path):
@@ -300,7 +302,7 @@ def make(
             continue
         try:
             writer.close(fill(writer))
-        except OSError as error:  # no room, most likely
+        except OSError as error:  # the disk is full, most likely
             failure = error
             continue
         finally:
@@ -312,7 +314,7 @@ def make(
 
 
 def remove(path: Path, key: str) -> None:
-    """Remove all entries of a key: one of them is damaged."""
+    """Remove all entries of a key, because one of them is damaged."""
     for folder in folders_of(path):
         for entry in folder.glob(f"*-{key}.cache"):
             with contextlib.suppress(OSError):

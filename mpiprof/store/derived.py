@@ -1,4 +1,4 @@
-"""Traces whose derived tables come from the cache where it holds them."""
+"""Traces with derived tables that are read from the cache if possible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mpiprof.trace.clock import Clock
 from mpiprof.trace.records import Records
 from mpiprof.trace.trace import Workers
 
-# What takes a pass over the trace and is small. A value of another type is just not kept.
+# Small tables that take a pass over the trace. Values of unsupported types are not cached.
 KEPT = frozenset(
     (
         "callsites",
@@ -40,7 +40,7 @@ KEPT = frozenset(
         "wrong",
     )
 )
-LONGEST = 100  # characters of an entry's name
+LONGEST = 100  # maximum number of characters of an entry's name
 
 
 def open_trace(
@@ -62,7 +62,7 @@ def open_trace(
 
 
 def refuse_unread(trace: Trace) -> None:
-    """Raise TraceError where logs are damaged and no call is left: that is no run without calls."""
+    """Raise TraceError if logs are damaged and no call is readable, unlike a run without calls."""
     if not len(trace.callsites) and trace.logs.cut:
         why = next((line for line in trace.problems if ".log" in line), "its logs are cut off")
         raise TraceError(f"{trace.path}: no call in it can be read ({why}); record it again")
@@ -78,7 +78,7 @@ def refuse_plain(folder: Path) -> None:
 
 
 class _Trace(Trace):
-    """A trace whose clocks, a pass over all of it where there are several nodes, are kept too."""
+    """A trace with cached clocks, which take a pass over the trace if it has several nodes."""
 
     @cached_property
     def clocks(self) -> dict[str, Clock]:
@@ -90,7 +90,7 @@ class _Trace(Trace):
 
 
 def key_of(trace: Trace) -> str:
-    """Return the key of a trace's entries as it was when it was first asked for."""
+    """Return the key of a trace's entries, computed at the first request."""
     known: dict[str, str] = trace.__dict__
     if "_cache_key" not in known:
         known["_cache_key"] = cache.key_of(trace)
@@ -126,7 +126,7 @@ def _kept(trace: Trace, name: str, make: Callable[[], Any]) -> Any:
     def fill(writer: cache.Writer) -> dict[str, Any]:
         return values.write(found, writer) | {"problems": list(trace.problems)}
 
-    # Nowhere to write, or of a type that is not kept: then it is derived each time.
+    # Without a writable folder, or for an unsupported type, the value is derived each time.
     with contextlib.suppress(OSError, TypeError):
         cache.make(trace.path, name, key, fill).close()
     return found

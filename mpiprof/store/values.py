@@ -1,4 +1,4 @@
-"""Derived values as arrays and JSON, and back: without pickle, which would run what a file says."""
+"""Serialises derived values as arrays and JSON, because reading a pickle may execute code."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ class _Packing:
 
 
 def write(value: Any, writer: Writer) -> dict[str, Any]:
-    """Write a value into an entry; return its description. TypeError: of a type we don't keep."""
+    """Write a value into an entry and return its description; TypeError for unsupported types."""
     return {"value": _Packing(writer).pack(value)}
 
 
 def read(entry: Entry) -> Any:
-    """Return the value of an entry; DamagedError where that is not what `write` wrote."""
+    """Return the value of an entry; DamagedError if `write` cannot have written it."""
     try:
         return _unpack(entry, entry.meta["value"])
     except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:

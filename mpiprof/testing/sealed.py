@@ -1,4 +1,4 @@
-"""Gives a written trace what the recorder leaves in one of today: the sums of lines and chunks."""
+"""Adds checksums of lines and chunks to a written trace, as the current recorder does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLACES = {"thread": ("<u2", 8), "window": ("<u2", 10), "check": ("<u4", 12)}
 
 
 def seal(folder: Path) -> Path:
-    """Rewrite a trace of Synthetic.write as version 2 of the format; returns it."""
+    """Rewrite a trace of Synthetic.write as version 2 of the format; returns the folder."""
     chunks = Counter({path.stem: _log(path) for path in folder.glob("*.log")})
     for path in folder.glob("*.tables"):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -27,7 +27,7 @@ def seal(folder: Path) -> Path:
 
 
 def _log(path: Path) -> int:
-    """Rewrite a log; returns its number of chunks."""
+    """Rewrite a log and return its number of chunks."""
     content = path.read_bytes()
     head, *parts = [content[at : at + CHUNK] for at in range(0, len(content), CHUNK)]
     described = json.loads(head.split(b"\n")[0])

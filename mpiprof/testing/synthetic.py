@@ -1,6 +1,6 @@
-"""Writes traces in the recorder's format from arrays, for tests and for the reading benchmark.
+"""Writes traces in the recorder's format from arrays, for tests and the reading benchmark.
 
-Times are given on the joint clock (that of node 0) and written on each node's own.
+Times are given on the joint clock (of node 0) and written on the clock of each node.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from mpiprof.trace.write import (
     runs,
 )  # fmt: skip
 
-ALONE = 32  # ranks of a job on one node in which each has files of its own
-# A link of 10 us and 1 ns a byte: T(m) = 10000 + m ns, exactly.
+ALONE = 32  # up to this many ranks on one node, each rank has its own files
+# A link of 10 us and 1 ns per byte, so that T(m) = 10000 + m ns exactly.
 LINK = {
     "alpha_ns": 10_000.0,
     "beta_ns_per_byte": 1.0,
@@ -43,10 +43,10 @@ MACHINE = {
 
 
 class Synthetic:
-    """A trace being made: communicators, sites, collectives; `write` puts it into a folder.
+    """A trace under construction; `write` writes its folder.
 
-    nodes: node of each rank; offsets: what a node's clock lacks to the joint one at time 0 (ns);
-    drifts: how fast that grows (ns per ns of the joint clock).
+    nodes: node of each rank. offsets: joint clock minus the node's clock at time 0 (ns). drifts:
+    growth of the offset (ns per ns of the joint clock).
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Synthetic:
         self.communicator("world", list(range(ranks)))
 
     def local(self, rank: int, times: Any) -> Int:
-        """Joint times on the clock of a rank's node."""
+        """Convert times from the joint clock to the clock of a rank's node."""
         node = self.nodes[rank]
         t = np.asarray(times, np.int64)
         local: Int = t - self.offsets[node] - np.rint(t * self.drifts[node]).astype(np.int64)
@@ -103,11 +103,11 @@ class Synthetic:
         local: bool = False,
         topology: dict[int, tuple[list[int], list[int]]] | None = None,
     ) -> str:
-        """Make a communicator; topology: rank to its (sources, destinations)."""
+        """Add a communicator, return its name; topology maps ranks to (sources, destinations)."""
         groups = [members] if remote is None else [members, remote]
         self.members[name] = groups
         self.sequence[name] = 0
-        as_runs = [runs(group) for group in groups]  # of 65536 ranks once, not for each of them
+        as_runs = [runs(group) for group in groups]  # not per rank: a job may have 65536
         for side, group in enumerate(groups):
             for rank in group:
                 line: dict[str, Any] = {
@@ -129,7 +129,7 @@ class Synthetic:
         return name
 
     def site(self, rank: int, frame: str | dict[str, Any]) -> int:
-        """Id of a site: "app.py:12:step" or a frame."""
+        """Return the id of a site, given as "app.py:12:step" or as a frame."""
         if isinstance(frame, str):
             file, line, function = frame.split(":")
             frame = {"file": file, "line": int(line), "function": function}
@@ -141,7 +141,10 @@ class Synthetic:
         return known[key]
 
     def shape(self, rank: int, operation: str, communicator: str, **more: Any) -> int:
-        """Id of a shape; more: site, root, sent, received, algorithm, flags, type, reduction."""
+        """Return the id of a shape.
+
+        more: site, root, sent, received, algorithm, flags, type, reduction.
+        """
         key = json.dumps([operation, communicator, more])
         known = self.shapes[rank]
         if key not in known:
@@ -166,7 +169,7 @@ class Synthetic:
     def add(
         self, rank: int, shape: int, sequence: Any, enter: Any, exit_: Any, kind: int = CALL
     ) -> None:
-        """Add records of one rank; times on the joint clock, exit 0 while open."""
+        """Add records of one rank; times are on the joint clock, exit is 0 if open."""
         enter, exit_ = np.atleast_1d(enter), np.atleast_1d(exit_)
         records = np.zeros(len(enter), RECORD_TYPE)
         records["enter_ns"] = self.local(rank, enter)
@@ -175,7 +178,7 @@ class Synthetic:
         self.records[rank].append(records)
 
     def extension(self, rank: int, which: int, value: int) -> None:
-        """Add an extension of the record that is added next."""
+        """Add an extension record for the record that is added next."""
         records = np.zeros(1, RECORD_TYPE)
         records["sequence"], records["exit_ns"], records["kind"] = which, value, EXTENSION
         self.records[rank].append(records)
@@ -194,10 +197,10 @@ class Synthetic:
         completions: Any = None,
         algorithm: str = "native",
     ) -> None:
-        """Blocking or nonblocking instances: arrivals and exits are instances x members.
+        """Add blocking or nonblocking instances; arrivals and exits are instances x members.
 
-        A value for sent, received, root or site may be a dict by world rank. completions: for
-        nonblocking operations (enter, exit) of the completing Wait. Arrival -1: absent.
+        sent, received, root and site may be dicts by world rank. completions: (enter, exit) of the
+        completing Wait of nonblocking operations. Arrival -1 means absent.
         """
         arrivals, exits = np.atleast_2d(arrivals), np.atleast_2d(exits)
         members = [r for group in self.members[communicator] for r in group]
@@ -232,7 +235,7 @@ class Synthetic:
             self.add(rank, shape, sequence, times[0], times[1], kind)
 
     def clock(self, rank: int, reference: int, at: int, error: int, when: str = "init") -> None:
-        """Add a clock line of a node leader, exact, with the error it claims."""
+        """Add an exact clock line of a node leader, with the error that it claims."""
         local = int(self.local(rank, at))
         self.lines[rank].append(
             {
@@ -273,13 +276,14 @@ class Synthetic:
         return "".join(json.dumps(line) + "\n" for line in lines)
 
     def write_meta(self, folder: Path) -> None:
-        """Write meta.json alone."""
+        """Write meta.json only."""
         (folder / "meta.json").write_text(json.dumps(self.meta))
 
     def write(self, folder: Path, finished: bool | Sequence[int] = True) -> Path:
-        """Write the trace; finished: whether (or which ranks) reached MPI_Finalize.
+        """Write the trace; finished: whether all ranks, or which ranks, reached MPI_Finalize.
 
-        A log and tables for each rank or, of many ranks, for each node: the recorder makes both.
+        Like the recorder, it writes a log and tables for each rank or, with many ranks, for each
+        node.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self.write_meta(folder)
@@ -295,7 +299,7 @@ class Synthetic:
         return folder
 
     def files(self) -> dict[str, list[int]]:
-        """Return the names of logs and tables, without their ends, and the ranks in each."""
+        """Return the names of logs and tables, without suffix, and the ranks in each."""
         found: dict[str, list[int]] = {}
         for rank in range(self.ranks):
             alone = self.ranks <= ALONE
@@ -304,7 +308,7 @@ class Synthetic:
         return found
 
     def _append(self, log: BinaryIO, rank: int) -> None:
-        """Write a rank's chunks; what is empty at the end is left a hole in the file."""
+        """Write a rank's chunks; empty records at the end become a hole in the file."""
         parts = self.records[rank]
         records = np.concatenate(parts) if parts else np.zeros(0, RECORD_TYPE)
         inside, signal = self.inside[rank], self.signal[rank]

@@ -1,1 +1,1 @@
-"""A trace over time: every segment of every rank, and sums of them at every scale."""
+"""A trace over time: every segment of every rank, and sums of segments at every scale."""

@@ -1,8 +1,8 @@
-"""Makes the file of segments and instances that the timeline reads; see segments.py.
+"""Builds the timeline's file of segments and instances (timeline/segments.py).
 
-Two passes: segments and instances go to scratch files as they are matched, then, in order of time,
-to the entry. Memory is that of a batch of the trace, a piece of the scratch files, and 24 bytes an
-instance; of a rank whose segments were matched out of order 16 bytes a segment.
+Two passes: segments and instances go to scratch files in matching order, then to the entry in order
+of time. Memory is a batch of the trace, a piece of the scratch files, and 24 bytes per instance.
+A rank with segments matched out of order adds 16 bytes per segment.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import Array, Int
 
 NAME = "timeline"
-OPEN_SHARE = 64  # of the run: how long a call is shown that was entered last and is open
-NEAR = 1 << 14  # records: what is nearer in a scratch file is read at once
+OPEN_SHARE = 64  # run time over the drawn length of a recently entered open call
+NEAR = 1 << 14  # records; nearer records in a scratch file are read at once
 
 
 def open_or_build(trace: Trace, key: str, progress: Progress = lambda _: None) -> Events:
-    """Return the segments of a trace, from its cache where that is good."""
+    """Return the segments of a trace, from its cache if the entry is valid, else newly built."""
     entry = cache.find(trace.path, NAME, key)
     if entry is not None:
         try:
@@ -50,7 +50,7 @@ def open_or_build(trace: Trace, key: str, progress: Progress = lambda _: None) -
 
 
 def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, Any]:
-    """Fill an entry with a trace's segments and instances."""
+    """Fill a cache entry with a trace's segments and instances."""
     room = [_room(trace, rank) for rank in range(trace.ranks)]
     firsts = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
     writer.reserve("segments", SEGMENT, int(firsts[-1]))
@@ -76,13 +76,13 @@ def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, A
 
 
 def _room(trace: Trace, rank: int) -> int:
-    """Return an upper bound of a rank's segments, whole blocks: one a record."""
+    """Return an upper bound of a rank's segments, one per record, rounded up to whole blocks."""
     records = sum(c.log.layout.records for chunks in trace.threads_of(rank) for c in chunks)
     return -(-records // BLOCK) * BLOCK
 
 
 class _Scratch:
-    """Records in a file that has no name, beside the entry."""
+    """Records in an unnamed temporary file in the entry's folder."""
 
     def __init__(self, writer: cache.Writer, dtype: np.dtype[Any]) -> None:
         self.file = tempfile.TemporaryFile(dir=writer.path.parent)  # noqa: SIM115 (see __exit__)
@@ -104,14 +104,14 @@ class _Scratch:
                 done += os.pwrite(self.file.fileno(), data[done:], place)
 
     def read(self, start: int, stop: int) -> Array:
-        """Return records that were written."""
+        """Return the records start .. stop - 1."""
         found = np.empty(stop - start, self.dtype)
         if len(found):
             os.preadv(self.file.fileno(), [found.view(np.uint8).data], start * self.dtype.itemsize)
         return found
 
     def column(self, name: str, start: int, stop: int) -> Int:
-        """Return one field of many records."""
+        """Return one field of the records start .. stop - 1."""
         parts = [
             self.read(first, min(first + PIECE, stop))[name] for first in range(start, stop, PIECE)
         ]
@@ -136,7 +136,7 @@ class _Scratch:
 
 
 class _Matched:
-    """The first pass: segments and instances as they are matched, and sums over them."""
+    """First pass: writes segments and instances in matching order, and sums over them."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class _Matched:
         self.late_count = np.zeros(trace.ranks)
         self.calls = np.zeros(max(len(trace.tables.shapes), 1), np.int64)
         ended = len(trace.tables.ends) >= trace.ranks
-        # What is open has a length that can be seen, however recently it was entered.
+        # An open call gets a visible length, even if it was entered recently.
         margin = 1 if ended else max(trace.duration_ns // OPEN_SHARE, 1)
         self.end_ns = trace.started_ns + trace.duration_ns + margin
         self.measure = Measure(trace)
@@ -206,7 +206,7 @@ class _Matched:
         self.used[rank] += len(part)
 
     def _lateness(self, batch: Batch, rows: Rows) -> None:
-        """Add how long after the mean arrival of its instances each rank came."""
+        """Add each rank's lateness after the mean arrival of its instances."""
         ranks = batch.communicator.ranks
         if len(ranks) < 2 or not rows.arrived.any():
             return
@@ -228,16 +228,16 @@ def _instances(batch: Batch, rows: Rows) -> Array:
 
 
 def _firsts(trace: Trace, found: _Matched) -> dict[int, int]:
-    """Return the number of the first instance of each call site that rings hold."""
+    """Return the number of each call site's first recorded instance; above 0 in wrapped rings."""
     return {n: first_number(trace, n) for n in range(len(found.measure.callsites))}
 
 
 def _instances_in_order(
     writer: cache.Writer, scratch: _Scratch, count: int, firsts: dict[int, int]
 ) -> Array:
-    """Write all instances by their first arrival; return the new number of each.
+    """Write all instances in order of first arrival; return the new number of each.
 
-    firsts: the number of the first instance of each call site, 0 where it isn't named.
+    firsts: number of the first instance of each call site, 0 if absent.
     """
     order = np.argsort(scratch.column("first_arrival", 0, count), kind="stable")
     writer.reserve("instances", INSTANCE, count)
@@ -253,7 +253,7 @@ def _instances_in_order(
 
 
 def _numbers(callsite: Array, seen: dict[int, int]) -> Int:
-    """Number instances within their call sites, on from how many were seen of each."""
+    """Number instances within their call sites, continuing from the counts in `seen`."""
     sites, which, counts = np.unique(callsite, return_inverse=True, return_counts=True)
     starts = np.cumsum(counts) - counts
     number = np.empty(len(callsite), np.int64)
@@ -266,7 +266,7 @@ def _numbers(callsite: Array, seen: dict[int, int]) -> Int:
 def _rank_in_order(
     writer: cache.Writer, scratch: _Scratch, first: int, count: int, rank: int, number: Array
 ) -> Array:
-    """Write a rank's segments in order of time, with their final instances; return its blocks."""
+    """Write a rank's segments in order of time, with final instance numbers; return its blocks."""
     order = np.argsort(scratch.column("enter", first, first + count), kind="stable")
     blocks = np.zeros(-(-count // BLOCK), BLOCKS)
     at = 0

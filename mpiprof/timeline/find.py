@@ -1,4 +1,4 @@
-"""Instances of the timeline: everything about one, the next and the previous, and searching."""
+"""Instances of the timeline: details of an instance, the next and previous one, and searching."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from mpiprof.timeline.window import Request, Shown, Timeline
 from mpiprof.trace.types import CHOICES, Array, Bool, Int
 
 PIECE = 1 << 16
-PIECES = 64  # searched for the next instance at most; beyond, the answer is that none is near
+PIECES = 64  # maximum number of pieces searched for the next instance; beyond, none is reported
 FOUND = 40
 LONGEST = 300
-TOLD = 200  # members of which everything is told
+TOLD = 200  # members with all details
 
 Test = Callable[[Array], Bool]
 
 
 def numbered(timeline: Timeline, name: str) -> int:
-    """Return the number of the instance IDENTITY:SEQUENCE:START of an address, -1 for none."""
+    """Return the number of the instance IDENTITY:SEQUENCE:START of an address, or -1."""
     identity, sequence, start = ([*name.split(":"), "0", "0"])[:3]
     if not (sequence.isdecimal() and start.isdecimal() and len(sequence + start) < 30):
         return -1
@@ -37,7 +37,7 @@ def numbered(timeline: Timeline, name: str) -> int:
 
 
 def test_of(timeline: Timeline, find: str, communicators: set[int] | None, operations: Any) -> Test:
-    """Return what tells the instances that a search finds and the filters let pass."""
+    """Return a predicate of instance rows that match a search and pass the filters."""
     kind, _, value = find.partition(":")
     sites = timeline.events.meta.get("callsites", [])
     callsites = np.array([not operations or s[0] in operations for s in sites] + [False], np.bool_)
@@ -67,9 +67,10 @@ def test_of(timeline: Timeline, find: str, communicators: set[int] | None, opera
 
 
 def next_one(timeline: Timeline, number: int, at: int, step: int, test: Test) -> int:
-    """Return the next instance (step 1) or the one before (-1) that passes; -1 for none.
+    """Return the number of the next (step 1) or previous (-1) matching instance, or -1.
 
-    Counted from an instance, or, where `number` is negative, from a time in ns after the begin.
+    The search starts at instance `number`. If `number` is negative, it starts at time `at` in ns
+    after the begin.
     """
     if number < 0:
         number = before(timeline, at + timeline.events.begin_ns) - (1 if step > 0 else 0)
@@ -118,7 +119,7 @@ def under(
 
 
 def before(timeline: Timeline, time: int) -> int:
-    """Return how many instances have their first arrival before a time on the joint clock."""
+    """Return the number of instances with first arrival before a time on the joint clock."""
     low, high = 0, timeline.events.instances
     while low < high:
         middle = (low + high) // 2
@@ -145,7 +146,7 @@ def _scan(timeline: Timeline, start: int, step: int, test: Test, pieces: int) ->
 
 
 def described(timeline: Timeline, number: int) -> dict[str, Any]:
-    """Return everything about an instance; times in ns after the begin."""
+    """Return all details of an instance; times in ns after the begin."""
     row = timeline.events.instance(number, number + 1)[0]
     segments, ranks = timeline.events.members(number)
     base = timeline.events.begin_ns
@@ -186,9 +187,10 @@ def described(timeline: Timeline, number: int) -> dict[str, Any]:
 
 
 def _members(timeline: Timeline, segments: Array, ranks: Int) -> list[list[float | None]]:
-    """Return [rank, arrival, begin, exit, waiting, open, thread, point to point] of each member.
+    """Return [rank, arrival, begin, exit, wait, open, thread, point to point] of each member.
 
-    begin: of its Wait; point to point: ns before the call, as the thread only of the TOLD latest.
+    begin: of its completing Wait. point to point: ns before the call. Thread and point to point are
+    given for the TOLD latest members only, else None.
     """
     base = timeline.events.begin_ns
     found: dict[int, list[Any]] = {}
@@ -206,12 +208,12 @@ def _members(timeline: Timeline, segments: Array, ranks: Int) -> list[list[float
 
 
 def number_of(value: Any) -> float | None:
-    """Return a number as JSON can have it."""
+    """Return a number for JSON, with None for NaN."""
     return None if np.isnan(value) else float(value)
 
 
 def search(timeline: Timeline, text: str) -> list[dict[str, Any]]:
-    """Return what a text is found in: call sites, operations, algorithms, communicators, ranks."""
+    """Return the call sites, operations, algorithms, communicators and ranks that match a text."""
     wanted = text.casefold().split()[:8]
     found = []
     for kind, value, label, note in _entries(timeline, text):
@@ -223,7 +225,7 @@ def search(timeline: Timeline, text: str) -> list[dict[str, Any]]:
 
 
 def label_of(timeline: Timeline, find: str) -> str:
-    """Return what is searched for in words, empty for nothing."""
+    """Return the label of a search, or "" if there is none."""
     entries = _entries(timeline, "") if find else ()
     return next((label for kind, value, label, _ in entries if f"{kind}:{value}" == find), "")
 

@@ -1,4 +1,4 @@
-"""What rows and states the timeline has: from ranks to rows, from shapes to classes to states."""
+"""Rows and states of the timeline: maps ranks to rows, and shapes to classes and states."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from mpiprof.trace import Trace
 from mpiprof.trace.types import Float, Int
 
 COLOURS = ("operation", "algorithm", "waiting")
-SORTS = ("rank", "late", "node", "nodes", "switches")  # the last two: a row is a node or a switch
-STATES = 12  # beyond it the least frequent share one
+SORTS = ("rank", "late", "node", "nodes", "switches")  # last two: one row per node or switch
+STATES = 12  # if there are more, the least frequent share one
 OTHER = "other"
-WAITING, OWN = "waiting", "own part"  # the states of colour "waiting"
-FULL_CLASSES = CLASSES - 24  # the rest is left for what stands for all others of an operation
+WAITING, OWN = "waiting", "own part"  # states of colour "waiting"
+FULL_CLASSES = CLASSES - 24  # the rest is for classes that join all others of an operation
 
 
 @dataclass(frozen=True)
 class Classes:
-    """What segments are filtered and coloured by; `of_shape`: the class of each shape, or -1.
+    """Classes for filtering and colouring segments; `of_shape` is the class of each shape, or -1.
 
-    communicator -1: of several communicators and algorithms.
+    Communicator -1 stands for several communicators and algorithms.
     """
 
     operation: list[str]
@@ -34,7 +34,7 @@ class Classes:
 
 @dataclass(frozen=True)
 class States:
-    """Their names, and for each class its state, negative where it is not shown."""
+    """Names of the states, and the state of each class (negative if hidden)."""
 
     names: list[str]
     of_class: Int
@@ -42,21 +42,22 @@ class States:
 
 @dataclass(frozen=True)
 class Rows:
-    """The ranks of each row, from the top, and the row of each rank (-1: not shown)."""
+    """The ranks of each row, from the top, and the row of each rank (-1 if hidden)."""
 
     ranks: list[Int]
     of_rank: Int
 
     @property
     def single(self) -> bool:
-        """Whether each row is one rank."""
+        """Return whether each row is one rank."""
         return all(len(r) == 1 for r in self.ranks)
 
 
 def classes(trace: Trace, calls: Int, only: Collection[int] | None = None) -> Classes:
-    """Return the classes of a trace's shapes; `only`: of some communicators, all others are -1.
+    """Return the classes of a trace's shapes.
 
-    Where there are too many, the rarest are joined by their operation.
+    only: communicators to include; all other shapes get -1. If there are too many classes, the
+    rarest are joined by operation.
     """
     keys = [
         (s.operation, s.communicator, s.algorithm.partition(":")[0]) for s in trace.tables.shapes
@@ -86,7 +87,7 @@ def classes(trace: Trace, calls: Int, only: Collection[int] | None = None) -> Cl
 
 
 def resolved(known: Classes, communicators: Collection[int], trace: Trace) -> bool:
-    """Return whether classes tell these communicators' segments from all others."""
+    """Return whether classes distinguish these communicators' segments from all others."""
     present = {s.communicator for s in trace.tables.shapes}
     return all(c in known.communicator for c in communicators if c in present)
 
@@ -94,7 +95,7 @@ def resolved(known: Classes, communicators: Collection[int], trace: Trace) -> bo
 def states(
     known: Classes, colour: str, communicators: Collection[int] | None, operations: Collection[str]
 ) -> States:
-    """Return the states of a way of colouring, of the classes that pass the filters."""
+    """Return the states of a colour, for the classes that pass the filters."""
     passing = [
         (communicators is None or c in communicators) and (not operations or o in operations)
         for c, o in zip(known.communicator, known.operation, strict=True)
@@ -115,7 +116,7 @@ def states(
 
 
 def order(trace: Trace, ranks: Int, sort: str, lateness: Float) -> Int:
-    """Return ranks in the order in which they are shown."""
+    """Return ranks in display order."""
     if sort == "late":
         late = np.nan_to_num(lateness[ranks], nan=-np.inf)
         return ranks[np.argsort(-late, kind="stable")]
@@ -127,16 +128,16 @@ def order(trace: Trace, ranks: Int, sort: str, lateness: Float) -> Int:
 
 
 def groups(trace: Trace, sort: str) -> dict[int, str] | None:
-    """Return the node or switch of each rank that ranks are sorted by; None: by neither."""
+    """Return the node or switch of each rank for sorting, or None for other sort orders."""
     if sort == "switches":
         return trace.switch_of
     return trace.node_of if sort in ("node", "nodes") else None
 
 
 def rows(trace: Trace, ranks: Int, sort: str = SORTS[0]) -> Rows:
-    """Return a row for each rank, node or switch, in their order.
+    """Return one row per rank, node or switch, in order.
 
-    Beyond ROWS rows a row is for some neighbours.
+    Beyond ROWS rows, neighbouring rows are joined.
     """
     edges = np.arange(len(ranks) + 1)
     if sort in ("nodes", "switches"):

@@ -1,9 +1,9 @@
-"""Every segment of every rank in order of time, in one file: what the timeline is drawn from.
+"""Every segment of every rank in order of time, in one file from which the timeline is drawn.
 
-A segment is a stretch of time inside an MPI call: a blocking collective; of a nonblocking or
-started one the call, and its share of the Wait that completed it. Segments stand rank by rank, in
-blocks of BLOCK, with the times of each block in memory: any window of time is a few reads.
-Instances are numbered as the rows of `trace.instances`.
+A segment is a time span inside an MPI call. A blocking collective has one segment. A nonblocking or
+started one has a segment for the call and one for its share of the completing Wait. Segments are
+stored rank by rank in blocks of BLOCK, and the times of all blocks are in memory. So any window of
+time needs a few reads. Instances are numbered like the rows of `trace.instances`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mpiprof.trace.types import Array, Bool, Int
 NAME = "timeline"
 BLOCK = 128
 PIECE = 1 << 20  # segments in memory at a time
-OPEN, COMPLETION = 1, 2  # flags; what is open has not ended when the trace does
+OPEN, COMPLETION = 1, 2  # flags; an OPEN segment has not ended when the trace ends
 Progress = Callable[[float], None]
 
 SEGMENT = np.dtype(
     [
         ("enter", "<i8"),  # ns on the joint clock
         ("exit", "<i8"),
-        ("wait", "<f4"),  # ns from `enter` on in which only another rank was missing
+        ("wait", "<f4"),  # ns from `enter` in which only another rank was missing
         ("flags", "<u4"),
         ("shape", "<i4"),
         ("instance", "<i4"),
@@ -34,9 +34,9 @@ SEGMENT = np.dtype(
 )
 INSTANCE = np.dtype(
     [
-        ("first_arrival", "<i8"),  # ns on the joint clock, as the next two
-        ("last_arrival", "<i8"),  # -1 where somebody is absent
-        ("last_exit", "<i8"),  # -1 while one is open
+        ("first_arrival", "<i8"),  # ns on the joint clock, like the next two
+        ("last_arrival", "<i8"),  # -1 if a member is absent
+        ("last_exit", "<i8"),  # -1 while a member is open
         ("sequence", "<i8"),
         ("start", "<i8"),
         ("communicator", "<i4"),
@@ -45,8 +45,8 @@ INSTANCE = np.dtype(
         ("first_rank", "<i4"),
         ("last_rank", "<i4"),
         ("choice", "<i4"),  # index into CHOICES
-        ("number", "<i4"),  # among those of its call site, by first arrival
-        ("wait", "<f8"),  # summed over ranks; NaN unless complete, as the next
+        ("number", "<i4"),  # within its call site, by first arrival
+        ("wait", "<f8"),  # summed over ranks; NaN unless complete, like the next ones
         ("worst_imbalance", "<f8"),
         ("worst_factor", "<f8"),
         ("bytes", "<f8"),
@@ -56,7 +56,7 @@ BLOCKS = np.dtype([("enter", "<i8"), ("exit", "<i8"), ("at", "<i8"), ("rank", "<
 
 
 class Events:
-    """The segments and instances of a trace, read where they are asked for."""
+    """Segments and instances of a trace, read on demand."""
 
     def __init__(self, entry: cache.Entry, trace: Trace) -> None:
         self.entry = entry
@@ -64,7 +64,7 @@ class Events:
         self.shapes = len(trace.tables.shapes)
         self.blocks = entry.array("blocks", BLOCKS)
         self.lateness = entry.array("lateness", "<f8")
-        self.calls = entry.array("calls", "<i8")  # segments of each shape
+        self.calls = entry.array("calls", "<i8")  # segments per shape
         self.instances = entry.count("instances")
         self.meta = entry.meta
         b = self.blocks
@@ -92,17 +92,17 @@ class Events:
         return np.flatnonzero(hit)
 
     def estimate(self, t0: int, t1: int, ranks: Bool | None = None) -> int:
-        """Return an upper bound of the segments in a window; `ranks` says which of them count."""
+        """Return an upper bound of the segments in a window, of all ranks or of a mask of ranks."""
         return int(self.blocks["n"][self._hit(t0, t1, ranks)].sum())
 
     def pieces(self, t0: int, t1: int, ranks: Bool | None = None) -> Iterator[tuple[Array, Int]]:
-        """Yield all segments with a part in t0 <= t < t1, at most PIECE at a time, with ranks."""
+        """Yield all segments that overlap t0 <= t < t1, at most PIECE at a time, with ranks."""
         hit = self._hit(t0, t1, ranks)
         for first in range(0, len(hit), PIECE // BLOCK):
             yield self._read(self.blocks[hit[first : first + PIECE // BLOCK]], t0, t1)
 
     def window(self, t0: int, t1: int, ranks: Bool | None = None) -> tuple[Array, Int]:
-        """Return all of `pieces`; see `estimate` for how many that may be."""
+        """Return all of `pieces` at once; check `estimate` first."""
         found = [(np.zeros(0, SEGMENT), np.zeros(0, np.int64)), *self.pieces(t0, t1, ranks)]
         return np.concatenate([s for s, _ in found]), np.concatenate([r for _, r in found])
 
@@ -122,7 +122,7 @@ class Events:
         return found, ranks
 
     def instance(self, first: int, last: int) -> Array:
-        """Return instances first .. last - 1, as far as there are any."""
+        """Return instances first .. last - 1, clipped to the existing ones."""
         first, last = max(first, 0), max(min(last, self.instances), 0)
         return self.entry.read("instances", min(first, last), last, INSTANCE)
 

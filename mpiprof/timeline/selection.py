@@ -1,4 +1,4 @@
-"""What lies in a span of time: of each operation and of each row its calls, time and waiting."""
+"""Sums over a span of time: calls, time and wait of each operation and of each row."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from mpiprof.timeline.tiles import Sums
 from mpiprof.timeline.window import Request, Shown, Timeline, event_sums, level_for
 
 FIELDS = ("count", "inside", "wait")
-BINS = 256  # about as many, of those that lie in the span whole; its ends are summed exactly
+BINS = 256  # minimum bins within the span, about; its ends are summed exactly
 
 
 def selected(timeline: Timeline, request: Request, shown: Shown) -> dict[str, Any]:
-    """Return sums over the span of a request, which are coloured by operation.
+    """Return the sums over the span of a request, coloured by operation.
 
-    from, to (ns after the begin); rank_time: ns of all shown ranks together; operations (by time)
-    and rows (by waiting), most first: name, count of the calls that begin in the span, inside (ns
-    in collectives) and wait (ns of it waiting); a row has its ranks besides.
+    from, to: ns after the begin. rank_time: ns of all shown ranks together. operations (by time)
+    and rows (by wait) are sorted, the largest first. They have name, count (calls that begin in the
+    span), inside (ns in collectives) and wait (ns of waiting therein). A row also has its number of
+    ranks.
     """
     begin, end = timeline.clipped(request)
     level = level_for(end - begin, BINS)
@@ -54,7 +55,7 @@ def selected(timeline: Timeline, request: Request, shown: Shown) -> dict[str, An
 
 
 def _exactly(timeline: Timeline, shown: Shown, begin: int, end: int) -> Sums:
-    """Return the sums of a span call by call."""
+    """Return the sums of a span, computed call by call."""
     a, b = begin + timeline.events.begin_ns, end + timeline.events.begin_ns
     size = len(shown.rows.ranks), len(shown.states.names)
     total = Sums(*(np.zeros((size[0], 1, size[1])) for _ in FIELDS))

@@ -1,10 +1,10 @@
-"""Sums of segments over stretches of time, at every power of two of their length.
+"""Tiles: sums of segments over spans of time, at every power-of-two length.
 
-A tile is BINS bins of 2^level ns, of all rows. Where many segments begin in a tile its sums are
-kept in a file; where they are few they are computed from the segments. So the file is small, dense
-bursts have fine tiles, and a query looks at a bounded number of segments and sums however much of
-the trace is on the screen. Sums are kept by row, bin and class: a class is what rows can be
-filtered and coloured by (operation, communicator, algorithm).
+A tile is BINS bins of 2^level ns, for all rows. Sums are stored in a file if many segments begin in
+a tile, and computed from the segments otherwise. So the file is small, dense bursts have fine
+tiles, and a query reads a bounded number of segments and sums for any zoom. Sums are stored by row,
+bin and class. A class is a combination of operation, communicator and algorithm, by which rows are
+filtered and coloured.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from mpiprof.timeline.segments import Events, Progress
 from mpiprof.trace.types import Array, Float, Int
 
 BINS = 256
-ROWS = 128  # most rows; more ranks are shown as groups of ranks
+ROWS = 128  # maximum number of rows; more ranks are joined to groups
 CLASSES = 64
-FEW = 1 << 17  # tiles in which fewer segments begin are not kept
+FEW = 1 << 17  # tiles in which fewer segments begin are not stored
 SUM = np.dtype([("key", "<u4"), ("count", "<u4"), ("inside", "<f4"), ("wait", "<f4")])
 TILE = np.dtype([("level", "<i8"), ("index", "<i8"), ("at", "<i8"), ("n", "<i8")])
 
 
 @dataclass
 class Sums:
-    """Dense sums over rows x bins x classes: calls that begin, ns inside, ns of it waiting."""
+    """Dense sums over rows x bins x classes: calls that begin, ns inside, ns of waiting."""
 
     count: Float
     inside: Float
@@ -36,7 +36,7 @@ class Sums:
 
 
 def _covered(row: Int, a: Int, b: Int, cls: Int, level: int, size: tuple[int, int, int]) -> Float:
-    """Return the ns that the stretches a <= t < b cover in each bin; times from the first bin."""
+    """Return the ns that the spans a <= t < b cover in each bin; times are from the first bin."""
     rows, bins, classes = size
     wide = rows * (bins + 2) * classes
     base = row * ((bins + 2) * classes) + cls
@@ -53,9 +53,9 @@ def _covered(row: Int, a: Int, b: Int, cls: Int, level: int, size: tuple[int, in
 def accumulate(
     segments: Array, row: Int, cls: Int, begin: int, level: int, size: tuple[int, int, int]
 ) -> Sums:
-    """Sum segments over `size` rows x bins x classes; bins of 2^level ns from `begin` on.
+    """Sum segments over `size` = (rows, bins, classes), with bins of 2^level ns from `begin` on.
 
-    `row` and `cls`: of each segment, negative where it does not count.
+    `row` and `cls` are per segment; negative values exclude a segment.
     """
     rows, bins, classes = size
     good = (row >= 0) & (cls >= 0)
@@ -76,7 +76,7 @@ def accumulate(
 
 
 def _sparse(sums: Sums) -> Array:
-    """Return the sums that are not 0, each with (row, bin, class) as its key."""
+    """Return the non-zero sums, each with (row, bin, class) as its key."""
     _, bins, classes = sums.count.shape
     at = np.flatnonzero((sums.count > 0) | (sums.inside > 0))
     found = np.empty(len(at), SUM)
@@ -105,7 +105,7 @@ def _joined(parts: list[Array]) -> Array:
 
 
 class _Builder:
-    """Makes tiles from the finest up, in order of time: each segment is read about once."""
+    """Builds tiles in order of time, the finest level first. Each segment is read about once."""
 
     def __init__(
         self, events: Events, row_of: Int, class_of: Int, writer: cache.Writer, progress: Progress
@@ -121,14 +121,14 @@ class _Builder:
         self.used = 0
 
     def begun(self, level: int, index: int) -> int:
-        """Return about how many segments begin in a tile: those of the blocks that do."""
+        """Return the approximate number of segments that begin in a tile, counted by block."""
         width = BINS << level
         first = self.events.begin_ns + index * width
         a, b = np.searchsorted(self.begins, [first, first + width])
         return int(self.counts[b] - self.counts[a])
 
     def tile(self, level: int, index: int) -> Array | None:
-        """Make a tile and all below it; None when it is not kept."""
+        """Build a tile and all tiles below it. Returns None if the tile is not stored."""
         if self.begun(level, index) < FEW:
             return None
         halves = []
@@ -162,16 +162,16 @@ class _Builder:
 
 
 def top_level(events: Events) -> int:
-    """Return the level at which one tile holds the whole trace."""
+    """Return the level at which one tile covers the whole trace."""
     return max((events.end_ns - events.begin_ns) // BINS, 1).bit_length()
 
 
 def build(
     events: Events, row_of: Int, class_of: Int, writer: cache.Writer, progress: Progress
 ) -> dict[str, Any]:
-    """Fill an entry with the tiles of a trace, for some mapping to rows and classes."""
+    """Fill a cache entry with the tiles of a trace, for a mapping to rows and classes."""
     builder = _Builder(events, row_of, class_of, writer, progress)
-    # Every level keeps at most one sum a segment, and levels thin out; holes take no space.
+    # Every level has at most one sum per segment. Unwritten space takes no disk space.
     writer.reserve("sums", SUM, 64 * max(int(builder.counts[-1]), 1))
     builder.tile(top_level(events), 0)
     writer.put("tiles", np.array(sorted(builder.tiles), np.int64).reshape(-1, 4))
@@ -192,9 +192,9 @@ class Tiles:
                 self.kept[level, index] = (at, n)
 
     def sums(self, level: int, first: int, last: int, state_of: Array, states: int) -> Sums:
-        """Return sums over rows x bins x states, of bins first .. last - 1 of a level.
+        """Return sums over rows x bins x states, for bins first .. last - 1 of a level.
 
-        state_of: of each class its state, negative where it does not count.
+        state_of: state of each class; a negative state excludes a class.
         """
         rows, bins = self.size[0], last - first
         total = Sums(*(np.zeros((rows, bins, states)) for _ in range(3)))

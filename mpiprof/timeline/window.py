@@ -1,4 +1,4 @@
-"""What a window of a trace's time looks like, to the pixels asked for."""
+"""Picture of a time window of a trace, at the requested resolution."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from mpiprof.timeline.tiles import build as build_tiles
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 
-MOST_EVENTS = 12_000  # in a window, to be sent one by one
+MOST_EVENTS = 12_000  # maximum number of events in a window to send one by one
 MOST_PIXELS = 8192
-DIRECT = 8 * FEW  # segments that are summed without tiles
-NOTHING = 255  # the state of a cell in which nobody is in a collective
-MATCHES = 4  # flag of an event: it is of what is searched for
+DIRECT = 8 * FEW  # maximum number of segments to sum without tiles
+NOTHING = 255  # state of a cell without any rank in a collective
+MATCHES = 4  # event flag: matches the search
 EVENT = np.dtype(
     [
         ("enter", "<f8"),  # ns after the begin
@@ -41,7 +41,7 @@ EVENT = np.dtype(
 
 @dataclass(frozen=True)
 class Request:
-    """A window in ns after the begin, how wide it is on the screen, and what of it is shown."""
+    """A window in ns after the begin, its width in pixels, sort order, colour and filters."""
 
     begin: int
     end: int
@@ -57,7 +57,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Need:
-    """Tiles that have to be made before a request can be answered: their name and mappings."""
+    """Tiles that must be built before a request can be answered: their name and mappings."""
 
     name: str
     row_of: Int
@@ -66,16 +66,16 @@ class Need:
 
 @dataclass(frozen=True)
 class Shown:
-    """What a request comes to: rows from the top, states, and the sums they are made of."""
+    """Resolved request: rows from the top, states, and the tiles to sum."""
 
     rows: Rows
-    tile_rows: Int  # of each row its row in the tiles
+    tile_rows: Int  # for each row, its row number in the tiles
     classes: Classes
     states: States
     tiles: Tiles
 
     def state_of(self, segments: Array) -> Int:
-        """Return the state of each segment, negative where it is not shown."""
+        """Return the state of each segment, negative if hidden."""
         cls = self.classes.of_shape[segments["shape"]]
         found: Int = np.where(cls >= 0, self.states.of_class[cls], -1)
         return found
@@ -93,7 +93,7 @@ class Shown:
 
 
 class Timeline:
-    """Answers requests about one trace; `key` is that of its entries in the cache."""
+    """Answers requests about one trace; `key` is the key of its cache entries."""
 
     def __init__(self, trace: Trace, events: Events, key: str) -> None:
         self.trace, self.events, self.key = trace, events, key
@@ -103,18 +103,18 @@ class Timeline:
 
     @cached_property
     def sites(self) -> list[str]:
-        """A line for each site; the last one for an unknown one."""
+        """Label of each site; the last one is for an unknown site."""
         return site_labels(self.trace)
 
     @cached_property
     def communicators(self) -> list[str]:
-        """A name for each communicator."""
+        """Name of each communicator."""
         return communicator_names(self.trace)
 
-    # What is shown
+    # Resolving requests
 
     def shown(self, request: Request) -> Shown | Need:
-        """Return what a request comes to, or what has to be made before."""
+        """Return the resolved request, or the tiles to build first."""
         only = self.of_identities(request.communicators)
         known = self.classes
         if only is not None and not timeline_rows.resolved(known, only, self.trace):
@@ -133,7 +133,7 @@ class Timeline:
         return Shown(rows, tile_rows, known, states, tiles)
 
     def of_identities(self, identities: Collection[str]) -> set[int] | None:
-        """Return the communicators of some identities; None, which stands for all, for none."""
+        """Return the communicators of some identities; None (all) if no identity is given."""
         if not identities:
             return None
         wanted = set(identities)
@@ -155,7 +155,7 @@ class Timeline:
         return self._tiles[name]
 
     def make(self, need: Need, progress: Progress) -> None:
-        """Make the tiles that a request needs."""
+        """Build the tiles that a request needs."""
 
         def fill(writer: cache.Writer) -> dict[str, Any]:
             return build_tiles(self.events, need.row_of, need.class_of, writer, progress)
@@ -165,7 +165,7 @@ class Timeline:
     # Answers
 
     def window(self, request: Request, shown: Shown) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the picture of a window: single events where they are few, else cells."""
+        """Return the picture of a window: single events if there are few, else cells."""
         begin, end = self.clipped(request)
         first, last = begin + self.events.begin_ns, end + self.events.begin_ns
         ranks = shown.rows.of_rank >= 0
@@ -183,12 +183,12 @@ class Timeline:
         return head | more, arrays
 
     def clipped(self, request: Request) -> tuple[int, int]:
-        """Return the window of a request, within the run."""
+        """Return the window of a request, clipped to the run."""
         begin = min(max(request.begin, 0), self.length_ns - 1)
         return begin, min(max(request.end, begin + 1), self.length_ns)
 
     def cells(self, request: Request, shown: Shown) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return a window as rows x bins: of each the state with most time, see `dominating`."""
+        """Return a window as rows x bins with the dominant state of each cell; see `dominating`."""
         begin, end = self.clipped(request)
         level = level_for(end - begin, request.pixels)
         first, last = begin >> level, -(-end >> level)
@@ -202,7 +202,7 @@ class Timeline:
         return head | {"legend": legend}, cells
 
     def sums(self, shown: Shown, colour: str, level: int, first: int, last: int) -> Sums:
-        """Return sums over rows x bins x states, of bins first .. last - 1 of a level."""
+        """Return sums over rows x bins x states, for bins first .. last - 1 of a level."""
         count = 1 if colour == "waiting" else len(shown.states.names)
         sums = shown.tiles.sums(level, first, last, shown.states.of_class, max(count, 1))
         rows = shown.tile_rows
@@ -236,7 +236,7 @@ class Timeline:
         return {"kind": "events", "legend": legend, "shapes": described}, {"events": events}
 
     def shape(self, index: int) -> dict[str, Any]:
-        """Return what the calls of a shape have in common, for people."""
+        """Return the common properties of a shape's calls for display."""
         s = self.trace.tables.shapes[index]
         return {
             "operation": s.operation,
@@ -250,7 +250,7 @@ class Timeline:
         }
 
     def matching(self, find: str) -> Array:
-        """Return of each shape whether a search finds it: KIND:VALUE, such as callsite:3."""
+        """Return whether each shape matches a search KIND:VALUE, such as callsite:3."""
         kind, _, value = find.partition(":")
         shapes = self.trace.tables.shapes
         if kind == "callsite" and value.isascii() and value.isdigit():
@@ -269,7 +269,7 @@ class Timeline:
         return np.zeros(len(shapes) + 1, np.bool_)
 
     def overview(self, request: Request, shown: Shown) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the whole run in one strip: of each bin the share of all ranks in each state."""
+        """Return the whole run as one strip: the share of all ranks in each state, per bin."""
         level = level_for(self.length_ns, request.pixels)
         last = -(-self.length_ns >> level)
         sums = self.sums(shown, request.colour, level, 0, last)
@@ -303,19 +303,19 @@ class Timeline:
         return str(self.trace.tables.processes.get(rank, {}).get("host") or "?")
 
     def _name(self, ranks: Int, name_of: Callable[[int], str | None]) -> str:
-        """Return the host or switch of a row's ranks: "a +1" where a second one is among them."""
+        """Return the host or switch of a row's ranks, as "a +1" if there is a second one."""
         first, *more = dict.fromkeys(name_of(rank) or "" for rank in ranks.tolist())
         return f"{first} +{len(more)}" if more else first
 
 
 def level_for(length: int, pixels: int) -> int:
-    """Return the level whose bins come nearest to a pixel."""
+    """Return the level with bins nearest to a pixel."""
     width = max(length / max(pixels, 1), 1.0)
     return max(round(float(np.log2(width))), 0)
 
 
 def waiting(sums: Sums) -> Sums:
-    """Return sums of one state as two: waiting, and the rest."""
+    """Split sums of one state into two states: waiting, and the rest."""
     work = np.maximum(sums.inside - sums.wait, 0)
     inside = np.concatenate([sums.wait, work], 2)
     count = np.concatenate([sums.count, sums.count], 2)
@@ -323,9 +323,10 @@ def waiting(sums: Sums) -> Sums:
 
 
 def dominating(sums: Sums, on: Array, members: Float, width: int, colour: str) -> dict[str, Array]:
-    """Return of each row and bin the state with the most time, the share of all, that of waiting.
+    """Return the dominant state of each row and bin, the share of all states, and of waiting.
 
-    Shares are 0 to 255 of the bin's time of all the row's ranks; waiting of the time inside.
+    Shares are 0 to 255: `share` of the bin's time of all the row's ranks, `wait` of the time
+    inside.
     """
     inside = np.where(on, sums.inside, 0.0)
     most = inside.argmax(2).astype(np.uint8)
@@ -336,7 +337,7 @@ def dominating(sums: Sums, on: Array, members: Float, width: int, colour: str) -
     waited = np.divide(wait, total, out=np.zeros_like(total), where=some)
     return {
         "state": np.where(some, most, NOTHING).astype(np.uint8),
-        # What is there is seen, however short it is.
+        # A non-empty cell stays visible, however short its time.
         "share": np.where(some, np.maximum(np.rint(share * 255), 1), 0).astype(np.uint8),
         "wait": np.rint(np.clip(waited, 0, 1) * 255).astype(np.uint8),
     }
@@ -363,7 +364,7 @@ def event_sums(
 
 
 def legend_of(sums: Sums, whole: float) -> list[dict[str, float]]:
-    """Return of each state its calls that begin, its time and waiting in ns, its share of all."""
+    """Return calls that begin, time and wait in ns, and share of the whole, for each state."""
     parts = [getattr(sums, name).sum((0, 1)).tolist() for name in ("count", "inside", "wait")]
     return [
         {"count": count, "inside": inside, "wait": wait, "share": inside / max(whole, 1.0)}
