@@ -1,4 +1,4 @@
-"""Which trace a verb means when none is named."""
+"""Selects the trace of a verb if the user names none."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 from mpiprof.errors import TraceError, UsageError
 
-OTF2 = ".otf2"  # the anchor file of an archive, which stands for its folder
+OTF2 = ".otf2"  # anchor file of an archive, which stands for the archive's folder
 
 
 def chosen(named: Path | None) -> Path:
-    """Return the trace folder that was named, else the newest below this folder."""
+    """Return the named trace folder, or the newest one below the current folder."""
     if named is not None:
         if not named.exists():
             raise UsageError(f"{named}: no such trace folder (seen from {Path.cwd()})")
@@ -31,7 +31,7 @@ def chosen(named: Path | None) -> Path:
 
 
 def _started(folder: Path) -> float:
-    """Return when a trace was begun, 0 for a folder that holds none."""
+    """Return when a trace was started, or 0 for a folder without a trace."""
     names = ("meta.json", "rank-*.tables", "node-*.tables", "rank-*.log", "node-*.log", "*.pack")
     times = [path.stat().st_mtime for name in names for path in folder.glob(name)]
     return times[0] if times else 0.0
