@@ -1,4 +1,4 @@
-"""Files that are asked for: whether they can be, before the work begins, and written whole."""
+"""Output files of options: early checks, and atomic writing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mpiprof.errors import MpiprofError, UsageError
 
 
 def check_output(option: str, path: Path, example: str, *, replaced: bool = False) -> None:
-    """Raise UsageError where no file can be written; `example` is a name that would do.
+    """Raise UsageError if the file cannot be written; `example` is a suitable name.
 
-    replaced: a new file takes the place of one that is there, so that only the folder counts.
+    replaced: a new file will replace an existing one, so that only the folder's permissions count.
     """
     if not path.name or path.is_dir():
         raise UsageError(f"{option} {path} is a folder: name a file, such as {example}")
@@ -27,9 +27,9 @@ def check_output(option: str, path: Path, example: str, *, replaced: bool = Fals
 
 @contextlib.contextmanager
 def finished(path: Path) -> Iterator[Path]:
-    """Give a path to write to, which becomes `path` when all is written: there is no half file.
+    """Yield a path to write to, which is renamed to `path` at the end: no partial file remains.
 
-    What is no file or folder, such as /dev/stdout, is written to itself. Raises MpiprofError.
+    A special file such as /dev/stdout is written directly. Raises MpiprofError.
     """
     real = path.resolve()
     if real.exists() and not (real.is_file() or real.is_dir()):
@@ -47,6 +47,9 @@ def finished(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file of text; one that is there is left as it is where that fails: MpiprofError."""
+    """Write a text file.
+
+    If that fails, an existing file is unchanged and MpiprofError is raised.
+    """
     with finished(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
