@@ -1,4 +1,4 @@
-"""The studies: their cases, their numbers, and that each runs on ranks, a cluster and simulated."""
+"""The studies: their cases and numbers, and runs on ranks, on a cluster and simulated."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_contributions_add_up() -> None:
 
 
 def test_sizes_are_the_papers_c_at_any_number_of_processes() -> None:
-    """Figure 7: the time over the processes at constant c, for the distributions asked for."""
+    """Figure 7: time over the processes at constant c, for the requested distributions."""
     asked = Options(sizes=(1 << 12,), processes=(4, 8), only=("geometric", "spike"))
     cases = allgatherv.cases(Setup(16, asked, MACHINE, "mpich"))
     found = {(c.labels["distribution"], c.labels["processes"], c.labels["bytes"]) for c in cases}
@@ -97,7 +97,7 @@ def test_patterns_are_the_same_for_all_algorithms_and_bounded() -> None:
 
 
 def test_intervals_are_over_patterns() -> None:
-    """100 calls of each of 32 patterns: calls that differ within a pattern widen no interval."""
+    """100 calls of each of 32 patterns: differences within a pattern do not widen the interval."""
     pattern, call = np.arange(32.0), np.where(np.arange(100) % 2, 1000.0, -1000.0)
     laps = (call[:, None] + pattern).reshape(-1)
     assert impact.by_pattern(laps).tolist() == pattern.tolist()
@@ -160,7 +160,7 @@ def test_plots_are_well_formed() -> None:
 
 
 def test_bars_are_as_high_as_their_values() -> None:
-    """Two groups of two bars, and a box of the legend for each series."""
+    """Two groups of two bars, and one legend box per series."""
     axis = plot.Axis("part", "{:g}".format, log=False)
     drawn = ElementTree.fromstring(plot.bars("t", ["<1", "1-8"], {"a": [0, 1], "b": [2, 4]}, axis))
     heights = [float(box.get("height", "")) for box in drawn.findall(".//{*}rect")]
@@ -170,7 +170,7 @@ def test_bars_are_as_high_as_their_values() -> None:
 
 
 def test_bandwidths_over_processes() -> None:
-    """Figure 5 of Rabenseifner and Traeff: 32 KB in 2, 4 and 8 ms; two points make no line."""
+    """Figure 5 of Rabenseifner and Traeff: 32 KB in 2, 4 and 8 ms; two points are no curve."""
     results = [
         result(reduction.case_of("allreduce", "sum", p, size, "ring", 16), p / 2)
         for p, size in ((8, 32_000), (2, 64_000), (4, 32_000), (16, 32_000), (4, 64_000))
@@ -207,7 +207,7 @@ def test_each_study_simulated(mpich: Mpi, name: str, tmp_path: Path) -> None:
 
 
 def test_nodes_in_simulated_studies() -> None:
-    """Two groups of two, each on a node of its own: one message between nodes, one within."""
+    """Two groups of two, each on a separate node: one message between nodes, one within."""
     machine = Machine(1000.0, 2.0, 0.0, 100.0, 0.25)
     problem = Problem(2, 4000, remote_size=2, remote_bytes=4000)
     case = Case({}, "allgather", "kang", problem, "2+2")
@@ -219,7 +219,7 @@ def test_nodes_in_simulated_studies() -> None:
 
 
 def test_nodes_are_for_the_simulator(mpich: Mpi, tmp_path: Path) -> None:
-    """Rings by node are among the choices, and one port for all is slower than one for each."""
+    """Rings by node are among the choices, and one port per node is slower than one per process."""
     argv = [str(mpich.python), "-m", "mpiprof", "bench", "allgatherv", "--quick"]
     words = ["--simulate", "16", "--per-node", "4", "--sizes", "64K", "--only", "regular"]
     times = []
@@ -244,7 +244,8 @@ def test_the_simulator_knows_the_pipelined_ring_s_gain(mpich: Mpi, tmp_path: Pat
 def test_on_ranks_of_this_machine(mpi: Mpi, tmp_path: Path) -> None:
     words = ["--quick", "--sizes", "4K", "--repetitions", "2", "-o", str(tmp_path / "r")]
     argv = [str(mpi.python), "-m", "mpiprof", "bench", "reduction"]
-    with tempfile.TemporaryDirectory() as temporary:  # short: sockets of the launcher go there
+    # a short path, because it holds the launcher's sockets
+    with tempfile.TemporaryDirectory() as temporary:
         env = {"TMPDIR": temporary}
         done = run([*argv, "-n", "3", *words], env=env, check=True)
         again = run_mpi(mpi, 3, [*argv, *words], env=env, check=True)

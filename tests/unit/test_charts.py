@@ -1,4 +1,4 @@
-"""Pictures of the page that needs nothing else."""
+"""Figures of the self-contained page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line as a whole: help, errors in one line, pipes, doctor, calibrate."""
+"""The command line as a whole: help, errors on one line, pipes, doctor, calibrate."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_calibrate(mpi: Mpi, tmp_path: Path) -> None:
     assert len(within["sizes"]) == len(within["one_way_ns"])
     largest, buffer = within["sizes"][-1], within["buffer_bytes"]
     assert within["pace_ns_per_byte"] >= within["beta_ns_per_byte"]
-    if 0 < buffer <= largest:  # then the largest message takes what the line through it says
+    if 0 < buffer <= largest:  # then the largest message takes the time of the line through it
         took = within["alpha_ns"] + within["beta_ns_per_byte"] * buffer
         took += within["pace_ns_per_byte"] * (largest - buffer)
         assert took == pytest.approx(within["one_way_ns"][-1], rel=1e-3)

@@ -1,4 +1,4 @@
-"""Figures of the dashboard, without a server: what they draw, and that they stay small."""
+"""Figures of the dashboard, without a server: their content, and their bounded size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_SWITCHES = pd.DataFrame(columns=["number", "algorithm"])
 
 
 def instances(count: int) -> pd.DataFrame:
-    """Return instances whose factor grows with their number."""
+    """Return instances with a factor that grows with their number."""
     number = np.arange(count)
     worst = 1.0 + number
     table = {"number": number, "worst_factor": worst, "average_factor": worst / 2}
@@ -167,7 +167,7 @@ def test_comparisons_share_a_scale() -> None:
     first, other = compare.callsites(table, "wait_ns", "waiting", ("A", "B")).data
     assert list(first.x) == [1, 2]
     assert other.x[0] == 3
-    assert len(set(first.y)) == 2  # equal places of two rows stay apart
+    assert len(set(first.y)) == 2  # equal names in two rows remain distinct
 
 
 def test_distributions_say_where_no_factor_is_known() -> None:
@@ -187,7 +187,7 @@ def test_empty_tables_give_a_figure_that_says_so() -> None:
 
 
 def contrast(one: str, other: str) -> float:
-    """Return the contrast of two colours as WCAG defines it."""
+    """Return the contrast of two colours as defined by WCAG."""
 
     def luminance(colour: str) -> float:
         parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
@@ -199,7 +199,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_an_operation_has_one_colour_of_its_own_everywhere() -> None:
-    """The timeline gave allgather another one where allgatherv was there as well."""
+    """The timeline once gave allgather another colour beside allgatherv."""
     names = list(OPERATIONS)
     assert len({colours.operation_colour(name) for name in names}) == len(names)
     for some in (names, names[::-1], ["allgatherv", "allgather"], ["comm_split", "barrier"]):
@@ -222,7 +222,7 @@ def test_an_operation_has_one_colour_in_all_its_forms(name: str) -> None:
 
 @pytest.mark.parametrize("ranks", [16, 256, 4096, 65536])
 def test_a_late_rank_is_found_within_two_clicks(ranks: int) -> None:
-    """The row that stands first, then the row that stands first of the ranks of that one."""
+    """Click the first row, then the first row among the ranks of that row."""
     random, culprit = np.random.default_rng(ranks), ranks * 5 // 7
     members, numbers = np.arange(ranks), np.arange(12)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The report on synthetic traces whose figures are known, as text, JSON and exit code."""
+"""The report on synthetic traces with known figures, as text, JSON and exit code."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def out(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> str:
-    """Run a command line in this process, check its exit code, return what it printed."""
+    """Run a command line in this process, check its exit code, and return its output."""
     assert main([str(word) for word in words]) == code
     return capsys.readouterr().out
 
@@ -273,7 +273,7 @@ def test_several_nodes_show_the_clock_bound(
     assert "2 nodes, error at most ±" in text
 
 
-# Numbers for people
+# Numbers for users
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How much processor time a report takes."""
+"""Processor time of a report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mpiprof.testing.synthetic import Synthetic
 
 
 def long_trace(folder: Path, instances: int) -> Path:
-    """Four call sites of two ranks that scatter by some microseconds."""
+    """Write four call sites of two ranks with a spread of some microseconds."""
     random, made = np.random.default_rng(1), Synthetic(2)
     begins = 10_000 + 100_000 * np.arange(instances)[:, None]
     arrivals = begins + random.integers(0, 20_000, (instances, 2))
@@ -25,7 +25,7 @@ def long_trace(folder: Path, instances: int) -> Path:
 
 
 def report_s(trace: Path) -> float:
-    """Seconds of processor time of a first report, imports included."""
+    """Return the processor time of a first report in s, imports included."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [sys.executable, "-m", "mpiprof", "report", trace], stdout=subprocess.DEVNULL, check=True
@@ -36,7 +36,7 @@ def report_s(trace: Path) -> float:
 
 @pytest.mark.everything
 def test_a_million_instances(tmp_path: Path) -> None:
-    """In 3 s on a quiet machine; and findings do not grow faster than the trace."""
+    """At most 3 s on a quiet machine; and the findings do not grow faster than the trace."""
     tenth, whole = (report_s(long_trace(tmp_path / str(n), n)) for n in (10**5, 10**6))
     assert whole < 3.0
     assert whole < 10 * tenth
