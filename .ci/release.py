@@ -56,11 +56,11 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
     said("git", "clone", "--quiet", "--no-local", str(ROOT), str(CLONE))
     said(sys.executable, "-m", "build", "--sdist", "--no-isolation", "-o", str(DIST), folder=CLONE)
-    archive = DIST / f"mpiprof-{number}.tar.gz"
+    archive = DIST / f"mpiprof_arrivals-{number}.tar.gz"
     print(archive.relative_to(ROOT), flush=True)
     with tarfile.open(archive) as packed:
         packed.extractall(CLONE.parent, filter="data")
-    source = CLONE.parent / f"mpiprof-{number}"
+    source = CLONE.parent / f"mpiprof_arrivals-{number}"
     words = [sys.executable, str(ROOT / ".ci/wheels.py"), "--source", str(source), "-o", "dist"]
     subprocess.run(words, cwd=ROOT, check=True)
     shutil.rmtree(source)

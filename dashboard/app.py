@@ -6,25 +6,37 @@ import logging
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import dash
+from flask import request
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 
-from . import delivery, security, shell
+from . import delivery, security, shell, skeleton
 from .data import Context
+from .pages import pages
 
 TITLE = "mpiprof"
 THREADS = 8
 PAGE = """<!doctype html>
 <html lang="en">
-<head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}</head>
-<body>{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body>
+<head>{%metas%}<title>{%title%}</title>{%favicon%}</head>
+<body>{%app_entry%}{%skeleton%}{%css%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body>
 </html>"""
+
+
+class App(dash.Dash):
+    """Dash, with an outline of the page that was asked for in its first answer."""
+
+    def interpolate_index(self, **parts: Any) -> str:  # type: ignore[override]
+        """Return the page into which the scripts put everything."""
+        index: str = super().interpolate_index(**parts)  # type: ignore[no-untyped-call]
+        return index.replace("{%skeleton%}", skeleton.outline(pages(), request.path))
 
 
 def make(context: Context, token: str, hosts: Sequence[str] = ()) -> dash.Dash:
     """Return the app; `hosts` are the names that it is reached under besides localhost."""
-    app = dash.Dash(
+    app = App(
         __name__,
         title=TITLE,
         update_title="",

@@ -66,10 +66,11 @@ def guarded(name: str, make: Callable[[], Any]) -> Any:
 
 
 def later(name: str, **more: Any) -> Component:
-    """Return room that a callback fills: the last content stays, dimmed, while it works."""
+    """Return room that a callback fills; until then it shows an outline or its last content."""
     target: Any = {name: "children"}  # and not what is within it
+    classes = f"later {more.pop('className', '')}".strip()
     return dcc.Loading(
-        html.Div(id=name, **more),
+        html.Div(id=name, className=classes, **more),
         target_components=target,
         delay_show=400,
         type="dot",

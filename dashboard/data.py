@@ -42,11 +42,12 @@ class Data:
         path: Path,
         trace: Trace | None = None,
         workers: Workers | None = None,
+        machine: dict[str, Any] | None = None,
     ) -> None:
         self.name = name
         self.path = path
         self.files = version_of(path)
-        self.trace: Trace = trace or derived.open_trace(path, workers)
+        self.trace: Trace = trace or derived.open_trace(path, workers, machine)
         self.growth = cache.growth(self.trace)
         self.version = f"{self.files}-{self.growth:x}"
         self._lock = threading.Lock()
@@ -166,6 +167,7 @@ class Context:
     """What the server shows: its traces by name, and the folders that sources may come from.
 
     workers: those that pass over data sets; without, this process does.
+    machine: a machine table that replaces those recorded (see derived.open_trace).
     """
 
     def __init__(
@@ -173,8 +175,9 @@ class Context:
         paths: Sequence[Path],
         sources: Sequence[Path],
         workers: Workers | None = None,
+        machine: dict[str, Any] | None = None,
     ) -> None:
-        self.workers = workers
+        self.workers, self.machine = workers, machine
         self.sources = [path.resolve() for path in sources]
         self._paths: dict[str, Path] = {}
         for path in paths:
@@ -207,7 +210,7 @@ class Context:
             if known is not None and not known[0].has_grown():
                 return known[0]
             try:
-                data = Data(name, path, workers=self.workers)
+                data = Data(name, path, workers=self.workers, machine=self.machine)
             except MpiprofError:
                 # It was readable before: show that rather than nothing.
                 if known is None:

@@ -78,6 +78,7 @@ def facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
         ("instances", wording.instances(row)),
         ("ranks", count(row["size"])),
         ("bytes a rank", size(row["bytes"])),
+        ("message size", size(row["message_bytes"])),
         ("waiting", _waiting(row)),
         ("mean time in the call ē", duration(row["mean_elapsed_ns"])),
         ("last minus first arrival ω", duration(row["worst_imbalance_ns"])),
@@ -298,5 +299,9 @@ def register(app: dash.Dash, context: Context) -> None:
             band = str(point["y"]) if clicked is other else ""
         except (TypeError, KeyError, IndexError, ValueError):
             raise PreventUpdate from None
-        state = states.parse(search).with_own(instance=number)
+        state = states.parse(search)
+        if band:
+            data, callsite = context.data(state), state.number("callsite", -1)
+            number = pictures.latest_in_cell(data, state, callsite, number, band)
+        state = state.with_own(instance=number)
         return (states.changed(state, {"ranks": band}) if "-" in band else state).query()

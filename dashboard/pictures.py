@@ -27,7 +27,7 @@ from .figures import axes, histogram, overview
 from .figures import callsite as figures
 from .figures import compare as pairs
 from .figures import timeline as timelines
-from .state import State
+from .state import State, parse_ranks
 
 MOST_CANDIDATES = 40
 MOST_CELLS = 1 << 22  # arrivals of a band that are held
@@ -83,6 +83,24 @@ def lateness_of(data: Data, state: State, callsite: int) -> tuple[Float, Int, In
     kept = state.shared().with_own(band=state.get("band"))
     late = data.once(("late", callsite, kept.query()), make)
     return late, members, instances["number"].to_numpy(np.int64)
+
+
+def latest_in_cell(data: Data, state: State, callsite: int, number: int, ranks: str) -> int:
+    """Return the instance that a cell of the heat map has its colour from.
+
+    number: of the first instance of the cell; ranks: its row, as in "8-15".
+    """
+    instances = tables.instances_of(data, callsite, state)
+    starts = axes.edges(len(instances), axes.MOST_COLUMNS)
+    firsts = instances["number"].to_numpy(np.int64)[starts]
+    at = max(int(np.searchsorted(firsts, number, "right")) - 1, 0)
+    run = instances.iloc[starts[at] : [*starts.tolist(), len(instances)][at + 1]]
+    row = parse_ranks(ranks, data.trace.ranks) or []
+    members = np.intersect1d(tables.members(data, callsite), np.array(row, np.int64))
+    if len(run) < 2 or not len(members):
+        return number
+    late = lateness(data.trace, run, {callsite: members}, 1, len(run))[callsite][0]
+    return int(run["number"].iloc[int(np.nan_to_num(late, nan=-1.0).argmax())])
 
 
 def late_ranks(data: Data, state: State, callsite: int) -> go.Figure:
@@ -173,7 +191,7 @@ def changes(first: Sequence[Data], to: Sequence[Data], state: State) -> pd.DataF
 def compare(data: Data, other: Data, state: State) -> go.Figure:
     """Return the waiting of the call sites of two traces, A and B, side by side."""
     table = changes([data], [other], state)
-    return pairs.callsites(table, "wait_ns", "waiting an instance", ("A", "B"))
+    return pairs.callsites(table, *pairs.WAITING, ("A", "B"))
 
 
 def timeline(data: Data, state: State, begin: int, end: int) -> go.Figure:

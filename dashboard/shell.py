@@ -37,7 +37,11 @@ def layout(context: Context) -> Component:
         [
             html.A("Skip to the page", href="#page", className="skip"),
             html.Div([html.Span("mpi"), html.B("prof")], className="brand"),
-            html.Nav(id="navigation", **components.aria(label="Pages")),
+            html.Nav(
+                _navigation(pages(), "", states.State()),
+                id="navigation",
+                **components.aria(label="Pages"),
+            ),
             choose,
             html.Button("◐", id="theme-switch", title="Light or dark (shift T)", n_clicks=0),
         ]
@@ -57,6 +61,7 @@ def layout(context: Context) -> Component:
             html.Main(components.later("page"), tabIndex=-1),
         ],
         theme={"primaryColor": "blue", "fontFamily": "Inter, system-ui, sans-serif"},
+        defaultColorScheme="auto",
     )
 
 

@@ -201,7 +201,17 @@ def _answer(store: Store, data: Data, state: states.State, what: str) -> Respons
         return _packed(head, arrays)
     if what == "search":
         return _json({"found": timeline_find.search(timeline, state.get("text"))})
-    number = _instance(timeline, state, wanted, what)
+    if what == "under":
+        number = timeline_find.under(
+            timeline,
+            wanted,
+            store.shown(data, timeline, wanted),
+            state.number("member", -1),
+            state.number("at"),
+            state.number("reach"),
+        )
+    else:
+        number = _instance(timeline, state, wanted, what)
     if not 0 <= number < timeline.events.instances:
         return _json({"none": True})
     if what == "messages":

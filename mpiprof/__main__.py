@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import os
 import shutil
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from mpiprof import __version__, symbols
+from mpiprof import __version__, invocation, symbols
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.nearest import nearest
 
 VERBS = (
     "run",
@@ -34,11 +35,40 @@ PROGRAM = "python -m mpiprof"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports wrong use on one line, as all of mpiprof does."""
+    """A parser that reports wrong use in one line, with the nearest option or value."""
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError, because argparse itself would print several lines and exit."""
         raise UsageError(f"{message}; see `{self.prog} --help`")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raise ArgumentError for a value that is not among an option's choices."""
+        if action.choices is not None and value not in action.choices:
+            hint = nearest(str(value), map(str, action.choices))
+            raise argparse.ArgumentError(action, f"no {value!r}; {hint}")
+
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """Return the parsed words; raises UsageError for options and traces too many."""
+        args, left = self.parse_known_args(words)
+        for word in left:
+            if word.startswith("-"):
+                name = word.partition("=")[0]
+                shown = [a for a in self._actions if a.help != argparse.SUPPRESS]
+                options = [option for action in shown for option in action.option_strings]
+                raise UsageError(
+                    f"no option {name}; {nearest(name, options)}; see `{self.prog} --help`"
+                )
+        if left:
+            raise UsageError(self._too_many(args, left))
+        return args
+
+    def _too_many(self, args: argparse.Namespace, left: Sequence[str]) -> str:
+        """Return the message for words that a verb has no use for, such as a second trace."""
+        if getattr(args, "trace", None) is None:
+            return f"{' '.join(left)}: not understood; see `{self.prog} --help`"
+        line = invocation.command("compare", args.trace, *map(Path, left))
+        one = f"`{self.prog}` takes one trace, not {1 + len(left)}"
+        return f"{one}; `{line}` shows what changed between them"
 
 
 def command(verb: str) -> ModuleType:
@@ -80,7 +110,7 @@ def dispatch(words: Sequence[str]) -> int:
         allow_abbrev=False,
     )
     module.add_arguments(parser)
-    args = parser.parse_args(rest)
+    args = parser.parse(rest)
     args.workers = None
     if getattr(args, "dask", None) is None:
         return int(module.run(args))
@@ -94,6 +124,8 @@ def refuse_misspelt(word: str) -> None:
     """Raise UsageError for a word that is nearly a verb, and no program."""
     if word in VERBS or os.path.lexists(word) or shutil.which(word):
         return
+    import difflib
+
     near = difflib.get_close_matches(word, VERBS, 1, 0.7)
     if near:
         raise UsageError(f"{word}: neither a verb nor a program; did you mean `{near[0]}`?")

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from mpiprof.errors import MpiprofError
+from mpiprof.installation import install_command
 
 
 def part(name: str) -> ModuleType:
@@ -27,4 +28,4 @@ def part(name: str) -> ModuleType:
 
 def missing(name: str) -> MpiprofError:
     """Return the error for a module that is not installed."""
-    return MpiprofError(f"view needs {name}: python -m pip install 'mpiprof[dashboard]'")
+    return MpiprofError(f"view needs {name}: {install_command('dashboard')}")

@@ -48,12 +48,17 @@ def switched(where: str, choice: object) -> str:
 
 
 def invocation() -> str:
-    """Return "python -m mpiprof", with the interpreter's path if `python` is a different one."""
+    """Return "python -m mpiprof", with the interpreter's path where `python` is another one."""
+    return f"{interpreter()} -m mpiprof"
+
+
+def interpreter() -> str:
+    """Return "python", or this interpreter's path where `python` is another one."""
     own = Path(sys.executable)
     known = shutil.which("python")
     # Not samefile, because the interpreters of two virtual environments link to the same file.
     if known is not None and Path(known).parent.resolve() == own.parent.resolve():
-        return "python -m mpiprof"
+        return "python"
     with contextlib.suppress(ValueError):
         own = own.relative_to(Path.cwd())
-    return f"{quoted(own)} -m mpiprof"
+    return quoted(own)

@@ -1,8 +1,8 @@
 """Figures of a trace in a notebook, one call each: `trace.plot.arrivals("md.py:93")`.
 
-They are the figures of `view`, made with Plotly, and need mpiprof[dashboard]. A call site is named
-as on the command line (by file and line, function or operation) or by number. Without a call site,
-the figures of a call site show the one with most wait.
+They are those of `view`, as Plotly figures, and need the extra `dashboard`. A call site is named as
+on the command line, by file and line, function or operation, or by its number; without one the
+pictures of a call site show the one that costs most waiting.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Plots:
 
     def _shown(self, figure: go.Figure) -> go.Figure:
         figure.update_layout(template=part("theme").template(dark=False))
-        return figure
+        return part("static").Picture(figure)
 
 
 def _data_of(trace: Trace) -> Any:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
+import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from mpiprof.errors import MpiprofError, UsageError
 
@@ -35,15 +39,16 @@ def finished(path: Path) -> Iterator[Path]:
     if real.exists() and not (real.is_file() or real.is_dir()):
         yield path
         return
-    unfinished = real.with_name(f".{path.name}.{os.getpid()}")
+    private = None  # another user can't have put a link in it
     try:
-        yield unfinished
-        unfinished.replace(real)
+        private = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", dir=real.parent))
+        yield private / real.name
+        (private / real.name).replace(real)
     except OSError as error:
         raise MpiprofError(f"{path} can't be written: {error.strerror or error}") from None
     finally:
-        with contextlib.suppress(OSError):
-            (shutil.rmtree if unfinished.is_dir() else os.unlink)(unfinished)
+        if private is not None:
+            shutil.rmtree(private, ignore_errors=True)
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -53,3 +58,41 @@ def write_whole(path: Path, text: str) -> None:
     """
     with finished(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
+
+
+def new_file(path: Path, mode: int) -> int:
+    """Return the descriptor of a new file for writing; raises OSError where there is anything."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+
+
+def replace_file(path: Path, text: str, mode: int = 0o666) -> None:
+    """Write a file whole in the place of one that is there; a link there is replaced, not followed.
+
+    Raises OSError.
+    """
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(new_file(unfinished, mode), "w", encoding="utf-8") as file:
+            file.write(text)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def mode_in(folder: Path) -> int:
+    """Return the mode of new files in a trace folder: who can read the folder can read them."""
+    return folder.stat().st_mode & 0o666
+
+
+def append_in(folder: Path, name: str) -> BinaryIO:
+    """Open a file of a trace folder, so that it grows; raises OSError.
+
+    Links and files of other users are refused.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    file = os.fdopen(os.open(folder / name, flags, mode_in(folder)), "ab")
+    found = os.fstat(file.fileno())
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_uid != os.geteuid():
+        file.close()
+        raise PermissionError(1, "it is a link, or belongs to another user")
+    return file

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from mpiprof import __version__
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.installation import install_command
 from mpiprof.memory import keep_freed
 from mpiprof.progress import bar
 
@@ -149,7 +150,7 @@ def _processes(distributed: Any, named: str) -> Any:
 
 
 def _missing(name: str) -> UsageError:
-    return UsageError(f"--dask needs {name}: python -m pip install 'mpiprof[dask]'")
+    return UsageError(f"--dask needs {name}: {install_command('dask')}")
 
 
 def _client(distributed: Any, named: str) -> Any:
@@ -214,7 +215,7 @@ def _compare_versions(client: Any, named: str) -> None:
         why = " ".join(str(error).split())[:200]
         raise UsageError(
             f"--dask {named}: its workers can't import mpiprof ({why}); "
-            "install mpiprof[dask] where they run"
+            f"where they run: {install_command('dask')}"
         ) from None
     others = sorted(found - {__version__})
     if others:

@@ -30,6 +30,14 @@ window.dash_clientside.mpiprof = Object.assign({}, window.dash_clientside.mpipro
   },
 });
 
+// The outline of the page makes room: its head for the frame, all of it for the page.
+new MutationObserver((_, seen) => {
+  if (document.querySelector("#navigation")) document.querySelector(".skeleton-head")?.remove();
+  if (!document.querySelector("#page > *")) return;
+  document.getElementById("skeleton")?.remove();
+  seen.disconnect();
+}).observe(document.documentElement, { childList: true, subtree: true });
+
 // The timeline's modules are loaded when its page is opened first.
 const besides = document.currentScript.src;
 window.dash_clientside.mpiprofTimeline = {

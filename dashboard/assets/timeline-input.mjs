@@ -128,7 +128,9 @@ const hover = (t, x, y) => {
 const label = (t, row) => t.overview.labels[row] + (t.overview.hosts[row] ? ` on ${t.overview.hosts[row]}` : "");
 
 const rowTip = (t, row, x, y) => tip(t, x, y, `rank ${t.overview.labels[row]}`, [
-  ["host", t.overview.hosts[row]], ["switch", t.overview.switches[row] || null], ["on average", `${Format.time(Math.abs(t.overview.late[row]))} ${t.overview.late[row] > 0 ? "after" : "before"} the mean arrival`],
+  ["host", t.overview.hosts[row]], ["switch", t.overview.switches[row] || null],
+  ["latest", t.overview.rows[row].length > 1 ? `rank ${t.overview.latest[row]}` : null],
+  ["on average", `${Format.time(Math.abs(t.overview.late[row]))} ${t.overview.late[row] > 0 ? "after" : "before"} the mean arrival`],
   ["click", t.overview.rows[row].length > 1 ? "shows these ranks alone" : null],
 ]);
 
@@ -150,8 +152,14 @@ const press = (t, x, y) => {
   }
   const event = eventAt(t, x, y);
   if (event && event.instance >= 0) t.choose({ number: event.instance });
-  else if (t.data && t.data.kind === "cells") t.choose({ number: -1, at: Math.round(t.timeAt(x)), step: 1 }, false, "next");
+  else if (t.data && t.data.kind === "cells") t.choose(cellAt(t, x, row), false, "under");
   else if (!event) t.release();
+};
+
+// The cell under the pointer, as the server's "under" takes it: its span, and a rank of its row.
+const cellAt = (t, x, row) => {
+  const width = 2 ** t.data.level, at = Math.round(t.timeAt(x)), from = Math.floor(at / width) * width;
+  return { from, to: from + width, at, reach: Math.ceil(t.timeAt(CLICK) - t.timeAt(0)), member: t.overview.rows[row][0] };
 };
 
 const ranges = (ranks) => {

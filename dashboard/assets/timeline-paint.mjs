@@ -147,7 +147,7 @@ export const caption = (c, shape, x, width, y, theme, colour) => {
   c.shadowBlur = 0;
 };
 
-// Labels of the rows, how late each rank is on average, and where a node begins.
+// Labels of the rows, how late the latest rank of each is on average, and where a node begins.
 export const gutter = (c, view, overview, theme, sort) => {
   const h = view.height, late = overview.late, most = Math.max(...late, 1);
   const every = Math.max(1, Math.ceil(12 / h));

@@ -82,7 +82,8 @@ class Svg {
 const legend = (c, t, theme) => {
   c.font = `11px ${theme.font}`;
   let x = Paint.GUTTER, line = 0;
-  return t.data.states.map(({ name }) => {
+  const pale = t.data.colour === "waiting" ? [] : [{ name: "lighter: waiting" }];
+  return [...t.data.states, ...pale].map(({ name }) => {
     const wide = c.measureText(short(name)).width + 32;
     if (x + wide > t.width && x > Paint.GUTTER) { x = Paint.GUTTER; line += 1; }
     const place = { name: short(name), x, y: line * LEGEND + LEGEND / 2 };
@@ -106,8 +107,12 @@ const all = (c, t, theme, places, size) => {
   c.textBaseline = "middle";
   c.font = `11px ${theme.font}`;
   places.forEach(({ name, x, y }, i) => {
-    c.fillStyle = palette[i].fill;
-    c.fillRect(x, y - 5, 10, 10);
+    if (i < palette.length) {
+      c.fillStyle = palette[i].fill;
+      c.fillRect(x, y - 5, 10, 10);
+      c.fillStyle = palette[i].soft;
+      if (t.data.colour !== "waiting") c.fillRect(x + 5, y - 5, 5, 10);
+    }
     c.fillStyle = theme.ink;
     c.fillText(name, x + 15, y);
   });

@@ -298,6 +298,7 @@ class Timeline {
   async choose(wish, bring = false, what = "instance") {
     const found = await this.quietly(this.ask(what, wish));
     if (!found || found.error || found.busy) return;
+    if (found.none && what === "under") return this.release();
     if (found.none) {
       this.status.textContent = what === "next" ? "No further instance" + (this.find ? " of what is searched for" : "") : "No such instance";
       return;

@@ -37,6 +37,14 @@ def edges(count: int, most: int) -> Int:
     return -(-np.arange(runs) * count // max(runs, 1))
 
 
+def peaks(values: Float, most: int) -> Int:
+    """Return where the largest value of each of at most `most` runs is; NaN is the smallest."""
+    starts = edges(len(values), most)
+    parts = np.split(np.nan_to_num(values, nan=-np.inf), starts[1:])
+    found: Int = starts + np.array([int(part.argmax()) for part in parts if len(part)], np.int64)
+    return found
+
+
 def reduced(values: Float, most: int, axis: int = 0) -> Float:
     """Return the largest of each of at most `most` runs along an axis; NaN where all are."""
     count = values.shape[axis]

@@ -22,8 +22,8 @@ MOST_BANDS = 40  # phases and switches that are marked; more would hide the figu
 def factors(instances: pd.DataFrame, phases: pd.DataFrame, switches: pd.DataFrame) -> go.Figure:
     """Draw both imbalance factors over the instances, phases as bands, switches as marks.
 
-    instances: number, average_factor, worst_factor, worst_imbalance_ns; many are thinned to the
-    largest of each run. phases: first_instance, last_instance; switches: number, algorithm.
+    instances: number, average_factor, worst_factor, worst_imbalance_ns; of many those with the
+    largest values are drawn. phases: first_instance, last_instance; switches: number, algorithm.
     """
     known = bool(instances["worst_factor"].notna().any())
     columns = (
@@ -35,14 +35,14 @@ def factors(instances: pd.DataFrame, phases: pd.DataFrame, switches: pd.DataFram
         else [("worst_imbalance_ns", "ω", colours.RED)]
     )
     numbers = instances["number"].to_numpy(np.int64)
-    starts = axes.edges(len(numbers), MOST_POINTS)
     apart = len(numbers) > 1 and bool((np.diff(numbers) > 1).any())  # no line over what is left out
-    mode = "markers" if apart else "lines+markers" if len(starts) < 200 else "lines"
+    mode = "markers" if apart else "lines+markers" if len(numbers) < 200 else "lines"
     figure = go.Figure()
     for column, name, colour in columns:
-        values = axes.reduced(instances[column].to_numpy(np.float64), MOST_POINTS)
+        at = axes.peaks(instances[column].to_numpy(np.float64), MOST_POINTS)
+        values = instances[column].to_numpy(np.float64)[at]
         figure.add_scatter(
-            x=numbers[starts],
+            x=numbers[at],
             y=np.where(values > 0, values, np.nan),
             mode=mode,
             name=name,
@@ -294,34 +294,36 @@ def _latest_and_others(table: pd.DataFrame) -> pd.DataFrame:
 def late_ranks(table: pd.DataFrame, instances: int) -> go.Figure:
     """Draw which rank comes last how often, and how late it is on average.
 
-    From columns rank, where, last (instances), lateness_ns (sum); many ranks in runs.
+    From columns rank, where, last (instances), lateness_ns (sum). Many ranks are shown in runs: in
+    how many instances one of the run comes last, and the mean lateness of its latest rank.
     """
     if not len(table) or not instances:
         return axes.blank("no complete instance")
     starts = axes.edges(len(table), axes.MOST_ROWS)
-    counts = np.diff([*starts.tolist(), len(table)])
     names = axes.run_labels(table["rank"].to_numpy(), axes.MOST_ROWS)
     last = np.add.reduceat(table["last"].to_numpy(np.float64), starts) / instances * 100
-    mean = np.add.reduceat(table["lateness_ns"].to_numpy(np.float64), starts) / counts / instances
+    lateness = table["lateness_ns"].to_numpy(np.float64)
+    latest = axes.peaks(lateness, axes.MOST_ROWS)
+    mean = lateness[latest] / instances
     unit, scale = axes.unit_of(float(mean.max(initial=0.0)))
-    hosts = table["where"].to_numpy()[starts]
+    ranks, hosts = (table[name].to_numpy()[latest] for name in ("rank", "where"))
+    run = " (runs, and the latest of each)" if len(names) < len(table) else ""
     figure = go.Figure()
     figure.add_bar(
         x=names, y=last, name="comes last in",
         marker={"color": colours.ORANGE, "line": {"width": 0}},
-        customdata=hosts, hovertemplate="rank %{x} on %{customdata}<br>last in %{y:.3~g} % of the "
-        "instances<extra></extra>",
+        hovertemplate="rank %{x}<br>last in %{y:.3~g} % of the instances<extra></extra>",
     )  # fmt: skip
     figure.add_scatter(
         x=names, y=mean / scale, name="mean lateness", yaxis="y2", mode="markers",
         marker={"color": colours.BLUE, "size": 7 if len(names) < 100 else 4},
-        customdata=np.stack([axes.durations(mean), hosts], 1),
-        hovertemplate="rank %{x} on %{customdata[1]}<br>mean lateness %{customdata[0]}"
+        customdata=np.stack([axes.durations(mean), ranks, hosts], 1),
+        hovertemplate="rank %{customdata[1]} on %{customdata[2]}<br>mean lateness %{customdata[0]}"
         "<extra></extra>",
     )  # fmt: skip
     figure.update_layout(
         height=280,
-        xaxis={"title": "rank", "type": "category", "nticks": 20},
+        xaxis={"title": f"rank{run}", "type": "category", "nticks": 20},
         yaxis={"title": "last in (% of instances)", "rangemode": "tozero"},
         yaxis2={
             "title": f"mean lateness ({unit})", "overlaying": "y", "side": "right",

@@ -17,6 +17,10 @@ from .overview import COLOURS, TITLES
 
 FIRST, OTHER = colours.GREY, colours.BLUE
 MOST_SITES = 15
+# Columns to draw, with the title of their axis. Totals: one long finalize, which is a single
+# instance, must not dwarf what a program waits in its loops.
+WAITING = ("total_wait_ns", "waiting of all ranks")
+TIME = ("total_elapsed_ns", "time of all ranks in the call")
 
 
 def times(parts: pd.DataFrame) -> go.Figure:

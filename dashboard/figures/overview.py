@@ -65,40 +65,36 @@ def time_bar(parts: pd.DataFrame) -> go.Figure:
 def ranks(table: pd.DataFrame) -> go.Figure:
     """Draw per rank the waiting it has (up) and what others wait for it (down).
 
-    From columns rank, where, total_wait_ns, caused_ns; many ranks are aggregated to the means
-    of runs.
+    From columns rank, where, total_wait_ns, caused_ns. Of many ranks the greatest of each run is
+    shown: the mean of a run would hide the rank that others wait for.
     """
     if not len(table):
         return axes.blank("no rank passes the filters")
     names = axes.run_labels(table["rank"].to_numpy(), axes.MOST_ROWS)
-    starts = axes.edges(len(table), axes.MOST_ROWS)
-    counts = np.diff([*starts.tolist(), len(table)])
-    means = {
-        column: np.add.reduceat(table[column].to_numpy(np.float64), starts) / counts
-        for column in ("total_wait_ns", "caused_ns")
-    }
-    unit, scale = axes.unit_of(max(float(values.max()) for values in means.values()))
-    hosts = table["where"].to_numpy()[starts]
+    times = {c: table[c].to_numpy(np.float64) for c in ("total_wait_ns", "caused_ns")}
+    unit, scale = axes.unit_of(max(float(values.max()) for values in times.values()))
     figure = go.Figure()
     for column, sign, name, colour in (
         ("total_wait_ns", 1, "waits", colours.WAITING),
         ("caused_ns", -1, "is waited for", colours.BLUE),
     ):
-        values = means[column]
+        at = axes.peaks(times[column], axes.MOST_ROWS)
+        values = times[column][at]
+        members = [table[name].to_numpy()[at] for name in ("rank", "where")]
         figure.add_bar(
             x=names,
             y=sign * values / scale,
             name=name,
             marker={"color": colour, "line": {"width": 0}},
-            customdata=np.stack([axes.durations(values), hosts], 1),
-            hovertemplate=f"rank %{{x}} on %{{customdata[1]}}<br>{name} %{{customdata[0]}}"
-            "<extra></extra>",
+            customdata=np.stack([axes.durations(values), *members], 1),
+            hovertemplate=f"rank %{{customdata[1]}} on %{{customdata[2]}}<br>{name} "
+            "%{customdata[0]}<extra></extra>",
         )
-    mean = " (mean of each run)" if len(names) < len(table) else ""
+    run = " (the greatest of each run)" if len(names) < len(table) else ""
     figure.update_layout(
         barmode="relative",
         height=260,
-        xaxis={"title": f"rank{mean}", "type": "category", "nticks": 20},
+        xaxis={"title": f"rank{run}", "type": "category", "nticks": 20},
         yaxis={"title": f"time ({unit})", "tickformat": "~s" if scale == 1 else None},
         bargap=0.1 if len(names) < 100 else 0,
     )

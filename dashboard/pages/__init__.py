@@ -2,7 +2,8 @@
 
 A page is a module with `TITLE` (its name in the navigation), `PATH` (where it is), optionally
 `OWN` (keys of the address that its own callbacks follow, so that the page is not made anew when
-they change), `layout(context, state)` and `register(app, context)`.
+they change), `SKELETON` (the heights of its cards in px, see `skeleton`), `layout(context, state)`
+and `register(app, context)`.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from ..figures import algorithms as figures
 TITLE, PATH = "Algorithms", "/algorithms"
 OWN = frozenset(diagram.KEYS)
 MOST_SITES, MOST_KEYS = 200, 20
+SKELETON = (420, 320)
 
 
 def layout(context: Context, state: states.State) -> Component:

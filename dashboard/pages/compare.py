@@ -27,6 +27,7 @@ from ..shell import operations
 
 TITLE, PATH = "Compare", "/compare"
 MOST_ROWS = 200
+SKELETON = (240, 210, 320)
 
 
 def layout(context: Context, state: states.State) -> Component:
@@ -51,10 +52,7 @@ def layout(context: Context, state: states.State) -> Component:
     )
     bars = [
         components.card(title, components.graph(figures.callsites(table, *of, names), state))
-        for title, of in (
-            ("Waiting", ("wait_ns", "waiting an instance")),
-            ("Time in the call", ("mean_elapsed_ns", "mean time of a call")),
-        )
+        for title, of in (("Waiting", figures.WAITING), ("Time in the call", figures.TIME))
     ]
     spread = components.card(
         "Imbalance against the balanced limit",
@@ -66,7 +64,8 @@ def layout(context: Context, state: states.State) -> Component:
     grid = components.card(
         "Call sites",
         comparison(table.head(MOST_ROWS), state),
-        note=f"{means} the change of time, largest first; ω: last minus first arrival. "
+        note=f"{means} the change of total time, largest first. Time: mean of a call; wait: of all "
+        "ranks in an instance; ω: last minus first arrival. "
         f"Bold: differs by more {chance}.",
     )
     said = components.card(
@@ -145,7 +144,7 @@ def _factors(runs: Sequence[Data], state: states.State) -> Any:
 
 def comparison(table: pd.DataFrame, state: states.State) -> Component:
     """Return the table of call sites in both traces."""
-    heads = ("call site", "operation", "instances", "time", "waiting", "ω", "algorithm")
+    heads = ("call site", "operation", "instances", "mean time", "mean wait", "mean ω", "algorithm")
     rows = []
     for row in tables.records(table):
         name: Any = row["place"]

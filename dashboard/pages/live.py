@@ -15,6 +15,7 @@ from ..data import Context
 
 TITLE, PATH = "Live", "/live"
 FOLLOWS = True
+SKELETON = (160, 320)
 
 
 def layout(context: Context, state: states.State) -> Component:

@@ -19,6 +19,7 @@ from ..figures import overview as figures
 
 TITLE, PATH = "Overview", "/"
 MOST_SITES, MOST_FINDINGS = 12, 9
+SKELETON = (130, 220, 150, 360)
 
 
 def layout(context: Context, state: states.State) -> Component:

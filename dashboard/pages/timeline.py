@@ -14,6 +14,7 @@ TITLE, PATH = "Timeline", "/timeline"
 SHOWN = ("from", "to", "colour", "off", "sort", "find", "callsite", "instance")
 OWN = frozenset((*SHOWN, "select", "ruler", "notes"))
 FOLLOWS = True
+SKELETON = (60, 46, 480)
 
 
 def layout(context: Context, state: State) -> Component:

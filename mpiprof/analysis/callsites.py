@@ -125,10 +125,10 @@ def counted(algorithms: Mapping[str, int]) -> str:
 def routines(table: pd.DataFrame) -> pd.DataFrame:
     """Join call sites by routine: the paper's Tables 2, 3 and 5, from `callsites`.
 
-    One row per routine, in descending order of time: operation, callsites, count (instances,
-    estimated if sampled), recorded (recorded instances), bytes, bytes_min, bytes_max,
-    total_elapsed_ns, elapsed_share (of all routines), total_wait_ns, average_factor and
-    worst_factor (means over instances), major (at least a tenth of the time in all routines).
+    One row a routine, by time: operation, callsites, count (instances, estimated of a sample),
+    recorded (of these), bytes, bytes_min, bytes_max, message_bytes, total_elapsed_ns,
+    elapsed_share (of all routines), total_wait_ns, average_factor and worst_factor (means over
+    instances), major (a tenth or more of the time in all routines).
     """
     rows = []
     for operation, part in table.groupby("operation", sort=False):
@@ -142,6 +142,7 @@ def routines(table: pd.DataFrame) -> pd.DataFrame:
                 "bytes": _weighted(part["bytes"], weight),
                 "bytes_min": part["bytes_min"].min(),
                 "bytes_max": part["bytes_max"].max(),
+                "message_bytes": _weighted(part["message_bytes"], weight),
                 "mean_elapsed_ns": _weighted(part["mean_elapsed_ns"], weight),
                 "total_elapsed_ns": int(part["total_elapsed_ns"].sum()),
                 "total_wait_ns": int(part["total_wait_ns"].sum()),
@@ -157,6 +158,7 @@ def routines(table: pd.DataFrame) -> pd.DataFrame:
         "bytes",
         "bytes_min",
         "bytes_max",
+        "message_bytes",
         "mean_elapsed_ns",
         "total_elapsed_ns",
         "total_wait_ns",

@@ -42,28 +42,23 @@ CHAIN_COLUMNS = (
 class Causes:
     """Causes of the arrival spread of a call site. Times are in ns, shares are of the variance.
 
-    - instances: number of complete instances in the sample, out of complete_instances.
-    - arrival_ns, exit_ns (from the previous collective), between_ns, point_to_point_ns (within
-      between_ns): last minus first over the ranks, mean over instances (the paper's Tables 6 and
-      7).
-    - inherited (from these exits), outside and point_to_point (both after them) sum to 1. A share
-      is negative if ranks make up for inherited lateness.
-    - by_rank, by_node and random sum to 1: the same ranks always (within a phase), the same nodes,
-      neither.
-    - ranks: rank, node, late_ns (mean lateness after the median arrival of the other ranks),
-      error_ns (95 % error of late_ns), late_share (share of instances in which the rank is late by
-      half of late_ns and by more than the clock error), last_share, and the summands inherited_ns,
-      outside_ns, point_to_point_ns of late_ns.
-    - nodes: node, host, ranks, late_ns (after the mean of the other nodes), error_ns.
-    - chain: one row per origin, most frequent first. Columns: rank, callsite, site, after,
-      after_site, how, share (of instances), late_ns, hops, path (call site and rank from the origin
-      to this call site), example (communicator and sequence of each step). In callsite and after,
-      -1 is the start of the run and -2 is unknown. See diagnosis/delay_chain.py.
-    - before: callsite that ranks come from, site, share (of calls).
-    - followers: calls that all ranks make next after a barrier, as callsite, site, share (of
-      instances).
-    - saved_ns: for a barrier, time that all ranks together would save over the run without it, else
-      0.
+    instances: how many complete ones were looked at, of complete_instances.
+    arrival_ns, exit_ns (from the previous collective), between_ns, point_to_point_ns (within
+    between): last minus first over the ranks, mean over instances (the paper's Tables 6 and 7).
+    inherited (with those exits), outside and point_to_point (both since then) are what spreads the
+    arrivals, and sum to 1; compensated: the share of this spread that is gone again when the ranks
+    arrive, such as that of late exits after which there is less work. by_rank, by_node and random
+    sum to 1: the same ranks always (within a phase), the same nodes, neither.
+    ranks: rank, node, late_ns (mean lateness after the median arrival of the others), error_ns (of
+    it, 95 %), late_share (of instances, late by half of late_ns and more than the clocks' error),
+    last_share, inherited_ns, outside_ns, point_to_point_ns (parts of late_ns).
+    nodes: node, host, ranks, late_ns (after the other nodes' mean), error_ns.
+    chain: one row an origin, most frequent first: rank, callsite, site, after, after_site, how,
+    share (of instances), late_ns, hops, path (call site and rank from origin to here), example
+    (communicator and sequence of these); callsite and after: -1 the start, -2 unknown; see chain.
+    before: callsite that ranks come from, site, share (of calls).
+    followers: of a barrier, what all its ranks call next: callsite, site, share (of instances).
+    saved_ns: what all ranks together would save over the run without the barrier; else 0.
     """
 
     callsite: int
@@ -77,6 +72,7 @@ class Causes:
     inherited: Estimate
     outside: Estimate
     point_to_point: Estimate
+    compensated: Estimate
     by_rank: Estimate
     by_node: Estimate
     random: Estimate
@@ -94,7 +90,7 @@ def causes(trace: Trace, callsite: int) -> Causes:
     row: Any = trace.callsites.loc[callsite]
     complete = int(row["complete_instances"])
     cells = Cells(trace, sample.parts, trace.phases(callsite))
-    (arrival, left, between, messages), (inherited, outside, talked) = cells.section_5()
+    (arrival, left, between, messages), (inherited, outside, talked, back) = cells.section_5()
     by_rank, by_node, random = cells.systematic()
     labels = Labels(trace)
     return Causes(
@@ -109,6 +105,7 @@ def causes(trace: Trace, callsite: int) -> Causes:
         inherited,
         outside,
         talked,
+        back,
         by_rank,
         by_node,
         random,

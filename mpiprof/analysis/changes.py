@@ -24,9 +24,10 @@ STRETCHES = 32
 FEWEST = 4  # minimum number of instances in both runs for a test
 FEWEST_RUNS = 2
 LEVEL = 0.05
+TOTALS = ("total_elapsed_ns", "total_wait_ns")
 MEANS = ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")
 COUNTS = ("instances", "total_instances")
-COMPARED = ("total_elapsed_ns", "total_wait_ns", *MEANS, *COUNTS, "algorithm")
+COMPARED = (*TOTALS, *MEANS, *COUNTS, "algorithm")
 COLUMNS = (
     "other",
     "operation",
@@ -43,19 +44,18 @@ COLUMNS = (
 def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
     """Return one row per call site and other trace, by change of its time over all ranks.
 
-    - to: second group of runs, compared with `traces` as a whole. Without it, each of `traces` is
-      compared with the first. Figures of a group are means over its runs, and tests use the
-      variation between its runs.
-    - other: number of the other trace, from 1. operation. sites (of the first trace if present
-      there). callsite, other_callsite: -1 if absent.
-    - matched: "line" (same file, line and function), "function" (the same except for moved lines),
-      "" (only in one trace).
-    - For the first trace, and with `other_` for the other: total_elapsed_ns (over all ranks),
-      mean_elapsed_ns, wait_ns (over ranks) and worst_imbalance_ns (means per instance), COUNTS,
-      algorithm.
-    - For each mean: `..._change` (other / first - 1), `..._p` (Welch's test; NaN with fewer than
-      FEWEST instances, or fewer than FEWEST_RUNS runs in groups).
-    - significant: some mean differs, by Holm's correction over all tests of the table.
+    to: runs that all of `traces` are compared with, as one group with another; without it each of
+    `traces` is compared with the first. Figures of a group are means over its runs, and what
+    differs is told from how its runs differ among themselves.
+
+    other (1..: which trace), operation, sites (of the first trace where it is there), callsite and
+    other_callsite (-1: not there), matched ("line": same file, line and function; "function": same
+    but for lines that moved; "": only in one); of the first trace and, with `other_` before it, of
+    the other: TOTALS (over all ranks and instances), mean_elapsed_ns, wait_ns (over ranks) and
+    worst_imbalance_ns (means an instance), COUNTS, algorithm; of each mean `..._change` (other /
+    first - 1) and `..._p` (Welch's test; NaN with fewer than FEWEST instances, or FEWEST_RUNS runs
+    where there are several); significant: one of these differs, by Holm's correction over all tests
+    of the table.
     """
     groups = [traces, to] if to else [[trace] for trace in traces]
     first, *others = (_Runs(group) for group in groups)
@@ -86,7 +86,7 @@ class _Runs:
             return
         tables = [first.callsites, *(_aligned(first.callsites, one.callsites) for one in rest)]
         self.callsites = first.callsites.copy()
-        for name in (*MEANS, "total_elapsed_ns"):
+        for name in (*MEANS, *TOTALS):
             columns = np.stack([table[name].to_numpy(np.float64) for table in tables])
             known = (~np.isnan(columns)).sum(0)
             mean = np.nansum(columns, 0) / np.where(known, known, np.nan)
@@ -104,7 +104,7 @@ def _aligned(first: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     """Return another run's rows in the order of the first run's call sites; NaN if absent."""
     rows = {one: two for one, two, _ in matched(first, other) if one >= 0 and two >= 0}
     index = [rows.get(int(callsite), -1) for callsite in first["callsite"]]
-    found: pd.DataFrame = other[[*MEANS, "total_elapsed_ns"]].reindex(index)
+    found: pd.DataFrame = other[[*MEANS, *TOTALS]].reindex(index)
     return found
 
 

@@ -61,9 +61,9 @@ class Cells:
             yield part, np.searchsorted(self.ranks, part.ranks), stretch, phase
 
     def section_5(self) -> tuple[list[Estimate], list[Estimate]]:
-        """Return imbalances of arrival, exit, between and point-to-point, and variance shares."""
+        """Imbalance of arrivals, exits, between and point-to-point; shares of `_origins`."""
         if not self.instances:
-            return [UNKNOWN] * 4, [UNKNOWN] * 3
+            return [UNKNOWN] * 4, [UNKNOWN] * 4
         sums = np.zeros((self.stretches, 9))
         for part, _, stretch, _ in self.each():
             arrival = part.arrival.astype(np.float64)
@@ -212,10 +212,17 @@ def _imbalances(sums: Float) -> Float:
 
 
 def _origins(sums: Float) -> Float:
+    """Return the shares of what spreads the arrivals, and the share that is compensated.
+
+    The covariances of the three components with the arrival add up to its variance. Those that are
+    negative bring the ranks together: they have no share in the spread, but take back some of it.
+    """
     total, inherited, messages = sums[6:9]
     if total <= 0:
-        return np.full(3, np.nan)
-    return np.asarray(np.array([inherited, total - inherited - messages, messages]) / total)
+        return np.full(4, np.nan)
+    spreading = np.maximum([inherited, total - inherited - messages, messages], 0.0)
+    whole = spreading.sum()
+    return np.asarray([*(spreading / whole), max(whole - total, 0.0) / whole])
 
 
 def _ratio(sums: Float) -> Float:

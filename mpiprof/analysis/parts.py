@@ -103,7 +103,10 @@ class Pass:
         known = list(self.callsites)
         path = str(self.trace.path.resolve())
         return self.trace.workers.map(
-            functools.partial(_work, path, known, self.function, self.arguments), pieces
+            functools.partial(
+                _work, path, known, self.trace.machine, self.function, self.arguments
+            ),
+            pieces,
         )
 
 
@@ -150,6 +153,7 @@ def _numbers(names: list[Any], joint: dict[Any, int]) -> Int:
 def _work(
     path: str,
     known: list[CallsiteKey],
+    machine: dict[str, Any] | None,
     function: Function,
     arguments: tuple[Any, ...],
     blocks: list[Block],
@@ -158,6 +162,7 @@ def _work(
     trace = _opened(path)
     assert trace.dataset is not None
     measure = Measure(trace)
+    measure.machine = machine  # which --machine may have replaced
     measure.callsites.update({key: number for number, key in enumerate(known)})
     batches: Iterator[Batch] = trace.dataset.batches(trace.tables.communicators, blocks=blocks)
     found = []

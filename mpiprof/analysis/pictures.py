@@ -33,17 +33,19 @@ def row_of(trace: Trace, rows: int) -> Int:
 class Shares:
     """Shares of each cell's time that ranks spend in operations: rows x columns x operations.
 
-    `operations` are in descending order of time. `point_to_point_ns` is the time of all ranks in
-    point-to-point and completion calls outside collectives.
+    `operations`: by the time in them, most first. `waiting`: the part of `cells` in which only
+    another rank was missing. `point_to_point_ns`: what all ranks together spent in point-to-point
+    and completion calls outside.
     """
 
     operations: tuple[str, ...]
     cells: Float
+    waiting: Float
     point_to_point_ns: int
 
 
 def time_shares(trace: Trace, columns: int, rows: int, step: Step) -> Shares:
-    """Divide the run into columns of equal time and the ranks into rows, in one pass."""
+    """Divide the run into columns of equal time and the ranks into rows; two passes."""
     names = [base_operation(s.operation) for s in trace.tables.shapes]
     operations = sorted(set(names))
     of_shape = np.array([operations.index(name) for name in names], np.int64)
@@ -64,9 +66,30 @@ def time_shares(trace: Trace, columns: int, rows: int, step: Step) -> Shares:
             for i in np.unique(operation).tolist():
                 mine = operation == i
                 cells[row[rank], :, i] += np.diff(_before(edges, enter[mine], exit_[mine]))
-    cells /= (edges[1] * np.bincount(row))[:, None, None]
+    waiting = np.minimum(_waiting(trace, edges, row, of_shape, cells.shape), cells)
     order = np.argsort(-cells.sum((0, 1)), kind="stable")
-    return Shares(tuple(operations[i] for i in order), cells[:, :, order], outside)
+    of_time = (edges[1] * np.bincount(row))[:, None, None]
+    cells, waiting = (ns[:, :, order] / of_time for ns in (cells, waiting))
+    return Shares(tuple(operations[i] for i in order), cells, waiting, outside)
+
+
+def _waiting(
+    trace: Trace, edges: Float, row: Int, of_shape: Int, shape: tuple[int, int, int]
+) -> Float:
+    """Return the ns of waiting in rows x columns x operations; `row` of each rank."""
+    found, measure = np.zeros(shape), Measure(trace)
+    for batch in trace.batches():
+        blocked = measure.blocked = np.zeros(batch.arrival.shape, np.int64)
+        measure.rows(batch)
+        for member, rank in enumerate(batch.communicator.ranks.tolist()):
+            here = np.flatnonzero(blocked[member] > 0)
+            operation = of_shape[batch.shape[member, here]]
+            begin = (batch.begin[member, here] - trace.started_ns).astype(np.float64)
+            for i in np.unique(operation).tolist():
+                mine = operation == i
+                end = begin[mine] + blocked[member, here[mine]]
+                found[row[rank], :, i] += np.diff(_before(edges, begin[mine], end))
+    return found
 
 
 def _inside(block: Block) -> Bool:
@@ -100,12 +123,11 @@ def _before(edges: Float, enter: Float, exit_: Float) -> Float:
 class Site:
     """Data of one call site over its instances, in columns of equal numbers of instances.
 
-    The instances are in order of first arrival. Only instances at which all ranks arrived count.
-    - lateness: rows x columns, mean ns after the first arrival, NaN where no rank took part.
-    - worst_factor, worst_imbalance: mean per column.
-    - ranges: instances by range of their worst-case factor (aggregate.RANGE_NAMES).
-    - late: mean lateness of each world rank, NaN if it took no part.
-    - last: number of instances in which each rank was last.
+    lateness: rows x columns, ns after the first arrival, of the latest of the row's ranks, mean
+    over the column's instances, NaN where no rank took part;
+    worst_factor, worst_imbalance: means of columns; ranges: instances by range of their worst-case
+    factor (as aggregate.RANGE_NAMES); late: mean lateness of each world rank, NaN without;
+    last: in how many instances each was last. Only of instances that all ranks have come to.
     """
 
     instances: int
@@ -165,9 +187,11 @@ class _Cells:
             return np.bincount(at, values, self.columns).astype(np.float64)
 
         number = by_column()
-        for member, rank in enumerate(ranks.tolist()):
-            self.sums[self.row[rank]] += by_column(late[member])
-            self.counts[self.row[rank]] += number
+        rows = self.row[ranks]
+        for row in np.unique(rows).tolist():
+            # The mean over the ranks of a row would hide a late one among them.
+            self.sums[row] += by_column(late[rows == row].max(0))
+            self.counts[row] += number
         self.late[ranks] += late.sum(1)
         self.took_part[ranks] += late.shape[1]
         latest = late.argmax(0)
@@ -181,7 +205,7 @@ class _Cells:
         self.ranges += np.bincount(where, minlength=len(self.ranges))
 
     def site(self) -> Site:
-        """Return the means."""
+        """Return the means over instances."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return Site(
                 self.instances,

@@ -99,7 +99,8 @@ class Effects:
         surplus = by_rank * chance
         rank, surplus = max(rank - surplus, 0.0), max(surplus - rank, 0.0)
         node = max(node - surplus, 0.0)
-        share: Float = np.array([rank, node, total - rank - node]) / total
+        parts = np.array([rank, node, max(total - rank - node, 0.0)])
+        share: Float = parts / parts.sum()
         return share
 
     def means(self, sums: Float) -> tuple[Float, Float]:

@@ -65,10 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     studies = "; ".join(f"{name}: {what}" for name, what in STUDIES.items())
     add("study", choices=tuple(STUDIES), metavar="STUDY", help=studies)
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("-n", dest="ranks", type=int, metavar="N", help="start N ranks here")
+    place.add_argument("-n", "-np", dest="ranks", type=int, metavar="N", help="start N ranks here")
     place.add_argument("--cluster", metavar="16x100mbit", help="emulate nodes x rate [x ranks]")
     place.add_argument("--simulate", type=int, metavar="P", help="simulate P processes")
-    add("--machine", type=Path, metavar="FILE", help="to simulate: what `calibrate -o` measured")
+    add("--machine", type=Path, metavar="FILE", help="message times that `calibrate -o` measured")
     add("--per-node", type=int, default=1, metavar="N", help="to simulate: N processes a node (1)")
     add("--node-port", action="store_true", help="to simulate: a node's processes share one port")
     add(
@@ -129,8 +129,11 @@ def checked_options(args: argparse.Namespace) -> Options:
     """Return the study's options; raises UsageError before anything starts."""
     if args.output is not None and args.output.is_dir():
         raise UsageError(f"-o {args.output} is a folder: name the files, as {args.output}/result")
-    if args.machine is not None and args.simulate is None:
-        raise UsageError("--machine is for --simulate: elsewhere the machine is measured")
+    if args.machine is not None:
+        from mpiprof.model import machine
+        from mpiprof.trace.machine import fault
+
+        machine.read(args.machine, fault)  # for its errors
     if args.per_node < 1:
         raise UsageError(f"--per-node {args.per_node}: 1 process a node or more")
     if args.simulate is None and (args.per_node > 1 or args.node_port):
@@ -186,6 +189,8 @@ def words_of(args: argparse.Namespace) -> list[str]:
     words += [f"--{option}" for option in ("quick", "full") if getattr(args, option)]
     if args.only is not None:
         words += ["--only", args.only]
+    if args.machine is not None:
+        words += ["--machine", str(args.machine.absolute())]
     if args.output is not None:
         words += ["-o", str(args.output.absolute())]
     return words

@@ -1,4 +1,4 @@
-"""Measure the machine's message times in full, for `run --machine FILE`.
+"""Measure the machine's message times in full, for --machine FILE of `run`, `report` and others.
 
   mpiexec -n 8 python -m mpiprof calibrate -o FILE
 

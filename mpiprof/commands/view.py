@@ -4,7 +4,7 @@
 
 Without TRACE: the newest in this folder. The server listens on this machine only, and the address
 carries a token: who has not got it sees nothing. On another machine, forward the port by ssh as
-the printed line says. Needs `pip install mpiprof[dashboard]`.
+the printed line says. Needs the extra `dashboard`.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("traces", nargs="*", type=Path, metavar="TRACE", help="trace folders")
     add("--port", type=int, metavar="P", help=f"the port to listen on ({PORT}, else a free one)")
     add("--host", default=LOCAL, metavar="H", help="the address to listen on (this machine only)")
+    add("--machine", type=Path, metavar="FILE", help="take message times from `calibrate -o FILE`")
     add("--no-browser", action="store_true", help="only print the address")
     add(
         "--source",
@@ -58,7 +59,11 @@ def run(args: argparse.Namespace) -> int:
     The address is printed before anything large is imported or read: requests wait until then.
     """
     require(NEEDED)
+    from mpiprof.model.machine import given
+    from mpiprof.trace.machine import fault
+
     paths, allowed = folders(args.traces), sources(args.source)
+    machine = given(args.machine, fault)
     if args.workers is not None:
         from mpiprof.store.derived import refuse_plain
 
@@ -72,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.no_browser and has_browser():
             webbrowser.open(address)
         app, data = part("app"), part("data")
-        context = data.Context(paths, allowed, args.workers)
+        context = data.Context(paths, allowed, args.workers, machine)
         for name in context.names:
             threading.Thread(target=read, args=(context, name), daemon=True).start()
         server = app.server(app.make(context, token, [args.host]), listener)

@@ -25,6 +25,14 @@ ROLES = {
 }
 
 
+# Of a call that makes a communicator: what the library checks before its first message, by the
+# members of `struct creation_arguments` (refusal.c).
+CHECKED = (
+    *("root", "local_leader", "color", "ndims", "dims", "nnodes", "index", "edges"),
+    *("n", "sources", "degrees", "destinations", "indegree", "outdegree"),
+)
+
+
 def root_value(function: Function, fortran: bool) -> str:
     if not has(function, "root"):
         return "ROOT_NONE"
@@ -183,12 +191,28 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
         f"    .tag = {tag},",
         f"    .text = {text},",
         f"    .text_length = {length},",
+        *given_lines(function, fortran),
         "};",
         f"comm_making(&creation, {parent}, {counted});",
         *run,
         f"if (comm_made(&creation, {error}))",
         f"    comm_register(&creation, {made});",
     ]
+
+
+def given_lines(function: Function, fortran: bool) -> list[str]:
+    """The members of `struct creation_arguments`: addresses of what a call was given."""
+    lines = []
+    for parameter in function.parameters:
+        name = parameter.name
+        if name in CHECKED:
+            address = name if fortran or parameter.kind == "ints" else f"&{name}"
+            lines.append(f"    .given.{name} = {address},")
+        elif name == "group" and not fortran:
+            lines.append("    .given.group = &group,")
+        elif name == "newcomm" and not fortran:
+            lines.append("    .given.result_is_null = newcomm == NULL,")
+    return lines
 
 
 def spawn_lines(function: Function, fortran: bool) -> list[str]:
@@ -224,6 +248,20 @@ def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
         f"struct communicator *const freed = handle_{kind}_unlink({name});",
         *gathered_lines(function, fortran, call, "gathering_of(freed)"),
         f"handle_{kind}_freed(freed, {error}, {name});",
+    ]
+
+
+def operator_lines(function: Function, fortran: bool, call: str) -> list[str]:
+    """Which reductions are the program's own; a freed handle is looked at before it is freed."""
+    error = "*ierror" if fortran else "error"
+    value = "op_f2c(*op)" if fortran else "*op"
+    if function.name != "MPI_Op_free":
+        return [call, f"operator_made({error}, {error} == MPI_SUCCESS ? {value} : MPI_OP_NULL);"]
+    given = value if fortran else "op != NULL ? *op : MPI_OP_NULL"
+    return [
+        f"const MPI_Op freed = {given};",
+        call,
+        f"operator_freed({error}, freed);",
     ]
 
 
@@ -281,6 +319,8 @@ def body_lines(function: Function, fortran: bool, call: str) -> list[str]:
         return communicator_lines(function, fortran, call)
     if function.family == "handler":
         return ["comm_errhandler_fn = handler_stand_in(comm_errhandler_fn);", call]
+    if function.family == "operator":
+        return operator_lines(function, fortran, call)
     if function.family in ("window", "file"):
         return handle_lines(function, fortran, call)
     session = "session_f2c(*session)" if fortran else "*session"

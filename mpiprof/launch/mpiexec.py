@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mpiprof.errors import UsageError
+from mpiprof.installation import pip_install
 from mpiprof.launch.library import FAMILIES, Mpi
 
 NAMES = {
@@ -116,5 +117,5 @@ def find(mpi: Mpi, environment: Mapping[str, str]) -> Mpiexec:
     raise UsageError(
         f"no mpiexec of {mpi.family} ({mpi.reason}) beside {sys.executable} or in PATH"
         + "".join(f"; {other}" for other in others[:1])
-        + f": `pip install {wheel}`, or install your system's package of it"
+        + f": `{pip_install(wheel)}`, or install your system's package of it"
     )

@@ -77,11 +77,26 @@ class Recording:
     """How a program is started and recorded: one table for parser, words and environment."""
 
     ranks: int | None = option(
-        None, "-n", type=positive, metavar="N", passed=False, help="start N ranks with mpiexec"
+        None,
+        "-n",
+        "-np",
+        type=positive,
+        metavar="N",
+        passed=False,
+        help="start N ranks with mpiexec",
     )
     module: bool = option(False, "-m", help="run a module, as `python -m` does")
     folder: Path | None = option(
         None, "-o", type=named, metavar="DIR", passed=False, help="the trace folder itself"
+    )
+    share: bool = option(
+        False,
+        "--share",
+        variable="SHARE",
+        help="let other users read the trace, as the umask says; else only you can",
+    )
+    force: bool = option(
+        False, "--force", passed=False, help="replace the trace that -o names, and nothing else"
     )
     record: str = option(
         "events",

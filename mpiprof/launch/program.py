@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from mpiprof.errors import UsageError
+from mpiprof.installation import pip_install
 from mpiprof.launch import elf, library
 from mpiprof.launch.library import Mpi
 
@@ -156,7 +157,9 @@ def find_mpi(program: Program, wanted: str | None, environment: Mapping[str, str
     if launcher is not None:
         return library.mpi_by_name(launcher, environment, "the launcher's environment")
     if program.python is not None:
-        remedy = f"`{program.python} -m pip install mpi4py mpich`, or name the MPI with --mpi"
+        remedy = (
+            f"`{pip_install('mpi4py', 'mpich', python=program.python)}`, or name the MPI with --mpi"
+        )
         raise UsageError(f"{program.name}: no MPI found, as this Python has no mpi4py: {remedy}")
     raise UsageError(
         f"{program.name}: no MPI found, as {program.file} is linked with none; if it starts an MPI "

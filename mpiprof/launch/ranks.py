@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from mpiprof.errors import UsageError
+from mpiprof.installation import pip_install
 from mpiprof.launch import library, mpiexec
 from mpiprof.launch.job import job_in
 from mpiprof.launch.library import Mpi
@@ -37,7 +38,7 @@ def this_mpi(environment: Mapping[str, str]) -> Mpi:
     if found is None:
         raise UsageError(
             f"the studies call MPI through mpi4py, which {sys.executable} lacks: "
-            f"`{sys.executable} -m pip install mpi4py mpich`"
+            f"`{pip_install('mpi4py', 'mpich')}`"
         )
     return found
 

@@ -82,19 +82,30 @@ def read(path: Path, fault: Callable[[Any], str]) -> Machine:
 
     fault: returns the reason why a table's times are unusable, or an empty text.
     """
+    return of_table(table(path, fault), str(path))
+
+
+def given(path: Path | None, fault: Callable[[Any], str]) -> dict[str, Any] | None:
+    """Return the table of --machine, or None without the option; see `read`."""
+    return None if path is None else table(path, fault)
+
+
+def table(path: Path, fault: Callable[[Any], str]) -> dict[str, Any]:
+    """Return the table that `calibrate -o FILE` has written; errors and `fault` as of `read`."""
     try:
-        table = json.loads(path.read_text())
+        found = json.loads(path.read_text())
     except FileNotFoundError:
         raise UsageError(
             f"{path}: no such file; `{command('calibrate', '-o', path, ranks=4)}` makes it"
         ) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} can't be read as a machine table: {error}") from None
-    why = fault(table)
+    why = fault(found)
     if why:
         again = command("calibrate", "-o", path, ranks=4)
         raise UsageError(f"{path}: its message times are not usable, {why}; repeat `{again}`")
-    return of_table(table, str(path))
+    of_table(found, str(path))
+    return dict(found)
 
 
 def of_table(table: Any, name: str) -> Machine:

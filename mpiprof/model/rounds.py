@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 UNMEASURED = 32768  # block size if neither it nor alpha and beta are given
 
-MOST_TRIED = 64_000  # bound on block sizes times processes in the search
+MOST_TRIED = 4096  # block sizes times processes
 
 Counts = Sequence[int] | NDArray[np.int64]
 
@@ -101,15 +101,15 @@ def ring_block_size(counts: Counts, alpha: float, beta: float) -> int:
 def best_ring_block(counts: Counts, alpha: float, beta: float) -> int:
     """Return the B that minimises exact rounds times (alpha + B beta), for counts in ring order.
 
-    Formula (2) counts half of the last blocks as full, whatever the counts. This search goes down
-    through the smallest B for each number of blocks. It stops when the start-ups alone take longer
-    than the best time. If that takes too many steps, the best B so far is returned, including that
-    of (2).
+    Formula (2) takes half of the last blocks as full, whatever the counts. Here B goes down through
+    the sizes that are the least for their numbers of blocks, until the bytes' start-ups alone take
+    longer than the best. Where that is too many, it is the best so far, that of (2) included.
+    It is what the ring takes where none is given (core/schedule/algorithms/ring_block.c).
     """
     sizes = np.asarray(counts, np.int64)
     filled, total = np.unique(sizes[sizes > 0]), int(sizes.sum())
     best = ring_block_size(sizes, alpha, beta)
-    if not total or alpha <= 0 or beta <= 0:
+    if not total or alpha <= 0 or beta <= 0 or sizes.max() == sizes.min():
         return best
     least = skipping_ring_rounds(sizes, best) * (alpha + best * beta)
     block = int(filled[-1])

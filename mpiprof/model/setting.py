@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +14,7 @@ from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.machine import DEFAULT, Machine
 from mpiprof.model.schedule import Problem
 from mpiprof.model.variant import Variant
+from mpiprof.nearest import nearest
 from mpiprof.operations import OPERATIONS
 
 DOUBLE = 8  # bytes per element of a reduction
@@ -178,7 +178,4 @@ def with_parameters(a: Algorithm, given: Problem, values: Mapping[str, str | int
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:
-    names = list(known)
-    near = difflib.get_close_matches(name, names, 3, 0.5) or names
-    some = ", ".join(near) if near else "none"
-    return f"no {what} {name!r}: " + ("nearest " if near is not names else "there are ") + some
+    return f"no {what} {name!r}: {nearest(name, known)}"

@@ -82,8 +82,9 @@ def simulate(
     if len(begin) != size or len(place) != size:
         raise MpiprofError(f"arrivals and nodes must be given for all {size} processes")
     messages: list[Message] | None = [] if trace else None
-    ring = size >= RING_FROM and not trace and rings.applies(algorithm, problem, machine, place)
-    if method == "ring" or (ring and not method):
+    if not method and not trace and runs_as_ring(algorithm, problem, machine, place):
+        method = "ring"
+    if method == "ring":
         finish = rings.finish(algorithm, problem, machine, begin, place)
     else:
         with Traffic(algorithm, problem) as traffic:
@@ -97,6 +98,12 @@ def simulate(
                 at_once = None if one_by_one or trace else apart.run(*rest)
                 finish = events.run(*rest, messages) if at_once is None else at_once
     return Timing(begin, finish, messages or [])
+
+
+def runs_as_ring(algorithm: Algorithm, problem: Problem, machine: Machine, nodes: Numbers) -> bool:
+    """Return whether `simulate` takes the short way of rings."""
+    size = problem.size + problem.remote_size
+    return size >= RING_FROM and rings.applies(algorithm, problem, machine, nodes)
 
 
 class _Run:

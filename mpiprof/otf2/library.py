@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import MpiprofError
+from mpiprof.installation import install_command
 from mpiprof.launch.library import load
 from mpiprof.trace.layout import SPENT
 from mpiprof.trace.types import Array
@@ -54,9 +55,7 @@ def wheel() -> Any:
     try:
         import _otf2
     except ImportError:
-        raise MpiprofError(
-            "OTF2 needs the package otf2: python -m pip install 'mpiprof[otf2]'"
-        ) from None
+        raise MpiprofError(f"OTF2 needs the package otf2: {install_command('otf2')}") from None
     register = _otf2.conf.lib.OTF2_Error_RegisterCallback
     register.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     register.restype = ctypes.c_void_p

@@ -22,6 +22,7 @@ CIVIDIS = ((0, 34, 78), (53, 69, 108), (102, 105, 112), (148, 142, 119), (200, 1
 CIVIDIS_END = (254, 232, 56)
 LEVELS = 63
 STEPS = 6  # into which a cell of the timeline is filled
+PALE = 0.38  # opacity of waiting, in the colour of its operation
 SPOTS = (20, 60)  # of the timeline, that the pointer tells apart: of ranks, of times
 
 GRID = 'class="grid"'
@@ -146,30 +147,40 @@ def _cividis() -> list[png.Colour]:
     return [(int(r), int(g), int(b), 255) for r, g, b in zip(*channels, strict=True)]
 
 
-def timeline(shares: Any, operations: Sequence[str], ranks: int, span: float, text: Text) -> str:
+def timeline(
+    shares: Any, waiting: Any, operations: Sequence[str], ranks: int, span: float, text: Text
+) -> str:
     """Return ranks x time: each cell filled from below by its operations, in proportion.
 
     shares: rows x columns x operations, of the cell's time; what is left empty is outside
-    collectives. `span` is the whole time in ns. The pointer shows the shares of SPOTS places.
+    collectives. `waiting`, a part of them, is pale and above the rest of its operation. `span` is
+    the whole time in ns. The pointer shows the shares of SPOTS places.
     """
     left, width, height = 56, 1000, max(40.0, min(420.0, 18.0 * len(shares)))
     colours = [operation_colour(name) for name in operations]
     palette: list[png.Colour] = [(0, 0, 0, 0)]
-    palette += [(*(int(c[i : i + 2], 16) for i in (1, 3, 5)), 255) for c in colours]  # type: ignore[misc]
-    pixels = filled(shares)
+    for c in colours:
+        red, green, blue = (int(c[i : i + 2], 16) for i in (1, 3, 5))
+        palette += [(red, green, blue, 255), (red, green, blue, round(255 * PALE))]
+    parts = np.stack([shares - waiting, waiting], axis=3).reshape(*shares.shape[:2], -1)
+    pixels = filled(parts)
     made = [*rank_axis(ranks, 4, height, left)]
     made.append(box(left, 4, width, height, more='class="ground"'))
     made.append(picture(left, 4, width, height, png.address(png.encode(pixels, palette))))
-    made += _spots(shares, operations, ranks, span, text, (left, 4, width, height))
+    made += _spots(shares, waiting, operations, ranks, span, text, (left, 4, width, height))
     for tick in ticks(0, span, 10):
         x = left + width * tick / max(span, 1)
         made.append(path(f"M{x:.1f} {height + 4}v5", GRID))
         made.append(label(x, height + 24, text(tick) if tick else "0", "middle"))
     for i, (name, colour) in enumerate(zip(operations, colours, strict=True)):
-        x, y = left + 200 * (i % 5), height + 40 + 18 * (i // 5)
-        made.append(box(x, y, 12, 12, colour))
-        made.append(label(x + 18, y + 10, f"{name} ({shares[:, :, i].mean():.1%})"))
-    below = 18 * -(-len(operations) // 5)
+        x, y = left + 340 * (i % 3), height + 40 + 18 * (i // 3)
+        whole, waits = (float(part[:, :, i].mean()) for part in (shares, waiting))
+        of_it = f", {waits / whole:.0%} of it waiting" if waits > 0 else ""
+        made.append(box(x, y, 12 if not of_it else 6, 12, colour))
+        if of_it:
+            made.append(box(x + 6, y, 6, 12, colour, more=f'fill-opacity="{PALE}"'))
+        made.append(label(x + 18, y + 10, f"{name} ({whole:.1%}{of_it})"))
+    below = 18 * -(-len(operations) // 3)
     return drawing(left + width + 40, height + 48 + below, "timeline of all ranks", made)
 
 
@@ -189,6 +200,7 @@ def filled(shares: Any) -> Any:
 
 def _spots(
     shares: Any,
+    waiting: Any,
     operations: Sequence[str],
     ranks: int,
     span: float,
@@ -206,8 +218,13 @@ def _spots(
         first, last = a * ranks // len(shares), b * ranks // len(shares) - 1
         who = f"rank {first}" if first == last else f"ranks {first}-{last}"
         for c, d in itertools.pairwise(cuts[1].tolist()):
-            mean = shares[a:b, c:d].mean((0, 1))
-            parts = [f"{operations[i]} {mean[i]:.0%}" for i in np.argsort(-mean) if mean[i] > 0.005]
+            mean, waits = (part[a:b, c:d].mean((0, 1)) for part in (shares, waiting))
+            parts = [
+                f"{operations[i]} {mean[i]:.0%}"
+                + (f" ({waits[i] / mean[i]:.0%} of it waiting)" if waits[i] > 0 else "")
+                for i in np.argsort(-mean)
+                if mean[i] > 0.005
+            ]
             if not parts:
                 continue
             begin, end = (span * edge / shares.shape[1] for edge in (c, d))

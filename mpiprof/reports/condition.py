@@ -7,7 +7,6 @@ size, a share; a number without one is in ns, in bytes, or the share itself.
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 import re
@@ -17,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mpiprof.errors import TraceError, UsageError
+from mpiprof.nearest import nearest
 from mpiprof.quantities import SIZES, TIMES
 from mpiprof.reports.json import NUMBERS, RUN, TEXTS
-from mpiprof.reports.places import places
+from mpiprof.reports.places import routine_at
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
@@ -79,6 +79,12 @@ class Joined:
 Condition = Term | Joined
 
 
+def columns(numbers: Sequence[str], texts: Sequence[str]) -> dict[str, str]:
+    """Return each column by its names: a column of times has a second one without `_ns`."""
+    known = {column: column for column in (*numbers, *texts)}
+    return known | {column[:-3]: column for column in numbers if column.endswith("_ns")}
+
+
 def parse(
     expression: str, numbers: Sequence[str] = (*NUMBERS, *RUN), texts: Sequence[str] = TEXTS
 ) -> Condition:
@@ -134,17 +140,10 @@ class _Parser:
         return Term(column, sign, self.number(column, value))
 
     def column(self, name: str) -> str:
-        known = {column: column for column in (*self.numbers, *self.texts)}
-        known |= {column[:-3]: column for column in self.numbers if column.endswith("_ns")}
+        known = columns(self.numbers, self.texts)
         if name in known:
             return known[name]
-        near = difflib.get_close_matches(name, known, 1)
-        hint = (
-            f"did you mean {near[0]}?"
-            if near
-            else f"columns: {', '.join(dict.fromkeys(known.values()))}"
-        )
-        raise UsageError(f"no column {name!r} in {self.expression!r}; {hint}")
+        raise UsageError(f"no column {name!r} in {self.expression!r}; {nearest(name, known)}")
 
     def number(self, column: str, text: str) -> float:
         units, wanted = UNITS[kind_of(column)]
@@ -187,7 +186,7 @@ def judge(
         found = [row for row in rows if condition.holds({**run, **row})]
         met, by = bool(found), f"{len(found)} call site" + "s" * (len(found) > 1)
         if found:
-            by += f", first {found[0]['operation']} at {places(found[0]['sites'])}"
+            by += f", first {routine_at(found[0])}"
     if met:
         print(f"mpiprof: --fail-on {expression!r} is met by {by}", file=sys.stderr)
     return THRESHOLD_MET if met else 0

@@ -9,7 +9,7 @@ from mpiprof.analysis.changes import FEWEST, FEWEST_RUNS
 from mpiprof.invocation import quoted, switched
 from mpiprof.reports.actions import action
 from mpiprof.reports.conclusion import portion
-from mpiprof.reports.places import pattern_of, places
+from mpiprof.reports.places import pattern_of, routine_at
 from mpiprof.reports.sentences import claim
 from mpiprof.reports.text import held_time
 from mpiprof.units import capital, change, continued, duration
@@ -104,7 +104,7 @@ def _seldom(found: Difference) -> str:
         return ""
     before, after = (duration(float(row[f"{one}total_elapsed_ns"])) for one in ("", "other_"))
     text = (
-        f" {capital(row['operation'])} at {places(row['sites'])} takes {after} instead of {before} "
+        f" {capital(routine_at(row))} takes {after} instead of {before} "
         "of all ranks' time, and was called too seldom for a test."
     )
     for one in found.changed[:1]:
@@ -129,7 +129,7 @@ def _side(one: Changed) -> str:
 
 
 def _place(one: Changed) -> str:
-    return f"{one.row['operation']} at {places(one.row['sites'])}"
+    return routine_at(one.row)
 
 
 def _measure(one: Changed) -> str:

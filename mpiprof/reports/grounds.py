@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,7 @@ def _of_spread(found: Finding) -> str:
     known = found.evidence
     if known["besides"]:
         return "That is what the other findings leave unexplained."
-    if known["random"] is None or not 0 <= known["random"] <= 1:
+    if known["random"] is None or math.isnan(known["random"]):
         return f"That is from {count(known['instances'])} instances."
     return (
         f"The same ranks or nodes make {share(1 - known['random'])} of the spread over its "

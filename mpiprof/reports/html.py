@@ -17,7 +17,7 @@ from mpiprof.analysis import pictures
 from mpiprof.analysis.aggregate import RANGE_NAMES
 from mpiprof.analysis.verdict import verdict
 from mpiprof.reports import charts, colours, conclusion, hang, sentences, text, wording
-from mpiprof.reports.places import place, places
+from mpiprof.reports.places import place, places, routine_at
 from mpiprof.units import count, duration, factor, share, size
 
 if TYPE_CHECKING:
@@ -93,8 +93,9 @@ def page(trace: Trace, step: Callable[[int], None]) -> str:
         *_callsites(trace, rows, sites),
         *(part for row in rows[:DRAWN] for part in _site(trace, row, sites)),
         f'<p class="faint">Made by mpiprof {escape(__version__)}. ω: last minus first arrival; T: '
-        "the time of one message of that size on this machine; Σ wait: time that ranks spent in "
-        "calls only because another had not come yet, over ranks and instances.</p>",
+        "the time of one message on this machine (to one destination in an all-to-all); Σ wait: "
+        "time that ranks spent in calls only because another had not come yet, over ranks and "
+        "instances.</p>",
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -146,13 +147,17 @@ def _timeline(trace: Trace, shares: Shares) -> list[str]:
     head = '<h2 id="timeline">Timeline</h2>'
     if not shares.cells.any():
         return [head, "<p>No call was recorded with its time.</p>"]
-    drawn = charts.timeline(
-        shares.cells, shares.operations, trace.ranks, trace.duration_ns, duration
+    parts = shares.cells, shares.waiting, shares.operations
+    drawn = charts.timeline(*parts, trace.ranks, trace.duration_ns, duration)
+    pale = (
+        "the waiting time in an operation is not known"
+        if wording.lacks_ranks(trace)
+        else "pale is waiting for other ranks"
     )
     note = (
         "Ranks from top to bottom, time from left to right. Each rank's row is filled by the share "
-        "of time in each operation; what is empty was outside collectives. Point at a place for "
-        "its shares."
+        f"of time in each operation; {pale}. Empty places are outside collectives. Point at a "
+        "place for its shares."
     )
     return [head, f"<figure>{drawn}<figcaption>{note}</figcaption></figure>"]
 
@@ -201,7 +206,7 @@ def _site(trace: Trace, row: dict[str, Any], sites: dict[int, Site]) -> list[str
     site = sites.get(int(row["callsite"]))
     if site is None:
         return []
-    title = f"{row['operation']} at {places(row['sites'])}"
+    title = routine_at(row)
     parts = [f'<h3 id="site-{row["callsite"]}">{_cut(title)}</h3>']
     if len(row["sites"]) > 1:
         others = ", ".join(place(one) for one in row["sites"][:8])
@@ -238,10 +243,12 @@ def _site_pictures(trace: Trace, site: Site) -> list[str]:
         (f"{name}", float(n), share(n / max(site.ranges.sum(), 1)))
         for name, n in zip(RANGE_NAMES, site.ranges.tolist(), strict=True)
     ]
+    apiece = -(-trace.ranks // len(site.lateness))
+    joined = f"; a row is the latest of up to {apiece} ranks" if apiece > 1 else ""
     shown = [
         (
             charts.heat(site.lateness, trace.ranks, across, duration, "after the first arrival"),
-            "How late each rank comes, from instance to instance",
+            f"How late each rank comes, from instance to instance{joined}",
         ),
         (charts.bars(ranks, colours.RED, "latest ranks"), "The latest ranks: mean lateness"),
     ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import MpiprofError
+from mpiprof.installation import install_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,7 @@ def write(
         from pyarrow import parquet
     except ImportError:
         raise MpiprofError(
-            "Parquet needs pyarrow: python -m pip install 'mpiprof[export]', or use --to csv"
+            f"Parquet needs pyarrow: {install_command('export')}, or use --to csv"
         ) from None
     text = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
     rows, writer = 0, None

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from mpiprof.analysis.patience import USUAL, Patience
+from mpiprof.output import mode_in, replace_file
 
 TOLD = ".watch"  # in a trace folder while `--watch` takes its job for hung: its limit
 TIMES = 2  # the usual time at that place: a limit is as the user wants it
@@ -31,7 +32,7 @@ def of_folder(folder: Path) -> Patience:
 def keep(folder: Path, limit_s: float) -> None:
     """Note that `--watch` says of a job that it hangs."""
     with contextlib.suppress(OSError):
-        (folder / TOLD).write_text(json.dumps({"limit_s": limit_s}))
+        replace_file(folder / TOLD, json.dumps({"limit_s": limit_s}), mode_in(folder))
 
 
 def forget(folder: Path) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 
 from mpiprof.analysis.frames import event_pieces
 from mpiprof.errors import MpiprofError
+from mpiprof.installation import install_command
 from mpiprof.reports.perfetto import Tracks
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _messages() -> Any:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2
     except ImportError:
         raise MpiprofError(
-            "--to pftrace needs the package perfetto: python -m pip install 'mpiprof[perfetto]' "
+            f"--to pftrace needs the package perfetto: {install_command('perfetto')} "
             "(--to perfetto writes JSON without it)"
         ) from None
     return perfetto_trace_pb2

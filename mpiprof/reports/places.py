@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.analysis.chain import START
@@ -22,6 +22,12 @@ def places(sites: Sequence[Site]) -> str:
     return place(sites[0]) + more
 
 
+def routine_at(row: Mapping[str, Any]) -> str:
+    """Return a row's operation and sites: "allreduce at app.py:12 step", "finalize at exit"."""
+    text = places(row["sites"])
+    return f"{row['operation']} {text if text.startswith('at exit') else f'at {text}'}"
+
+
 def pattern_of(sites: Sequence[Site]) -> str:
     """Return what names these sites on the command line, for --site."""
     if not sites:
@@ -34,7 +40,7 @@ def where(trace: Trace, callsite: int) -> str:
     if callsite not in trace.callsites.index:
         return "the start of the run" if callsite == START else "an unknown place"
     row: Any = trace.callsites.loc[callsite]
-    return f"{row['operation']} at {places(row['sites'])}"
+    return routine_at(row)
 
 
 def site_of(trace: Trace, site: int) -> dict[str, Any]:

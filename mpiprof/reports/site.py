@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.analysis.quantiles import LEVELS
-from mpiprof.reports.places import places
+from mpiprof.reports.places import routine_at
 from mpiprof.reports.table import Column, bar, render
 from mpiprof.units import count, duration, factor, share
 
@@ -164,7 +164,7 @@ def phase_table(phases: pd.DataFrame) -> str:
 def title(row: dict[str, Any]) -> str:
     """Return a line that names a call site and its figures."""
     total, recorded = row["total_instances"], row["instances"]
-    where = f"{row['operation']} at {places(row['sites'])}"
+    where = routine_at(row)
     if recorded < total:
         return f"{where}: about {count(total)} instances, of which {count(recorded)} recorded"
     return f"{where}: {count(total)} instance{'s' * (total != 1)}"

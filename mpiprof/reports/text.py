@@ -141,20 +141,23 @@ def mpi_name(text: str) -> str:
     return " ".join(words[:3] if words[:1] == ["Open"] else words[:2])
 
 
+CALIBRATE = "`calibrate -o FILE` measures them, for `report --machine FILE`"
+
+
 def message_times(trace: Trace) -> str:
     """Return where T, the denominator of the factors, comes from."""
-    machine = trace.meta.get("machine")
+    machine = trace.machine_table
     if not machine:
-        return "unknown, so no factors: `calibrate` measures them"
-    source = (
-        "measured by calibrate" if machine.get("source") == "calibrate" else "sketched at start"
-    )
+        return f"unknown, so no factors: {CALIBRATE}"
+    calibrated = machine.get("source") == "calibrate"
+    source = "measured by calibrate" if calibrated else "sketched at start"
+    source += "" if trace.given_machine is None else " (--machine)"
     link = machine.get("between") or machine.get("within") or {}
     alpha = link.get("alpha_ns")
     if trace.machine_fault:
         return (
-            f"not usable ({source}), so no factors: {trace.machine_fault}; run `calibrate` with a "
-            "core for each rank"
+            f"not usable ({source}), so no factors: {trace.machine_fault}; with a core for each "
+            f"rank {CALIBRATE}"
         )
     if alpha is None:
         return source
@@ -247,7 +250,7 @@ LEGEND = {
     "ē": "ē: mean time in the call.",
     " δ ": "δ: mean distance of arrivals from their mean.",
     " ω ": "ω: last minus first arrival.",
-    "/T": "T: time of one message.",
+    "/T": "T: time of one message (to one destination in an all-to-all).",
     "Σ wait": "Σ wait: total wait, over ranks and instances.",
     "between": "between: where Σ wait lies, as it is an estimate.",
     "latest": "latest: who comes last most often.",
@@ -311,8 +314,7 @@ def distribution_table(trace: Trace) -> str:
 def routine_table(trace: Trace, callsites: Any) -> str:
     """Return counts, message sizes and times per routine (Tables 2 and 3).
 
-    Times are per rank; a range of sizes means call sites with different (average) sizes, and a
-    star an average over different sizes within a call site.
+    Times are per rank. Sizes are those of the messages whose time is T.
     """
     rows = routines(callsites).to_dict("records")
     groups = dict(list(callsites.groupby("operation")))
@@ -340,12 +342,17 @@ def rank_waiting(trace: Trace, callsites: Any) -> str:
 
 
 def size_range(callsites: Any) -> str:
-    """Return the (average) message sizes of a routine's call sites."""
-    known = callsites[callsites["bytes"].notna()]
+    """Return the message sizes of a routine's call sites, with a star if these are averages.
+
+    Those of an all-to-all are per destination. A rank's messages in an alltoallv or alltoallw are
+    known by their sum, so that their size is always an average.
+    """
+    known = callsites[callsites["message_bytes"].notna()]
     if not len(known):
-        return "–"
-    low, high = float(known["bytes"].min()), float(known["bytes"].max())
-    average = bool((known["bytes_min"] < known["bytes_max"]).any())
+        return UNKNOWN
+    low, high = float(known["message_bytes"].min()), float(known["message_bytes"].max())
+    summed = known["operation"].str.contains("alltoall[vw]")
+    average = bool((summed | (known["bytes_min"] < known["bytes_max"])).any())
     text = size(low) if low == high else f"{size(low)} - {size(high)}"
     return text + ("*" if average else "")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from mpiprof.reports.places import places
+from mpiprof.reports.places import routine_at
 from mpiprof.units import count, counted, duration, factor, ordinal, share, size
 
 if TYPE_CHECKING:
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 
+NOTABLE = 0.005  # of a spread: less is 0 % in words
+
+
 def sentence(row: dict[str, Any], total_ns: float) -> str:
     """Return what the waiting at one call site costs, and how far apart its arrivals are."""
-    where = f"{row['operation']} at {places(row['sites'])}"
+    where = routine_at(row)
     cost = f"costs {duration(row['total_wait_ns'])}{waiting_between(row)} of waiting"
     if total_ns > 0:
         cost += f", {share(row['total_wait_ns'] / total_ns)} of all ranks' time"
@@ -71,7 +74,8 @@ def _spread(row: dict[str, Any]) -> str:
     text = f"The last process comes {duration(spread)} after the first"
     text += ", on average" if row["instances"] > 1 else ""
     if not math.isnan(ratio):
-        what = f"of {size(row['bytes'])}" if row["bytes"] > 0 else "without data"
+        message = row["message_bytes"]
+        what = f"of {size(message)}" if message > 0 else "without data"
         text += f", the time of {factor(ratio)} messages {what}"
     return text + "."
 
@@ -86,6 +90,8 @@ def causes(found: Causes) -> list[str]:
             f"then outside MPI collectives and {_between(found.point_to_point)} in point-to-point "
             "messages."
         )
+    if found.compensated.value >= NOTABLE:
+        parts.append(f"Ranks make up for {_between(found.compensated)} of it before they arrive.")
     if not math.isnan(found.random.value):
         nodes = f", {_between(found.by_node)} by node" if len(found.nodes) > 1 else ""
         parts.append(

@@ -48,6 +48,8 @@ class DamagedError(Exception):
 def key_of(trace: Trace) -> str:
     """Return 16 hex digits that change with the trace's files and with mpiprof's code."""
     told = hashlib.sha256(f"{FORMAT} {mpiprof.__version__} {_code()} {growth(trace)}".encode())
+    if trace.given_machine is not None:
+        told.update(json.dumps(trace.given_machine, sort_keys=True).encode())
     for path in sorted(trace.path.iterdir()):
         if path.suffix in (".log", ".tables", ".pack", ".json", ".jsonl"):
             with contextlib.suppress(OSError):

@@ -43,18 +43,22 @@ KEPT = frozenset(
 LONGEST = 100  # maximum number of characters of an entry's name
 
 
-def open_trace(path: Path, workers: Workers | None = None) -> Trace:
-    """Open a trace for a verb, with derived tables cached in files (store/cache.py).
+def open_trace(
+    path: Path, workers: Workers | None = None, machine: dict[str, Any] | None = None
+) -> Trace:
+    """Open a trace for a verb; what it derives is kept in files (see cache).
 
-    workers: workers for passes over the partitions of a data set. Raises UsageError if the trace is
-    no data set.
+    workers: those that pass over the partitions of a data set; UsageError where it is none.
+    machine: a usable machine table that replaces the recorded one; None keeps that.
     """
     keep_freed()
     kept = {name: partial(_derived, name) for name in KEPT & DERIVED.keys()}
     folder = opened(path)
     if workers is not None:
         refuse_plain(folder)
-    return _Trace(folder, {**DERIVED, **kept, "shapes": shapes}, workers)
+    trace = _Trace(folder, {**DERIVED, **kept, "shapes": shapes}, workers)
+    trace.given_machine = machine
+    return trace
 
 
 def refuse_unread(trace: Trace) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from mpiprof.analysis.ranks import recorded_at
-from mpiprof.timeline.segments import COMPLETION, OPEN
-from mpiprof.timeline.window import Timeline
+from mpiprof.timeline.segments import COMPLETION, OPEN, SEGMENT
+from mpiprof.timeline.window import Request, Shown, Timeline
 from mpiprof.trace.types import CHOICES, Array, Bool, Int
 
 PIECE = 1 << 16
@@ -75,6 +75,47 @@ def next_one(timeline: Timeline, number: int, at: int, step: int, test: Test) ->
     if number < 0:
         number = before(timeline, at + timeline.events.begin_ns) - (1 if step > 0 else 0)
     return _scan(timeline, number + step, step, test, PIECES)
+
+
+def under(
+    timeline: Timeline, request: Request, shown: Shown, rank: int, at: int, reach: int
+) -> int:
+    """Return the instance that a cell of the picture shows, -1 if it shows none.
+
+    The cell is the span of the request in the row of `rank`. It has the colour of one state, see
+    `window.dominating`: the instance is the one with the most time in that state there. If the
+    cell is empty, the instance nearest to the time `at` counts, up to `reach` ns away from it.
+    Of very many segments the first piece is read.
+    """
+    if not 0 <= rank < len(shown.rows.of_rank) or shown.rows.of_rank[rank] < 0:
+        return -1
+    ranks: Bool = shown.rows.of_rank == shown.rows.of_rank[rank]
+    base = timeline.events.begin_ns
+    begin, end = (base + ns for ns in timeline.clipped(request))
+
+    def drawn(first: int, last: int) -> tuple[Array, dict[int, Int]]:
+        none = np.zeros(0, SEGMENT), ranks
+        segments, _ = next(timeline.events.pieces(first, last, ranks), none)
+        inside = shown.time_in_states(segments, request.colour, first, last)
+        on = {
+            state: ns
+            for state, ns in inside.items()
+            if shown.states.names[state] not in request.off and (ns >= 0).any()
+        }
+        return segments, on
+
+    segments, inside = drawn(begin, end)
+    if inside:
+        most = max(inside, key=lambda state: int(np.maximum(inside[state], 0).sum()))
+        here = inside[most] >= 0
+        numbers, which = np.unique(segments["instance"][here], return_inverse=True)
+        return int(numbers[np.bincount(which, inside[most][here]).argmax()])
+    segments, inside = drawn(base + at - reach, base + at + reach + 1)
+    if not inside:
+        return -1
+    near = segments[np.any([ns >= 0 for ns in inside.values()], axis=0)]
+    away = np.maximum(np.maximum(near["enter"] - base - at, at + base - near["exit"]), 0)
+    return int(near["instance"][away.argmin()])
 
 
 def before(timeline: Timeline, time: int) -> int:

@@ -80,6 +80,17 @@ class Shown:
         found: Int = np.where(cls >= 0, self.states.of_class[cls], -1)
         return found
 
+    def time_in_states(self, segments: Array, colour: str, begin: int, end: int) -> dict[int, Int]:
+        """Return per state the ns of each segment in a span, -1 if it is not in that state."""
+        state = self.state_of(segments)
+        enter, left = np.maximum(segments["enter"], begin), np.minimum(segments["exit"], end)
+        if colour != "waiting":
+            inside = np.maximum(left - enter, 0)
+            return {i: np.where(state == i, inside, -1) for i in range(len(self.states.names))}
+        waited = np.minimum(segments["enter"] + segments["wait"].astype(np.int64), left)
+        parts = (np.maximum(waited - enter, 0), np.maximum(left - np.maximum(waited, enter), 0))
+        return {i: np.where((state >= 0) & (ns > 0), ns, -1) for i, ns in enumerate(parts)}
+
 
 class Timeline:
     """Answers requests about one trace; `key` is the key of its cache entries."""
@@ -265,6 +276,8 @@ class Timeline:
         whole = max(sum(map(len, shown.rows.ranks)), 1) * float(1 << level)
         share = np.clip(sums.inside.sum(0) / whole, 0, 1)
         rows = shown.rows.ranks
+        lateness = np.nan_to_num(self.events.lateness, nan=-np.inf)
+        latest = [int(r[lateness[r].argmax()]) for r in rows]
         nodes = list(dict.fromkeys(self.trace.node_of.values()))
         head = {
             "level": level,
@@ -278,7 +291,8 @@ class Timeline:
                 nodes.index(n) if (n := self.trace.node_of.get(int(r[0]))) in nodes else -1
                 for r in rows
             ],
-            "late": [float(np.nan_to_num(self.events.lateness[r]).mean()) for r in rows],
+            "late": np.nan_to_num(self.events.lateness[latest]).tolist(),
+            "latest": latest,  # the rank of each row that `late` is of
             "states": shown.states.names,
             "segments": int(self.events.meta["segments"]),
             "instances": self.events.instances,

@@ -97,3 +97,10 @@ def join(blocks: Sequence[Block]) -> Block:
         else:
             columns.append(np.concatenate([column(b, name) for b in blocks]))
     return Block(*columns)
+
+
+def pairs(sequence: Array, start: Int) -> tuple[Int, Int, Int]:
+    """Return the pairs of sequence and n-th start in order, and which of them each record has."""
+    starts, number = np.unique(start, return_inverse=True)
+    keys, instance = np.unique((sequence.astype(np.int64) << 31) + number, return_inverse=True)
+    return keys >> 31, starts[keys & ((1 << 31) - 1)].astype(np.int64), instance

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import MpiprofError, TraceError
+from mpiprof.installation import install_command
 from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.clock import Clock
 from mpiprof.trace.described import Communicator
@@ -240,7 +241,5 @@ def needed() -> tuple[Any, Any]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise MpiprofError(
-            "a data set needs pyarrow: python -m pip install 'mpiprof[export]'"
-        ) from None
+        raise MpiprofError(f"a data set needs pyarrow: {install_command('export')}") from None
     return pyarrow, parquet

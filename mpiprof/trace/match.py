@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from mpiprof.trace.batch import BEFORE, Batch, Before
-from mpiprof.trace.block import Block, column, join
+from mpiprof.trace.block import Block, column, join, pairs
 from mpiprof.trace.described import Communicator, Shape
 from mpiprof.trace.stream import RankStream
 from mpiprof.trace.types import CALL, COMPLETION, START, SUMMARY, Array, Bool, Int, Problems
@@ -187,16 +187,14 @@ class _Pool:
         if not self.blocks:
             return None
         block, member = join(self.blocks), np.concatenate(self.ranks)
-        key = (block.sequence.astype(np.int64) << 31) + column(block, "start")
-        keys, instance = np.unique(key, return_inverse=True)
+        sequence, start, instance = pairs(block.sequence, column(block, "start"))
         members = len(self.communicator.ranks)
         opener = column(block, "kind") != COMPLETION
         opened, closed = (
-            self._where(instance, member, chosen, (members, len(keys)))
+            self._where(instance, member, chosen, (members, len(sequence)))
             for chosen in (opener, ~opener)
         )
-        # A missing opener may still follow, unless its rank has ended or counted past it.
-        sequence, start = keys >> 31, keys & ((1 << 31) - 1)
+        # A missing opener can still come unless its rank has ended or counted past it.
         hopeless = done[:, None] | ((last[:, None] >= sequence) & (start == 0))
         final = ((opened >= 0) | hopeless).all(0)
         final &= ((closed >= 0) | done[:, None] | ((opened < 0) & hopeless)).all(0)

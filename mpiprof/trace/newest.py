@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import errno
 import os
 from pathlib import Path
 
 from mpiprof.errors import TraceError, UsageError
+from mpiprof.invocation import quoted
+from mpiprof.nearest import ALIKE
 
 OTF2 = ".otf2"  # anchor file of an archive, which stands for the archive's folder
 
@@ -15,7 +19,9 @@ def chosen(named: Path | None) -> Path:
     """Return the named trace folder, or the newest one below the current folder."""
     if named is not None:
         if not named.exists():
-            raise UsageError(f"{named}: no such trace folder (seen from {Path.cwd()})")
+            raise UsageError(
+                f"{named}: no such trace folder (seen from {Path.cwd()}){_meant(named)}"
+            )
         if not named.is_dir() and named.suffix != OTF2:
             raise UsageError(f"{named}: not a folder; give the trace folder, not a file in it")
         return named
@@ -28,6 +34,15 @@ def chosen(named: Path | None) -> Path:
             f"no trace in {Path.cwd()}: name one, or make one with `python -m mpiprof run app.py`"
         )
     return max(found, key=_started)
+
+
+def _meant(named: Path) -> str:
+    """Return a suggestion where a trace beside the missing folder has nearly its name."""
+    with contextlib.suppress(OSError):
+        beside = [path.name for path in named.parent.iterdir() if path.is_dir() and _started(path)]
+        close = difflib.get_close_matches(named.name, beside, 1, ALIKE)
+        return f"; did you mean {quoted(named.parent / close[0])}?" if close else ""
+    return ""
 
 
 def _started(folder: Path) -> float:

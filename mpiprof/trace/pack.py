@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import MpiprofError, TraceError
+from mpiprof.installation import install_command
 from mpiprof.trace import columns
 from mpiprof.trace.check import line_is_sound
 from mpiprof.trace.layout import LONGEST_HEAD, Layout, parse_layout
@@ -51,8 +52,7 @@ def library() -> Any:
             from backports import zstd
         except ImportError:
             raise MpiprofError(
-                "packed traces need the package backports.zstd: "
-                "python -m pip install 'mpiprof[pack]'"
+                f"packed traces need the package backports.zstd: {install_command('pack')}"
             ) from None
     return zstd
 

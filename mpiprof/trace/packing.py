@@ -8,12 +8,15 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from mpiprof.errors import MpiprofError, TraceError
+from mpiprof.output import new_file
 from mpiprof.trace import columns
 from mpiprof.trace.check import closed
 from mpiprof.trace.files import Content, File, Plain
@@ -49,7 +52,7 @@ def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int
         left.unlink()
     unfinished = packed.with_name(f".{NAME}.{os.getpid()}")
     try:
-        with unfinished.open("wb") as file:
+        with os.fdopen(new_file(unfinished, _mode_of(files)), "wb") as file:
             writer = Writer(file, threads)
             for each in files:
                 writer.add(each, step)
@@ -63,6 +66,12 @@ def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int
         with contextlib.suppress(OSError):
             unfinished.unlink()
     return packed
+
+
+def _mode_of(files: Sequence[File]) -> int:
+    """Return the mode of a pack: who can read all the files that are packed can read it."""
+    modes = [file.path.stat().st_mode for file in files if isinstance(file, Plain)]
+    return reduce(and_, modes, 0o666)
 
 
 class Writer:

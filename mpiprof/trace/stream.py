@@ -264,7 +264,7 @@ def _extend(block: Block, target: Int, extensions: Array) -> None:
     ):
         chosen = (which == code) & (value >= 0)
         if code == NTH_START:
-            chosen &= value < 1 << 31
+            chosen &= value < 1 << 62
         if chosen.any():
             filled = column(block, name).astype(np.int64)
             filled[target[chosen]] = value[chosen]

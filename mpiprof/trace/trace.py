@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from mpiprof.errors import TraceError, UsageError
+from mpiprof.nearest import nearest
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.match import BATCH
 from mpiprof.trace.records import Records
@@ -204,8 +205,9 @@ class Trace(Records):
         for row in table.to_dict("records"):
             if matches(row["operation"], row["sites"], named):
                 return int(row["callsite"])
-        some = ", ".join(place(sites[0]) for sites in table["sites"].head(3) if len(sites))
-        raise UsageError(f"{named}: no such call site; there are {some or 'none'}")
+        known = dict.fromkeys(place(sites[0]) for sites in table["sites"] if len(sites))
+        some = nearest(named, known) if known else "none was recorded"
+        raise UsageError(f"{named}: no such call site; {some}")
 
     def causes(self, callsite: int | str) -> Any:
         """Return the causes of imbalance at a call site, as diagnosis.causes.Causes."""

@@ -14,8 +14,9 @@ from pathlib import Path
 from mpiprof.errors import UsageError
 from mpiprof.libraries import FAMILIES, own
 from mpiprof.model.catalogue import Algorithm, applies, catalogue
+from mpiprof.nearest import nearest
 from mpiprof.tune.plan import Plan, tolerance
-from mpiprof.tune.rules import NATIVE_VARIANT, Measured, Rule, nearest, own_name
+from mpiprof.tune.rules import NATIVE_VARIANT, Measured, Rule, own_name
 
 MOST_SIZES = 64  # maximum width of a range in which each size is checked
 MOST_PROCESSES = 4096

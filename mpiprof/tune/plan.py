@@ -28,6 +28,7 @@ from typing import Any
 
 from mpiprof.errors import UsageError
 from mpiprof.invocation import ESCAPES
+from mpiprof.nearest import nearest
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.rules import (
     NATIVE,
@@ -35,7 +36,6 @@ from mpiprof.tune.rules import (
     Rule,
     bytes_of,
     line_of,
-    nearest,
     operation_of,
     rule_of,
     site_of,

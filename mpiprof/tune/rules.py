@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +11,7 @@ from mpiprof.errors import UsageError
 from mpiprof.libraries import own
 from mpiprof.model.catalogue import BYTES, RANK, Algorithm, catalogue, parameters_of
 from mpiprof.model.variant import Variant
+from mpiprof.nearest import nearest
 from mpiprof.quantities import MOST
 
 NATIVE = "native"
@@ -171,15 +171,6 @@ def _parameter(
     if value not in values:
         raise UsageError(f"{where}: {name}={value}: it is one of {', '.join(values)}")
     return name, str(value)
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence with the likely intended words."""
-    names = list(known)
-    close = difflib.get_close_matches(word, names, 3, 0.6)
-    if len(close) == 1:
-        return f"did you mean {close[0]}?"
-    return f"the nearest: {', '.join(close)}" if close else f"there are: {', '.join(names)}"
 
 
 # ---- for the recorder

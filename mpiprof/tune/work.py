@@ -20,13 +20,14 @@ from mpiprof.analysis.problem import class_span, known_bytes, problem_of, size_c
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.model.catalogue import catalogue
 from mpiprof.model.schedule import Problem
+from mpiprof.nearest import nearest
 from mpiprof.progress import working
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.described import Communicator
 from mpiprof.trace.sites import describe_sites, site_label
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
-from mpiprof.tune.rules import NATIVE, nearest
+from mpiprof.tune.rules import NATIVE
 
 CELLS = 1 << 20  # array elements stored for a work while the trace is read
 MOST_ROWS = 256
@@ -279,6 +280,6 @@ def chosen(trace: Trace, most_patterns: int, site: str | None) -> list[Work]:
     named = [w for w in found if site in f"{w.operation} {w.place}" or site in w.sites]
     if not named:
         known = dict.fromkeys(name for w in found for name in (w.sites or (w.place,)))
-        some = nearest(site, list(known)[:50]) if known else "there are none"
+        some = nearest(site, list(known)[:50]) if known else "none was recorded"
         raise UsageError(f"--site {site}: no such call site in {trace.path}; {some}")
     return named

@@ -23,6 +23,7 @@ from mpiprof.analysis.positions import Position
 from mpiprof.errors import MpiprofError
 from mpiprof.invocation import command
 from mpiprof.launch.options import ABORT
+from mpiprof.output import append_in, mode_in, replace_file
 from mpiprof.reports import hang, patience
 from mpiprof.trace import Trace
 from mpiprof.units import duration, named
@@ -143,7 +144,7 @@ class Hangs:
         }
         output = self.folder / "on-hang.txt"
         try:
-            with output.open("ab") as into:
+            with append_in(self.folder, output.name) as into:
                 subprocess.Popen(
                     ["/bin/sh", "-c", self.wanted.on_hang],
                     env=environment,
@@ -169,10 +170,8 @@ class Hangs:
     def _tell_others(self, seconds: float, shares: Mapping[int, float]) -> None:
         path = self._file(self.node.name)
         told = {"at": time.time(), "quiet_s": seconds, "shares": dict(shares)}
-        unfinished = path.with_name(f"{path.name}.new")
         with contextlib.suppress(OSError):
-            unfinished.write_text(json.dumps(told))
-            unfinished.replace(path)
+            replace_file(path, json.dumps(told), mode_in(self.folder))
         self.next_s = time.monotonic() + 1.0
 
     def _said_elsewhere(self, seconds: float) -> dict[int, float] | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from pathlib import Path
 
 import mpiprof
 from mpiprof.errors import MpiprofError
+from mpiprof.output import replace_file
 from mpiprof.reports import brief
 from mpiprof.trace.processes import now_ns
 
@@ -56,9 +56,4 @@ class Summaries:
                 text = brief.metrics(found, callsites, self.job)
             else:
                 text = brief.line(found)
-            unfinished = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-            try:
-                unfinished.write_text(text, "utf-8")
-                unfinished.replace(self.path)
-            finally:
-                unfinished.unlink(missing_ok=True)
+            replace_file(self.path, text)

@@ -195,8 +195,8 @@ ORDER = """JSON.stringify([...document.querySelectorAll('.ag-pinned-left-cols-co
 def test_the_grid_sorts_and_filters(started: Any, shown: View, browser: Browser) -> None:
     browser.open("/callsites")
     page = browser.page
+    browser.until(f"JSON.parse({ORDER}).length === 3")
     costliest = json.loads(page.evaluate(ORDER))
-    assert len(costliest) == 3
     up, down = (
         f"{ORDER} === '{json.dumps(o, separators=(',', ':'))}'"
         for o in (costliest[::-1], costliest)
@@ -231,7 +231,7 @@ def test_algorithms_are_drawn_as_they_are_chosen(browser: Browser) -> None:
     browser.until("location.search.includes('of=alltoall')")
     browser.settled()
     assert "cost" in page.inner_text("#catalogue-entry")
-    assert page.locator("#catalogue-entry .main-svg").count()
+    page.wait_for_selector("#catalogue-entry .main-svg")
 
 
 def test_two_traces_stand_side_by_side(browser: Browser) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
-from support.dashboard_server import Browser, chromium, view
+from support.dashboard_server import LOOK_MS, Browser, chromium, view
 from support.dashboard_traces import plain
+from support.waiting import HANG_S
 
 PAGES = ("/", "/callsites?callsite=0", "/timeline", "/algorithms?of=bcast&name=chain&p=6")
 MOST_AGAIN, MOST_FIRST = 300_000, 3_000_000  # bytes
@@ -17,13 +19,24 @@ def test_a_reload_moves_little(tmp_path: Path) -> None:
         page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
         network = page.context.new_cdp_session(page)
         network.send("Network.enable")
-        moved: list[float] = []
-        network.on("Network.loadingFinished", lambda e: moved.append(e["encodedDataLength"]))
+        moved: dict[str, float] = {}
+        asked: set[str] = set()
+        network.on("Network.requestWillBeSent", lambda e: asked.add(e["requestId"]))
+        network.on(
+            "Network.loadingFinished",
+            lambda e: moved.update({e["requestId"]: e["encodedDataLength"]}),
+        )
+        network.on("Network.loadingFailed", lambda e: moved.update({e["requestId"]: 0.0}))
 
         def bytes_since() -> float:
-            page.wait_for_timeout(500)
-            total = sum(moved)
+            """Return the bytes of all requests since the last time, once all have ended."""
+            deadline = time.monotonic() + HANG_S
+            while asked - moved.keys():
+                assert time.monotonic() < deadline, asked - moved.keys()
+                page.wait_for_timeout(LOOK_MS)
+            total = sum(moved.values())
             moved.clear()
+            asked.clear()
             return total
 
         browser = Browser(page, running)

@@ -16,6 +16,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.analysis import pictures
+from mpiprof.analysis.operations import base_operation
 from mpiprof.reports import html, png
 from mpiprof.trace import Trace
 
@@ -48,6 +49,23 @@ def test_shares_of_time_are_known(tmp_path: Path) -> None:
     )
 
 
+def test_waiting_is_known(trace: Trace, folder: Path, tmp_path: Path) -> None:
+    """Waiting in cells adds up to that of the call sites, and is where a late rank is awaited."""
+    shares = pictures.time_shares(trace, 40, 4, lambda _: None)
+    assert (shares.waiting <= shares.cells + 1e-12).all()
+    waited = shares.waiting.sum((0, 1)) * trace.duration_ns / 40
+    kinds = trace.callsites["operation"].map(base_operation)
+    known = trace.callsites.groupby(kinds)["total_wait_ns"].sum()
+    for operation, ns in zip(shares.operations, waited.tolist(), strict=True):
+        assert ns == pytest.approx(known[operation])
+    allreduce = shares.waiting[:, :, shares.operations.index("allreduce")].sum(1)
+    assert allreduce[0] > 0 and allreduce[2] == 0  # rank 2 comes last
+    assert export(folder, "--to", "html", "-o", tmp_path / "t.html").returncode == 0
+    text = Elements((tmp_path / "t.html").read_text()).text
+    assert "pale is waiting for other ranks" in text
+    assert re.search(r"allreduce \(.*% of it waiting", text)
+
+
 def test_lateness_is_known(trace: Trace) -> None:
     chosen = int(trace.callsites.loc[trace.callsites["operation"] == "bcast", "callsite"].iloc[0])
     site = pictures.sites(trace, [chosen], 7, 100, lambda _: None)[chosen]
@@ -58,6 +76,9 @@ def test_lateness_is_known(trace: Trace) -> None:
     arrivals, _ = trace.matrix(chosen)
     np.testing.assert_allclose(site.worst_imbalance, np.ptp(arrivals, axis=1)[:7])
     assert int(site.ranges.sum()) == 30
+    # Ranks that share a row do not hide the late one among them.
+    site = pictures.sites(trace, [chosen], 7, 2, lambda _: None)[chosen]
+    np.testing.assert_allclose(site.lateness, np.tile([[3_001], [20_007]], 7))
 
 
 def test_a_png_is_read_back() -> None:

@@ -42,8 +42,8 @@ def test_a_click_on_the_first_row_opens_its_ranks(tmp_path: Path, ranks: int) ->
         box = plot.bounding_box()
         # The first whole pixel: rows are 1.5 high, and the browser cuts what is less than one off.
         place = box["x"] + box["width"] / 2, math.floor(box["y"]) + 1
-        page.mouse.move(*place)
-        page.wait_for_timeout(300)
+        browser.point(*place)
+        browser.until("document.querySelector('#callsite-heat .js-plotly-plot')._hoverdata")
         page.mouse.click(*place)
         browser.until(f"{rows}?.[0] === '{planted}' && {rows}.length === {high - low + 1}")
         assert f"rank={first}" in page.url and "order=late" in page.url

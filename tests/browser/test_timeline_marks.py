@@ -202,7 +202,7 @@ def test_the_picture_as_svg_has_every_bar_and_label(page: Page) -> None:
     root = ElementTree.fromstring(saved(page, "SVG").read_text())
     space = "{http://www.w3.org/2000/svg}"
     texts = [text.text for text in root.iter(f"{space}text")]
-    said = {"whole run", "rank", "allreduce", "6.00 ms", "slow &<"}
+    said = {"whole run", "rank", "allreduce", "6.00 ms", "slow &<", "lighter: waiting"}
     assert said | set(map(str, range(8))) <= set(texts)
     fills = [str(rect.get("fill")) for rect in root.iter(f"{space}rect")]
     colour = page.page.evaluate(

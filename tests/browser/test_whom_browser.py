@@ -28,7 +28,7 @@ def test_a_late_rank_is_found_and_shown_on_the_timeline(tmp_path: Path) -> None:
         box = plot.bounding_box()
         place = {"x": box["width"] * 5.5 / 16, "y": box["height"] * 9.5 / 16}
         plot.hover(position=place)
-        page.wait_for_timeout(300)
+        browser.until("document.querySelector('#whom .js-plotly-plot')._hoverdata")
         plot.click(position=place)
         browser.until("location.pathname === '/timeline'")
         assert page.url.endswith("/timeline?rank=9%2C+5")

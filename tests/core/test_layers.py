@@ -18,6 +18,8 @@ LAYERS = (
     *("base", "trace", "machine", "record", "schedule", "schedule/algorithms", "run"),
     *("choose", "auto", "switch", "life", "door", "otf2"),
 )
+# Of libc's, and ours where the recorder is loaded; we call them as libc's.
+WRAPPED_MASKS = {"pthread_sigmask", "sigprocmask"}
 # Names that are not their file's: a door, MPI's own, libc's that are wrapped, one that stands for
 # each line of its users.
 NOT_BY_FILE = {
@@ -25,6 +27,7 @@ NOT_BY_FILE = {
     *("MPI_Pcontrol", "mpi_pcontrol", "mpi_pcontrol_", "mpi_pcontrol__", "MPI_PCONTROL"),
     *("mpi_pcontrol_f08_", "predefined", "py", "self"),
     *("sigaction", "signal", "bsd_signal", "sysv_signal", "__sysv_signal", "sigset"),
+    *WRAPPED_MASKS,
 }
 
 Edges = dict[str, set[str]]
@@ -74,7 +77,9 @@ def called(objects: dict[str, Path]) -> Edges:
     owner = {
         name: module_
         for module_, path in objects.items()
-        for name in symbols(path, "--defined-only", "--extern-only") - {"predefined"}  # abi.h's
+        for name in symbols(path, "--defined-only", "--extern-only")
+        - {"predefined"}  # abi.h's
+        - WRAPPED_MASKS
     }
     return {
         module_: {owner[name] for name in symbols(path, "-u") if name in owner} - {module_}

@@ -13,6 +13,7 @@ from support import PROGRAMS, ROOT, raw
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
 from support.traces import table_rows
+from support.waiting import HANG_S
 
 import mpiprof
 from mpiprof.reports import choices
@@ -111,7 +112,7 @@ def answers(reader: Path, module: Path, offsets: list[int]) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=HANG_S,
     )
     assert asked.returncode == 0, asked.stderr[-2000:]
     return asked.stdout.split()

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import PROGRAMS, raw
+from support.choosing import has_probes, run_until
 from support.jobs import run_mpi
 from support.mpis import Mpi
 from support.programs import compiled
@@ -28,10 +30,17 @@ def switched(
     mpi: Mpi, ranks: int, folder: Path, *words: str, options: tuple[str, ...] = (), **how: Any
 ) -> tuple[Path, Any]:
     """Run a program under auto; its trace, and how it ended."""
+    trace, argv = auto_words(mpi, folder, *words[1:], options=options, program=words[0])
+    return trace, run_mpi(mpi, ranks, argv, cwd=folder, **how)
+
+
+def auto_words(
+    mpi: Mpi, folder: Path, *words: str, options: Sequence[str] = (), program: str = "auto.py"
+) -> tuple[Path, list[str]]:
+    """Return a trace and the words that record a program into it under auto."""
     trace = folder / "trace"
     given = ["run", "-q", "-o", str(trace), "--switch", "auto", *options]
-    argv = [str(mpi.python), "-m", "mpiprof", *given, str(PROGRAMS / words[0]), *words[1:]]
-    return trace, run_mpi(mpi, ranks, argv, cwd=folder, **how)
+    return trace, [str(mpi.python), "-m", "mpiprof", *given, str(PROGRAMS / program), *words]
 
 
 def selection(trace: Path) -> list[dict[str, Any]]:
@@ -54,16 +63,15 @@ def probes(trace: Path) -> dict[tuple[str, int], int]:
 def test_ranks_reach_an_instance_from_different_call_sites(
     ranks: int, mpi: Mpi, tmp_path: Path
 ) -> None:
-    """A selector that keys on call sites deadlocks here. On 2 and 3 ranks."""
+    """A selector that keys on call sites deadlocks here. On 2 and 3 ranks, until it has probed."""
     if ranks == 3 and mpi.name == "mpich":
         ranks = 2  # three that poll on two cores take minutes
     # A given machine: as a busy one is measured, no algorithm would be worth a probe.
     machine = tmp_path / "machine.json"
     machine.write_text('{"within": {"alpha_ns": 200.0, "beta_ns_per_byte": 0.1}}')
     options = ("--machine", str(machine))
-    trace, _ = switched(
-        mpi, ranks, tmp_path, "auto.py", "sites", "250", options=options, check=True
-    )
+    trace, words = auto_words(mpi, tmp_path, "sites", "250", options=options)
+    run_until(mpi, ranks, words, has_probes("bcast"), trace)
     phases = Counter(line["key"] for line in selection(trace) if line["kind"] == "phase")
     assert phases
     counted = probes(trace)
@@ -154,6 +162,7 @@ def test_senders_still_run_ahead_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> Non
     for option in (["--switch", "auto"], ["--record", "summary"]):
         folder = tmp_path / option[-1]
         given = ["run", "-q", "-o", str(folder), *option, "--", str(program)]
+        given.append(str(tmp_path / f"signs-{option[-1]}"))
         ended = run_mpi(openmpi, 2, [str(openmpi.python), "-m", "mpiprof", *given], check=True)
         expected = ["bcast runs ahead", "reduce runs ahead", "gather runs ahead"]
         assert ended.stdout.splitlines() == expected
@@ -163,9 +172,7 @@ def test_reductions_stay_where_results_must_not_change_on_3_ranks(
     openmpi: Mpi, tmp_path: Path
 ) -> None:
     program = ("soak.py", "5", "3")
-    trace, _ = switched(
-        openmpi, 3, tmp_path, *program, options=("--reproducible",), check=True, timeout=90
-    )
+    trace, _ = switched(openmpi, 3, tmp_path, *program, options=("--reproducible",), check=True)
     tried = [line for line in selection(trace) if line["kind"] == "key"]
     assert not {line["operation"] for line in tried} & {"reduce", "allreduce", "reduce_scatter"}
 
@@ -198,8 +205,8 @@ def test_what_was_learned_keeps_slow_algorithms_from_being_tried_on_2_ranks(
 ) -> None:
     """Each all-to-all is said to take 100,000 times what the model says; nothing is said of bcast.
 
-    That is a second each, as on a busy machine the library can take more than a millisecond. There
-    agreeing takes longer, too, and with it the windows before the first probe: so many turns.
+    That is a second each, as on a busy machine the library can take more than a millisecond. The
+    program goes on until a broadcast was a probe.
     """
     machine, file = tmp_path / "machine.json", tmp_path / "learned.jsonl"
     machine.write_text('{"within": {"alpha_ns": 200.0, "beta_ns_per_byte": 0.1}}')
@@ -208,9 +215,8 @@ def test_what_was_learned_keeps_slow_algorithms_from_being_tried_on_2_ranks(
     lines = [json.dumps(told | {"algorithm": one.name}) for one in algorithms("alltoall")]
     file.write_text("".join(f"{line}\n" for line in lines))
     options = ("--machine", str(machine), "--learn", str(file))
-    trace, _ = switched(
-        openmpi, 2, tmp_path, "auto.py", "sites", "1000", options=options, check=True
-    )
+    trace, words = auto_words(openmpi, tmp_path, "sites", "1000", options=options)
+    run_until(openmpi, 2, words, has_probes("bcast"), trace)
     counted = {operation: count for (operation, _), count in probes(trace).items()}
     assert counted.get("alltoall", 0) == 0 and counted["bcast"] > 0
     # What this job has learned is behind it.

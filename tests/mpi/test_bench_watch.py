@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from support.jobs import clean_environment
 from support.mpis import Mpi
+from support.waiting import HANG_S
 
 
 def test_the_table_of_three_faults_and_a_sound_program(openmpi: Mpi) -> None:
@@ -17,7 +18,7 @@ def test_the_table_of_three_faults_and_a_sound_program(openmpi: Mpi) -> None:
         env=clean_environment(),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG_S,
         check=False,
     )
     assert done.returncode in (0, 3), done.stderr

@@ -18,7 +18,7 @@ from support.virtual import build, record
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Int
 
-MILLISECOND = 1_000_000
+SHARE = 100  # the bound is that share of the offset between two clocks at most
 ROUNDING_NS = 3  # of the shim's clock and of the one that is fitted
 
 
@@ -99,8 +99,10 @@ def test_the_shift_can_be_taken_back() -> None:
 
 
 def test_the_bound_is_sensible(drifting: Run) -> None:
+    """Far below the offset that is corrected; mpiprof.bench.cost.arrival_error measures it."""
     assert drifting.trace.nodes == len(drifting.case.nodes)
-    assert 0 < drifting.trace.clock_error_ns < MILLISECOND
+    offsets = [offset for offset, _ in drifting.case.nodes]
+    assert 0 < drifting.trace.clock_error_ns < (max(offsets) - min(offsets)) / SHARE
     assert drifting.trace.complete == (not drifting.case.killed)
 
 

@@ -27,8 +27,9 @@ def test_senders_run_ahead_of_a_late_rank_on_2_ranks(openmpi: Mpi, tmp_path: Pat
     program = compiled(mpi, "run_ahead.c", "-O2")
     argv = [*recording(mpi, tmp_path / "trace"), str(program)]
     expected = ["bcast runs ahead", "reduce runs ahead", "gather runs ahead"]
-    for words in ([str(program)], argv):
-        assert run_mpi(mpi, 2, words, check=True).stdout.splitlines() == expected
+    for name, words in (("bare", [str(program)]), ("recorded", argv)):
+        done = run_mpi(mpi, 2, [*words, str(tmp_path / name)], check=True)
+        assert done.stdout.splitlines() == expected
     trace = mpiprof.open(tmp_path / "trace")
     # The report says the same: who sends has waited for nobody, and is long gone.
     table: Any = trace.callsites.set_index("operation")

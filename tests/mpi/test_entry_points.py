@@ -17,6 +17,7 @@ from support.call_programs import c_program, fortran_program, python_program
 from support.calls import Case, bytes_of, cases, marked_lines
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
+from support.waiting import BARE_HANG_S
 
 from mpiprof.core.collectives import other_functions
 
@@ -244,7 +245,7 @@ def recorded_in_time(
     """Record windows and files; Open MPI 4.1 on a busy machine hangs in them, bare too."""
     for number in range(4):
         with hangs_forgiven():
-            return record(mpi, 2, argv, folder / f"trace-{number}", timeout=15, **options)
+            return record(mpi, 2, argv, folder / f"trace-{number}", timeout=BARE_HANG_S, **options)
     return record(mpi, 2, argv, folder / "trace", **options)
 
 

@@ -62,7 +62,7 @@ def check(
     recorder = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace)]
     argv = [*recorder, "--switch", switch, "--", str(program), str(seed + ranks), str(cases)]
     argv = [*prefix, *argv, str(folder / "shared"), *words]
-    result = run_mpi(mpi, ranks, argv, timeout=250)
+    result = run_mpi(mpi, ranks, argv)
     assert result.returncode == 0, (result.stdout + result.stderr)[-3000:]
     return used(trace)
 
@@ -227,7 +227,7 @@ def test_chunks_and_sanitizers(
     switch = plan.read(forced(turn(ranks, number), 200)).text()
     words = test_sanitizers.environment(mpi, small, tmp_path / "trace")
     words += [str(programs(mpi)), str(number), "400", str(tmp_path / "shared"), "strict"]
-    result = run_mpi(mpi, ranks, [words[0], f"MPIPROF_SWITCH={switch}", *words[1:]], timeout=300)
+    result = run_mpi(mpi, ranks, [words[0], f"MPIPROF_SWITCH={switch}", *words[1:]])
     test_sanitizers.check(result.stderr)
     assert result.returncode == 0, result.stderr[-3000:]
     algorithms = {name for _, _, name in used(tmp_path / "trace")}

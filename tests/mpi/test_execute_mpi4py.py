@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.mpis import Mpi
+from support.waiting import HANG_S
 from test_execute import SEED, forced, turn, used
 from test_mpi4py_suite import ran, suite
 
@@ -19,7 +20,7 @@ def passes(mpi: Mpi, ranks: int, pattern: str, folder: Path, switch: str) -> Non
     trace = folder / "trace"
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace), "--switch", switch]
     words += [str(suite(mpi) / "main.py"), "-q", "-i", pattern]
-    code, printed = ran(mpi, ranks, words, folder, 500)
+    code, printed = ran(mpi, ranks, words, folder, HANG_S)
     assert code == 0, printed[-3000:]
     assert "Ran 0 tests" not in printed
     assert len({name for _, _, name in used(trace)}) > 5

@@ -14,6 +14,7 @@ from support import raw
 from support.jobs import clean_environment, run, run_mpi
 from support.mpis import Mpi
 from support.programs import compiled
+from support.waiting import HANG_S
 
 import mpiprof
 
@@ -288,7 +289,7 @@ def test_output_piped_and_closed(stream: str, mpi: Mpi, failing: Path, tmp_path:
         stdout=writer if stream == "stdout" else subprocess.DEVNULL,
         stderr=writer if stream == "stderr" else subprocess.DEVNULL,
         env=clean_environment(),
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
     os.close(writer)
@@ -318,7 +319,7 @@ def test_standard_input_passes_through(mpi: Mpi, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         env=clean_environment(),
-        timeout=60,
+        timeout=HANG_S,
         check=True,
     )
     assert ended.stdout == "a b c\n"

@@ -66,7 +66,7 @@ def count(
         "OMPI_MCA_pml_monitoring_enable_output": "3",
         "OMPI_MCA_pml_monitoring_filename": str(folder / "sent"),
     }
-    run_mpi(mpi, ranks, words, env=monitoring, check=True, timeout=300)
+    run_mpi(mpi, ranks, words, env=monitoring, check=True)
     start, end = (
         np.array([np.loadtxt(folder / f"{rank}.{when}", int) for rank in range(ranks)])
         for when in ("start", "end")

@@ -13,6 +13,7 @@ from support import PROGRAMS
 from support.jobs import run_mpi
 from support.mpis import Mpi
 from support.programs import compiled
+from support.waiting import HANG_S
 from test_sanitizers import check, environment, sanitized
 
 __all__ = ["sanitized"]  # a fixture
@@ -62,7 +63,7 @@ def sanitized_calls(
 
 def test_the_librarys_own_with_the_sanitizers(mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
     """On 2 ranks: their communicators and settings are made, used and freed without a fault."""
-    sanitized_calls(mpi, sanitized, tmp_path / "trace", "own", 0, 300, 60)
+    sanitized_calls(mpi, sanitized, tmp_path / "trace", "own", 0, 300, HANG_S)
 
 
 @pytest.mark.everything

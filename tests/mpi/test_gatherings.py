@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from support.jobs import end, run, run_mpi, start
 from support.mpis import Mpi
 from support.programs import compiled
 from support.synthetic import Synthetic
+from support.waiting import wait_until
 
 import mpiprof
 from mpiprof.analysis import hang, positions
@@ -21,7 +21,7 @@ from mpiprof.reports import status
 from mpiprof.trace import Trace
 
 RANKS = 3
-SLEEP_NS = 200_000_000  # longer than a crowded machine keeps a rank from running
+LATE_NS = 200_000_000  # of gatherings.c; a crowded machine keeps a rank waiting for a tenth of it
 
 
 def wrapped(mpi: Mpi, folder: Path, *options: str) -> list[str]:
@@ -36,7 +36,12 @@ def recorded(mpi: Mpi, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """The recording of gatherings.c on 3 ranks, and who was late where."""
     folder = tmp_path_factory.mktemp("gatherings")
     program = compiled(mpi, "gatherings.c")
-    words = [*wrapped(mpi, folder / "trace"), str(program), str(folder / "data")]
+    words = [
+        *wrapped(mpi, folder / "trace"),
+        str(program),
+        str(folder / "data"),
+        str(folder / "signs"),
+    ]
     done = run_mpi(mpi, RANKS, words, check=True, cwd=folder)
     told = [(int(line.split()[0]), line.split()[1]) for line in done.stdout.splitlines()]
     assert (folder / "data").read_bytes() == np.arange(RANKS, dtype=np.int32).tobytes()
@@ -52,8 +57,8 @@ def test_who_is_late_is_named_with_what_others_waited_on_3_ranks(recorded: Recor
         # The one with the late rank; the first fence is another call site.
         row = own.sort_values("worst_imbalance_ns").iloc[-1]
         assert row["complete"] and row["last_rank"] == rank, name
-        assert row["worst_imbalance_ns"] > 0.5 * SLEEP_NS, name
-        assert row["wait_gathering_ns"] > 0.5 * SLEEP_NS, name
+        assert row["worst_imbalance_ns"] > 0.5 * LATE_NS, name
+        assert row["wait_gathering_ns"] > 0.5 * LATE_NS, name
 
 
 def test_windows_and_files_have_numbers_of_their_own_on_3_ranks(recorded: Recorded) -> None:
@@ -74,7 +79,8 @@ def test_windows_and_files_have_numbers_of_their_own_on_3_ranks(recorded: Record
 def test_time_of_other_calls_by_class_on_3_ranks(recorded: Recorded) -> None:
     trace, _ = recorded
     spent = trace.derive("spent").set_index("rank")
-    assert spent.loc[1, "point_to_point"] > 20_000_000 > spent.loc[2, "point_to_point"] == 0
+    assert spent.loc[1, "point_to_point"] > 0.5 * LATE_NS
+    assert spent.loc[2, "point_to_point"] == 0
     assert (spent[["one_sided", "files", "completion"]] > 0).all().all()
     # What goes into records is what was measured.
     told = trace.derive("point_to_point")
@@ -88,7 +94,7 @@ def test_report_by_rank_on_3_ranks(recorded: Recorded, mpi: Mpi) -> None:
     assert "one-sided" in shown and "completion" in shown
     times = json.loads(run([*words, "--json"], check=True).stdout)["times"]
     assert [row["rank"] for row in times] == [0, 1, 2]
-    assert times[1]["point_to_point_ns"] > 20_000_000 and times[1]["files_ns"] > 0
+    assert times[1]["point_to_point_ns"] > 0.5 * LATE_NS and times[1]["files_ns"] > 0
 
 
 STUCK = """
@@ -98,7 +104,7 @@ comm = MPI.COMM_WORLD
 comm.Barrier()
 if comm.rank == 1:
     open(sys.argv[1], "w").close()
-    time.sleep(600)  # it is ended before
+    time.sleep(3600)  # the test ends it before
 if sys.argv[2] == "split":
     comm.Split(comm.rank)
 """
@@ -113,14 +119,16 @@ def test_status_names_who_has_not_arrived_on_2_ranks(mpi: Mpi, where: str, tmp_p
     job = start([*words, str(tmp_path / "there"), where])
     try:
         name = "comm_split" if where == "split" else "finalize"
-        for _ in range(600):  # of a job that a busy machine starts late
-            time.sleep(0.2)
-            if not (tmp_path / "there").exists():
-                continue
+        wait_until((tmp_path / "there").exists, "rank 1 is late", job)
+
+        def found() -> Any:
             trace = mpiprof.open(tmp_path / "trace")
             places, pending = positions.find(trace)
             if any(name in one.operations for one in pending):
-                break
+                return trace, places, pending
+            return None
+
+        trace, places, pending = wait_until(found, f"{name} is pending", job)
         (one,) = pending
         assert (one.operations, one.arrived, one.missing) == ([name], [0], [1])
         assert [p.state for p in places] == ["inside", "outside"]

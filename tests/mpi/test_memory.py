@@ -138,7 +138,7 @@ def refused(
     }
     names = [f"{name}={value}" for name, value in environment.items()]
     argv = ["env", *names, *recorder(mpi, folder, options), program, "20", "4000"]
-    done = run_mpi(mpi, RANKS, argv, timeout=100)
+    done = run_mpi(mpi, RANKS, argv)
     assert done.returncode == 0, (plan, done.stdout[-2000:] + done.stderr[-3000:])
     assert "wrong data" not in done.stderr
     rows = [[int(word) for word in line.split()] for line in counts.read_text().splitlines()]

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import time
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from support import PROGRAMS, ROOT
 from support.jobs import end, run, run_mpi, start
 from support.mpis import Mpi
 from support.programs import compiled
+from support.waiting import HANG_S, wait_for_line, wait_until
 
 import mpiprof
 from mpiprof.__main__ import main
@@ -188,18 +190,21 @@ def test_a_hang_on_two_nodes(
 ) -> None:
     """4 ranks on 2 nodes, the last of which never comes: told by who watches and by status.
 
-    Nobody watches on the node that does not exist; what would be said there stands in its file.
+    Nobody watches on the node that does not exist; what would be said there stands in its file. As
+    both nodes are this machine, either may be the one that watches: each has a file.
     """
     folder, program = tmp_path / "t", compiled(openmpi, "watched.c")
     command = [*words(openmpi, folder, "--watch", "2s", nodes=2), str(program), "0", "0", "hang"]
     job = start([*openmpi.mpiexec(4), *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
-        assert job.stderr is not None
-        while not (folder / "meta.json").exists():
-            time.sleep(0.05)
-        there = {"at": time.time() + 60, "quiet_s": 2.0, "shares": {"1": 0.0, "3": 0.0}}
-        (folder / f".watch-{BOOT_ID.read_text().strip()}-1").write_text(json.dumps(there))
-        line = next(line for line in job.stderr if line.startswith("mpiprof: "))
+        wait_until((folder / "meta.json").exists, "meta.json is there", job)
+        # Of the future: it stays fresh however long the test takes.
+        for node in (0, 1):
+            shares = {str(rank): 0.0 for rank in (node, node + 2)}
+            there = {"at": time.time() + 10 * HANG_S, "quiet_s": 2.0, "shares": shares}
+            name = f".watch-{BOOT_ID.read_text().strip()}-{node}"
+            (folder / name).write_text(json.dumps(there))
+        line = wait_for_line(job, "mpiprof: ")
         main(["status", str(folder)])
     finally:
         end(job)
@@ -222,10 +227,7 @@ def test_a_killed_job_of_two_nodes(
         own = words(openmpi, folder, *options, nodes=2)
         job = start([*openmpi.mpiexec(4), *own, str(program), "20", "hang"])
         try:
-            deadline = time.monotonic() + 60
-            while not (pids := known_processes(folder)):
-                assert time.monotonic() < deadline
-                time.sleep(0.005)
+            pids = wait_until(partial(known_processes, folder), "a rank is known", job)
             time.sleep(0.4 * chance.random())
             for pid in [chance.choice(pids), *known_processes(folder), *descendants(job.pid)]:
                 with contextlib.suppress(ProcessLookupError):

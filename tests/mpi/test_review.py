@@ -48,7 +48,9 @@ def test_rank_0_is_later_than_the_others_wait(mpi: Mpi, tmp_path: Path) -> None:
     slow = tmp_path / "slow.so"
     run([mpi.mpicc, "-shared", "-fPIC", "-o", slow, PROGRAMS / "slow_folder.c"], check=True)
     words = words_for(mpi, tmp_path / "trace-of-slow")
-    run_mpi(mpi, 3, ["env", f"LD_PRELOAD={slow}", *words, program, "200"], check=True)
+    names = [f"LD_PRELOAD={slow}", f"SLOW_UNTIL={tmp_path / 'given-up'}"]
+    run_mpi(mpi, 3, ["env", *names, *words, program, "200"], check=True)
+    assert (tmp_path / "given-up").exists()
     trace = raw.read(tmp_path / "trace-of-slow")
     assert [len(trace.of(rank)) for rank in range(3)] == [2, 2, 2]
     assert len({tuple(r.identity for r in trace.of(rank)) for rank in range(3)}) == 1

@@ -152,18 +152,25 @@ def test_time_in_the_recorder_is_counted(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_time_outside_is_added_to_the_next_record(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: a receive of 50 ms belongs to no collective, and is not lost."""
+    """On 2 ranks: a receive of 200 ms belongs to no collective, and is not lost.
+
+    Rank 0 sleeps after rank 1 has given a sign that it comes to the receive.
+    """
     program = script(
         tmp_path,
+        "import sys\n"
         "comm.Barrier()\n"
-        "if comm.rank == 0: time.sleep(0.05); comm.send(1, 1)\n"
-        "else: comm.recv(source=0)\n"
+        "if comm.rank == 0:\n"
+        "    while not os.path.exists(sys.argv[1]): time.sleep(0.001)\n"
+        "    time.sleep(0.2); comm.send(1, 1)\n"
+        "else: open(sys.argv[1], 'w').close(); comm.recv(source=0)\n"
         "comm.Barrier()\n",
     )
-    run_mpi(mpi, 2, [*recorded(mpi, tmp_path / "trace"), program], check=True)
+    words = [*recorded(mpi, tmp_path / "trace"), program, str(tmp_path / "sign")]
+    run_mpi(mpi, 2, words, check=True)
     last = raw.read(tmp_path / "trace").of(1)[-1]
     assert last.operation == "barrier"
-    assert last.outside_ns > 40_000_000
+    assert last.outside_ns > 100_000_000
 
 
 def test_call_in_a_callback_is_not_counted_twice(mpi: Mpi, tmp_path: Path) -> None:

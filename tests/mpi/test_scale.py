@@ -7,17 +7,21 @@ import subprocess
 import pytest
 from support.jobs import clean_environment
 from support.mpis import Mpi
+from support.waiting import HANG_S
 
 
 def test_the_table_on_4_ranks(openmpi: Mpi) -> None:
-    """Everything but cost and numbers of files, which are those of many ranks, must hold."""
+    """Everything but cost and numbers of files, which are those of many ranks, must hold.
+
+    Rank 1 is late by 100 ms, several times what a busy machine keeps the other ranks from running.
+    """
     words = [str(openmpi.python), "-m", "mpiprof.bench.scale", "--quick"]
     done = subprocess.run(
-        words, env=clean_environment(), capture_output=True, text=True, timeout=300, check=False
+        words, env=clean_environment(), capture_output=True, text=True, timeout=HANG_S, check=False
     )
     assert done.returncode in (0, 3), done.stderr
     title, head, *rows = done.stdout.splitlines()
-    assert title.startswith("4 ranks, 20 rounds")
+    assert title.startswith("4 ranks, 12 rounds")
     assert head.split() == ["what", "asked", "measured", "holds"]
     missed = [row[:32].strip() for row in rows if row.endswith(" NO")]
     assert {name.partition(": ")[2] for name in missed} <= {

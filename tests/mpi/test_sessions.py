@@ -121,3 +121,12 @@ def test_groups_that_threads_make_in_crossed_order(mpich: Mpi, tmp_path: Path) -
         words = [*recorder, str(trace), "--", str(program), str(delay_us)]
         run_mpi(mpich, 2, words, check=True)
         assert {rank for rank, _ in mpiprof.open(trace).logs.threads} == {0, 1}
+
+
+def test_a_silent_rank_is_waited_for_once(mpich: Mpi, tmp_path: Path) -> None:
+    """Rank 2 is bare; ranks 0 and 1 know each other. 8 communicators with rank 2 took 80 s."""
+    program = compiled(mpich, "sessions_silent.c")
+    run = f"{mpich.python} -m mpiprof run -q -o {tmp_path / 'trace'} --"
+    words = ["sh", "-c", f'[ $PMI_RANK = 2 ] && exec "$@"; exec {run} "$@"', "sh"]
+    done = run_mpi(mpich, 3, [*words, program], check=True, timeout=60)
+    assert done.stdout == "ok\n"

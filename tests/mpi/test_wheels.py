@@ -30,7 +30,7 @@ def test_a_wheel_records_and_switches_in_a_fresh_environment(tmp_path: Path) -> 
     run([sys.executable, "-m", "venv", tmp_path / "fresh"], check=True)
     python = tmp_path / "fresh" / "bin" / "python"
     words = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:", f"{wheel}[mpich,python]"]
-    run([python, *words], cwd=tmp_path, timeout=300, check=True)
+    run([python, *words], cwd=tmp_path, check=True)
 
     words = ["-n", "2", "-o", "trace", "--switch", "allgather=ring"]
     words = ["-m", "mpiprof", "run", *words, str(ROOT / "samples" / "nbody.py")]
@@ -60,7 +60,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.heavy
 def test_one_wheel_for_every_mpi(wheel: Path) -> None:
-    assert re.fullmatch(r"mpiprof-[\d.]+-py3-none-linux_\w+\.whl", wheel.name)
+    assert re.fullmatch(r"mpiprof_arrivals-[\d.]+-py3-none-linux_\w+\.whl", wheel.name)
     names = zipfile.ZipFile(wheel).namelist()
     for name in LIBRARIES:
         assert f"mpiprof/lib/libmpiprof-{name}.so" in names
@@ -103,7 +103,7 @@ def test_an_installed_package_works_inside_and_outside_of_the_checkout(
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-        page = opener.open(address, timeout=60).read().decode()
+        page = opener.open(address).read().decode()
         assert re.search(r"<title>mpiprof</title>", page)
     finally:
         process.terminate()

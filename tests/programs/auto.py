@@ -1,4 +1,6 @@
-"""Loops that `--switch auto` meets, results checked: auto.py WHAT [COUNT].
+"""Loops that `--switch auto` meets, results checked: auto.py WHAT [COUNT [SIGN]].
+
+sites and sums go on after COUNT turns until the file SIGN exists.
 
 sites    ranks reach one instance from different lines
 brief    communicators that are made, used a little, and freed
@@ -14,15 +16,23 @@ rested   the same, 8 s after MPI_Init
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 
 WORLD: Any = MPI.COMM_WORLD
+LAST = 255
+
+
+def is_last(turn: int, turns: int, sign: str) -> bool:
+    """Return whether rank 0 makes this turn the last one."""
+    return WORLD.rank == 0 and turn + 1 >= turns and (not sign or Path(sign).exists())
 
 
 def exchange(comm: Any, turn: int, length: int = 100_000) -> None:
@@ -34,19 +44,25 @@ def exchange(comm: Any, turn: int, length: int = 100_000) -> None:
     assert np.array_equal(theirs, expected)
 
 
-def sites(turns: int) -> None:
-    """Every other turn, each rank chooses one of two lines by its own number."""
-    for turn in range(turns):
+def sites(turns: int, sign: str = "") -> None:
+    """Every other turn, each rank chooses one of two lines by its own number.
+
+    The broadcast of the last turn has a value of its own.
+    """
+    for turn in itertools.count():
         if (WORLD.rank + turn // 3) % 2:
             exchange(WORLD, turn)
         else:
             exchange(WORLD, turn)
-        data = np.full(10_000, turn % 200, np.uint8)
+        data = np.full(10_000, LAST if is_last(turn, turns, sign) else turn % 200, np.uint8)
         if WORLD.rank == 0:
             WORLD.Bcast(data)
         else:
             data[:] = 0
             WORLD.Bcast(data)
+        if data[0] == LAST:
+            assert (data == LAST).all()
+            return
         assert (data == turn % 200).all()
 
 
@@ -116,13 +132,22 @@ def long(turns: int) -> None:
         exchange(WORLD, turn)
 
 
-def sums(turns: int) -> None:
-    """Whole numbers, whose sums are the same in any order."""
+def sums(turns: int, sign: str = "") -> None:
+    """Whole numbers, whose sums are the same in any order.
+
+    The first sum of the last turn is greater by 1.
+    """
     total = np.zeros(1 << 15, np.int64)
-    for turn in range(turns):
-        WORLD.Allreduce(np.arange(total.size) + turn * WORLD.rank, total)
+    for turn in itertools.count():
+        mine = np.arange(total.size) + turn * WORLD.rank
+        mine[0] += is_last(turn, turns, sign)
+        WORLD.Allreduce(mine, total)
         turns_of_all = turn * WORLD.size * (WORLD.size - 1) // 2
+        last = int(total[0]) - turns_of_all
+        total[0] -= last
         assert np.array_equal(total, np.arange(total.size) * WORLD.size + turns_of_all)
+        if last == 1:
+            return
 
 
 def later(turns: int) -> None:
@@ -140,4 +165,4 @@ def rested(turns: int) -> None:
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]](int(sys.argv[2]) if len(sys.argv) > 2 else 100)
+    globals()[sys.argv[1]](int(sys.argv[2]) if len(sys.argv) > 2 else 100, *sys.argv[3:])

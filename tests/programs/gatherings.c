@@ -1,20 +1,23 @@
-/* One rank sleeps before each call that all members make; its number is the call's place, modulo
- * the ranks. Prints "rank operation" for each. Ends in a Finalize for which one rank is late. */
+/* One rank is late for each call that all members make; its number is the call's place, modulo
+ * the ranks. It sleeps LATE_MS after the other ranks have given a sign that they come.
+ *
+ *     gatherings DATA SIGNS
+ *
+ * Prints "rank operation" for each. Ends in a Finalize for which one rank is late. */
+#include "signs.h"
 #include <mpi.h>
 #include <stdio.h>
-#include <time.h>
 
+enum { LATE_MS = 200 };
 static int rank, size, place;
 
 static void late(const char *operation)
 {
-    const struct timespec pause = {.tv_nsec = 200000000};
-
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0)
         printf("%d %s\n", place % size, operation);
-    if (place++ % size == rank)
-        nanosleep(&pause, NULL);
+    signs_come_late(rank, place % size, size, place + 1, LATE_MS);
+    place++;
 }
 
 static void communicators(void)
@@ -80,13 +83,12 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    signs_open(argv[2]);
     communicators();
     windows();
     files(argv[1]);
+    signs_come_late(rank, 0, size, ++place, LATE_MS);
     if (rank == 0) {
-        const struct timespec pause = {.tv_nsec = 30000000};
-
-        nanosleep(&pause, NULL);
         MPI_Send(&token, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
     } else if (rank == 1) {
         MPI_Recv(&token, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

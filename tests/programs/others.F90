@@ -4,6 +4,7 @@
 #if BINDING == 2
 #define COMM type(MPI_Comm)
 #define HANDLER type(MPI_Errhandler)
+#define OPERATION type(MPI_Op)
 #define GROUP type(MPI_Group)
 #define REQUEST type(MPI_Request)
 #define TYPE_OF_DATA type(MPI_Datatype)
@@ -16,6 +17,7 @@
 #else
 #define COMM integer
 #define HANDLER integer
+#define OPERATION integer
 #define GROUP integer
 #define REQUEST integer
 #define TYPE_OF_DATA integer
@@ -43,6 +45,7 @@ program others
   character(MPI_MAX_OBJECT_NAME) :: name
   COMM :: work, made, half, bridge, merged, parent
   HANDLER :: handler
+  OPERATION :: operation
   GROUP :: everyone
   REQUEST :: one, many(4)
   TYPE_OF_DATA :: absolute
@@ -84,6 +87,8 @@ program others
   call expect(asked == 1, 'the error handler')
   call MPI_Comm_set_errhandler(work, MPI_ERRORS_ARE_FATAL, ierror)
   call MPI_Errhandler_free(handler, ierror)
+  call MPI_Op_create(ignore, .true., operation, ierror)
+  call MPI_Op_free(operation, ierror)
 
   call communicators()
   call completion()
@@ -98,6 +103,17 @@ program others
   call MPI_Finalize(ierror)
 
 contains
+
+  subroutine ignore(given, result, length, datatype) ! a reduction that no call uses
+#if BINDING == 2
+    use, intrinsic :: iso_c_binding, only: c_ptr
+    type(c_ptr), value :: given, result
+#else
+    integer :: given(*), result(*)
+#endif
+    integer :: length
+    TYPE_OF_DATA :: datatype
+  end subroutine
 
   subroutine look(value) ! the compiler can't know that it didn't change
     integer, intent(inout) :: value

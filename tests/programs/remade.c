@@ -1,12 +1,20 @@
-/* Makes and frees a communicator many times, on 2 ranks: the library uses its handles again. */
+/* Makes and frees a communicator many times, on 2 ranks: the library uses its handles again.
+ * Rank 1 makes the file SLOW_UNTIL, if that is set, as soon as it has left MPI_Init. */
+#include <fcntl.h>
 #include <mpi.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 int main(int argc, char **argv)
 {
     const int times = atoi(argv[1]);
+    const char *const sign = getenv("SLOW_UNTIL");
+    int rank;
 
     MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (sign != NULL && rank == 1)
+        close(open(sign, O_WRONLY | O_CREAT, 0600));
     for (int i = 0; i < times; i++) {
         MPI_Comm c;
 

@@ -1,8 +1,10 @@
 /* Nonblocking and persistent collectives, completed in every way; on 2 ranks. Each part works on a
- * communicator of its own, which has the part's name. */
+ * communicator of its own, which has the part's name.
+ *
+ *     requests SIGNS
+ */
+#include "signs.h"
 #include <mpi.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 enum { MOST = 12 };
 static int rank, data[MOST], sums[MOST];
@@ -159,8 +161,10 @@ static void late(void)
 {
     part("late");
     if (rank == 1)
-        usleep(100000);
+        signs_come_late(rank, 1, 2, 1, 200);
     MPI_Ibarrier(c, &r[0]);
+    if (rank == 0)
+        sign_give(rank, 1);
     MPI_Wait(&r[0], MPI_STATUS_IGNORE);
     MPI_Barrier(c);
 }
@@ -170,6 +174,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     c = MPI_COMM_NULL;
+    signs_open(argv[1]);
     waits();
     tests();
     persistent();

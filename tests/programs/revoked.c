@@ -1,10 +1,13 @@
 /* With `mpiexec --with-ft ulfm`: rank 0 revokes a communicator that the others wait on in a
- * reduction; all of them learn it, and go on with what MPIX_Comm_shrink makes of it. */
+ * reduction; all of them learn it, and go on with what MPIX_Comm_shrink makes of it.
+ *
+ *     revoked SIGNS
+ */
+#include "signs.h"
 #include <mpi.h>
 /* which this needs */
 #include <mpi-ext.h>
 #include <stdio.h>
-#include <unistd.h>
 
 int main(int argc, char **argv)
 {
@@ -15,12 +18,13 @@ int main(int argc, char **argv)
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    signs_open(argv[1]);
     for (int i = 0; i < 100; i++)
         MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
-    if (rank == 0) {
-        usleep(300000);
+    signs_come_late(rank, 0, size, 1, 200);
+    if (rank == 0)
         MPIX_Comm_revoke(comm);
-    }
     MPI_Error_class(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm), &class);
     MPIX_Comm_shrink(comm, &shrunk);
     MPI_Comm_size(shrunk, &size);

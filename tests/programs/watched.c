@@ -1,10 +1,11 @@
 /* A sound program that computes for long, and one whose last rank never comes.
  *
- *     watched SECONDS CODE [message|hang|slow]
+ *     watched SECONDS CODE [message|hang|slow|FILE]
  *
- * The last rank computes for so long while the others wait for it: in a barrier, or (message) rank 0
- * for its message and all but it in a barrier of theirs. hang: it sleeps for ever, slow: after it
- * was SECONDS late five times. The exit code is CODE, but 99 where a process has a child. Rank 0 prints how many files it has open.
+ * The last rank computes for SECONDS while the other ranks wait for it: in a barrier, or (message)
+ * rank 0 for its message and all but it in a barrier of theirs. FILE: it computes until the file
+ * exists. hang: it sleeps for ever. slow: it sleeps for ever after it was SECONDS late three times.
+ * The exit code is CODE, but 99 if a process has a child. Rank 0 prints how many files it has open.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,6 +30,7 @@ static int open_files(void)
 int main(int argc, char **argv)
 {
     const char *const how = argc > 3 ? argv[3] : "";
+    const char *const file = strchr(how, '/') != NULL ? how : NULL;
     const int seconds = atoi(argv[1]), code = atoi(argv[2]);
     volatile double sum = 0;
     int rank, size;
@@ -48,7 +50,7 @@ int main(int argc, char **argv)
         MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; strcmp(how, "slow") == 0; i++) {
         if (rank == size - 1)
-            sleep(i < 5 ? (unsigned)seconds : 3600);
+            sleep(i < 3 ? (unsigned)seconds : 3600);
         MPI_Barrier(MPI_COMM_WORLD);
     }
     if (rank == size - 1) {
@@ -56,7 +58,7 @@ int main(int argc, char **argv)
 
         while (strcmp(how, "hang") == 0)
             sleep(1);
-        while (MPI_Wtime() < end)
+        while (file != NULL ? access(file, F_OK) != 0 : MPI_Wtime() < end)
             for (int i = 0; i < 1000; i++)
                 sum += i;
         if (strcmp(how, "message") == 0)

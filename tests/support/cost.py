@@ -124,9 +124,9 @@ def _linear_ring(p: Problem) -> Cost:
 
 def _pipelined_ring(p: Problem) -> Cost:
     counts = _counts(p)
-    block = min(p.block_size, max(counts)) or rounds.ring_block_size(counts, p.alpha, p.beta)
-    order = rounds.ring_order(counts, p.order, p.nodes)
-    steps = rounds.skipping_ring_rounds([counts[r] for r in order], block)
+    ring = [counts[r] for r in rounds.ring_order(counts, p.order, p.nodes)]
+    block = min(p.block_size, max(counts)) or rounds.best_ring_block(ring, p.alpha, p.beta)
+    steps = rounds.skipping_ring_rounds(ring, block)
     longest = max(-(-m // -(-m // block)) for m in counts if m) if p.equal_blocks else block
     return Cost(steps, steps * longest)
 

@@ -16,6 +16,7 @@ import pytest
 
 from support import ROOT
 from support.jobs import clean_environment
+from support.waiting import HANG_S
 
 SCREENSHOTS = ROOT / "build" / "screenshots"
 CHROMIUM = "/usr/bin/chromium-headless-shell"  # without a GUI, it computes a quarter less
@@ -28,9 +29,15 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-TIMEOUT_MS = 60_000
-QUIET = 5  # checks 50 ms apart without a request, after which a page is complete
-# Chromium's complaints about this machine, not about the pages.
+TIMEOUT_MS = 1000 * HANG_S
+QUIET = 5  # looks of LOOK_MS at a page that is idle: then it is complete
+LOOK_MS = 50
+# Resolves when the page has handled the input of before and has drawn what follows from it.
+FRAMES = """new Promise((done) =>
+    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"""
+# True while a callback of Dash is due or under way; other pages have no store.
+LOADING = "window.store?.getState().isLoading === true"
+# What Chromium says of this machine rather than of the pages.
 OF_THE_MACHINE = re.compile(r"GPU|GL Driver|WebGL|Task queue")
 
 
@@ -61,7 +68,7 @@ def view(traces: Sequence[Path], *options: str, cwd: Path | None = None) -> Iter
         yield View(process, address)
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(HANG_S)
 
 
 class Browser:
@@ -106,20 +113,34 @@ class Browser:
         self.settled()
 
     def settled(self) -> None:
-        """Wait until the page is built and no request is active."""
+        """Wait until the page is made, and neither a request nor a callback is under way.
+
+        A look ends with frames of the page, so that on a slow machine looks take longer, too.
+        """
         self.page.wait_for_selector("#page > *")
-        quiet, end = 0, time.monotonic() + TIMEOUT_MS / 1000
+        quiet, end = 0, time.monotonic() + HANG_S
         while quiet < QUIET:
             assert time.monotonic() < end, "requests are still under way"
-            self.page.wait_for_timeout(50)
-            quiet = quiet + 1 if self.under_way <= 0 else 0
+            self.page.wait_for_timeout(LOOK_MS)
+            self.frames()
+            idle = self.under_way <= 0 and not self.page.evaluate(LOADING)
+            quiet = quiet + 1 if idle else 0
+
+    def frames(self) -> None:
+        """Wait until the page has handled all input, and has drawn what follows from it."""
+        self.page.evaluate(FRAMES)
+
+    def point(self, x: float, y: float) -> None:
+        """Move the pointer, and wait until the page has handled that."""
+        self.page.mouse.move(x, y)
+        self.frames()
 
     def reached(self, ending: str) -> None:
-        """Wait until the address ends with `ending` and its page is built."""
-        end = time.monotonic() + TIMEOUT_MS / 1000
+        """Wait until the address ends so, and the page for it is made."""
+        end = time.monotonic() + HANG_S
         while not self.page.url.endswith(ending):
             assert time.monotonic() < end, f"{self.page.url} never became {ending}"
-            self.page.wait_for_timeout(50)
+            self.page.wait_for_timeout(LOOK_MS)
         self.settled()
 
     def until(self, expression: str) -> None:
@@ -128,10 +149,10 @@ class Browser:
         Playwright's own wait evaluates text on the page, which the dashboard's content security
         policy forbids.
         """
-        end = time.monotonic() + TIMEOUT_MS / 1000
+        end = time.monotonic() + HANG_S
         while not self.page.evaluate(expression):
             assert time.monotonic() < end, f"never came true: {expression}"
-            self.page.wait_for_timeout(50)
+            self.page.wait_for_timeout(LOOK_MS)
 
     def shot(self, name: str, *, whole: bool = True) -> None:
         """Store a screenshot of the page for people."""
@@ -149,6 +170,7 @@ def chromium() -> Iterator[Any]:
     if shutil.which(CHROMIUM) is None:
         pytest.skip(f"no {CHROMIUM}: apt-get install chromium-headless-shell")
     sync_api = pytest.importorskip("playwright.sync_api")
+    sync_api.expect.set_options(timeout=TIMEOUT_MS)
     with sync_api.sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         try:

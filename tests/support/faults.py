@@ -1,7 +1,7 @@
 """Programs with planted faults, and the verdicts of `status` on them.
 
-mpiprof/bench/cost/faults.py lists the programs with their true faults. As a user would, the helper
-runs `status` on the job repeatedly, until there is a verdict or the time limit is over.
+Which there are and what is true of each is in mpiprof/bench/cost/faults.py. The job is watched as a
+person would, by `status` again and again, until a verdict is given or the job ends.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from mpiprof.reports import hang, status
 from support.jobs import end, start
 from support.mpis import Mpi
 from support.programs import compiled
-
-PATIENCE_S = 45.0
+from support.waiting import HANG_S
 
 
 def watch(
@@ -28,7 +27,7 @@ def watch(
 ) -> list[dict[str, Any]]:
     """Run a case and return every verdict up to the last, oldest first.
 
-    Ends with the first verdict that is not `none`, when the job ends, or at the time limit.
+    Ends with the first verdict that is not `none`, or when the job has ended.
     """
     compiler = mpi.mpifort if str(source).endswith("F90") else None
     program = compiled(mpi, source, *flags, compiler=compiler)
@@ -40,7 +39,7 @@ def watch(
         stderr=subprocess.DEVNULL,
     )
     said: list[dict[str, Any]] = []
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + HANG_S
     try:
         while time.monotonic() < deadline:
             over = job.poll() is not None

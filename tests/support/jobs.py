@@ -16,6 +16,7 @@ import pytest
 
 from mpiprof.bench.cost.jobs import descendants
 from support.mpis import Mpi
+from support.waiting import HANG_S
 
 LAUNCHER_PREFIXES = ("MPIPROF_", "PMI_", "PMIX_", "OMPI_", "PRTE_", "HYDI_", "HYDRA_", "SLURM_")
 
@@ -75,7 +76,7 @@ def start(
 def run(
     argv: Sequence[str | os.PathLike[str]],
     *,
-    timeout: float = 60,
+    timeout: float = HANG_S,
     check: bool = False,
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:

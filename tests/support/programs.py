@@ -78,5 +78,5 @@ def core_built(name: str, *settings: str, source: Path = ROOT / "mpiprof" / "cor
     targets = ["mpiprof-mpich-4c", "mpiprof-openmpi-4"]
     with alone_with(name):
         run([cmake, "-S", source, "-B", folder, "-DCMAKE_BUILD_TYPE=Debug", *settings], check=True)
-        run([cmake, "--build", folder, "-j2", "--target", *targets], check=True, timeout=300)
+        run([cmake, "--build", folder, "-j2", "--target", *targets], check=True)
     return folder

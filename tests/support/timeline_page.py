@@ -29,8 +29,8 @@ class Page(Browser):
         self.drawn()
 
     def drawn(self) -> tuple[str, int, int]:
-        """Wait until the drawing matches the address; return its kind and window."""
-        self.page.wait_for_timeout(30)
+        """Wait until what is drawn is what the address says; return its kind and window."""
+        self.frames()  # the script sets aria-busy as it handles the input
         ready = "#timeline[aria-busy=false][data-shown]:not([data-shown=''])"
         shown = self.page.wait_for_selector(ready)
         kind, *window = str(shown.get_attribute("data-shown")).split()
@@ -51,11 +51,11 @@ class Page(Browser):
         """Return the query of the address."""
         return {k: v[0] for k, v in parse_qs(urlsplit(self.page.url).query).items()}
 
-    def at(self, time: float, row: int) -> tuple[float, float]:
-        """Return the page coordinates of a time (ns) in a row of the present drawing."""
+    def at(self, time: float, row: int, rows: int = 8) -> tuple[float, float]:
+        """Return where on the page a time (ns) of one of the rows is, in what is drawn now."""
         _, low, high = self.drawn()
         box = self.box()
-        rows = self.page.evaluate("document.querySelector('.tl-canvas').clientHeight") - AXIS - 4
-        height = rows / 8
+        high_px = self.page.evaluate("document.querySelector('.tl-canvas').clientHeight")
+        height = (high_px - AXIS - 4) / rows
         x = GUTTER + (time - low) / (high - low) * (box["width"] - GUTTER)
         return box["x"] + x, box["y"] + AXIS + (row + 0.5) * height

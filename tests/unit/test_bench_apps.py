@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import csv
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.jobs import run
 from support.mpis import Mpi
+from support.synthetic import Synthetic
 
+from mpiprof.bench.harness.options import Options
 from mpiprof.bench.studies import apps
-from mpiprof.bench.studies.apps import ALL, WHOLE, App, Run
+from mpiprof.bench.studies.apps import ALL, FIGURE, WHOLE, App, Run
 from mpiprof.errors import MpiprofError
+from mpiprof.testing.synthetic import LINK, MACHINE
 
 
 def a_run(whole: float, gather: float, gatherv: float, algorithm: str = "native") -> Run:
@@ -75,6 +82,63 @@ def test_why_there_is_no_figure_2() -> None:
 def test_a_failing_program_is_named() -> None:
     with pytest.raises(MpiprofError, match=r"ft.py --switch auto ended with 3"):
         apps.one_run(lambda *_: 3, ["samples/ft.py"], "auto")
+
+
+def simulated_ranks(started: list[list[str]]) -> apps.Start:
+    """Return ranks whose sketch of message times at the start is refused."""
+
+    def start(words: Sequence[str], _: Mapping[str, str]) -> int:
+        started.append(list(words))
+        output = Path(words[words.index("-o") + 1])
+        if "calibrate" in words:
+            output.write_text(json.dumps(MACHINE))
+            return 0
+        table = MACHINE | {"within": LINK | {"spread": [9.0, 9.0, 9.0]}}
+        if "--machine" in words:
+            table = json.loads(Path(words[words.index("--machine") + 1]).read_text())
+        made = Synthetic(2, machine=table)
+        made.collective("alltoall", [[1000, 401_000]], [[500_000, 500_000]], sent=180_000)
+        made.write(output)
+        return 0
+
+    return start
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_factors_come_from_a_calibration_of_the_ranks(
+    given: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or from --machine; T of 90,000 B is 100 us, and ω 400 us."""
+    file = tmp_path / "given.json"
+    file.write_text(json.dumps(MACHINE))
+    started: list[list[str]] = []
+    options = Options(only=("transpose",), output=tmp_path / "r", machine=file if given else None)
+    apps.run(options, simulated_ranks(started), 2, "nowhere")
+    text = capsys.readouterr().out
+    assert FIGURE in text and "No factors" not in text
+    with (tmp_path / "r.csv").open() as table:
+        rows = {row["routine"]: row for row in csv.DictReader(table)}
+    assert (float(rows["alltoall"]["ω/T"]), float(rows["alltoall"]["δ/T"])) == (4.0, 2.0)
+    assert ["calibrate" in words for words in started] == [True] * (not given) + [False] * 3
+    runs = started[-3:]
+    assert ["--machine" in words for words in runs] == [True, False, True]
+    assert ["--switch" in words for words in runs] == [False, True, False]
+
+
+@pytest.mark.usefixtures("one_cluster")
+def test_programs_on_a_cluster_have_factors(mpich: Mpi, tmp_path: Path) -> None:
+    """Given times between nodes, as those of a busy machine would be refused; 2 ranks."""
+    if os.geteuid() != 0 or shutil.which("ip", path="/usr/sbin:/sbin:/usr/bin") is None:
+        pytest.skip("needs root and iproute2")
+    file = tmp_path / "machine.json"
+    file.write_text(json.dumps(MACHINE | {"within": None, "between": LINK}))
+    words = ["--cluster", "2x1gbit", "--quick", "--only", "transpose", "--machine", str(file)]
+    words += ["-o", str(tmp_path / "r")]
+    done = run([mpich.python, "-m", "mpiprof", "bench", "apps", *words], check=True)
+    assert FIGURE in done.stdout and "No factors" not in done.stdout
+    with (tmp_path / "r.csv").open() as table:
+        rows = {row["routine"]: row for row in csv.DictReader(table)}
+    assert all(float(rows["alltoall"][name]) > 0 for name in ("δ/T", "ω/T"))
 
 
 def test_a_program_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from mpiprof.bench.studies import adaptive, arrival, robust
 from mpiprof.commands import bench
 from mpiprof.model.machine import uniform
 from mpiprof.model.schedule import Problem
+from mpiprof.testing.synthetic import MACHINE as MACHINE_TABLE
 
 MACHINE = uniform(60e3, 83.9)
 SETUP = Setup(16, Options(), MACHINE, "openmpi")
@@ -209,7 +210,10 @@ def test_both_factors_of_each_instance_are_drawn() -> None:
 
 
 def test_arrivals_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
+    """With given message times, as those of a busy machine would be refused."""
+    (tmp_path / "machine.json").write_text(json.dumps(MACHINE_TABLE))
     words = ["--quick", "--repetitions", "4", "--sizes", "1K", "-o", str(tmp_path / "r")]
+    words += ["--machine", str(tmp_path / "machine.json")]
     argv = [str(mpich.python), "-m", "mpiprof", "bench", "arrival", "-n", "2", *words]
     done = run(argv, check=True)
     with (tmp_path / "r.csv").open() as file:

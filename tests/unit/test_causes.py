@@ -5,6 +5,7 @@ Arrivals are sums of components with known shares of the variance.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -177,6 +178,40 @@ def test_inherited_lateness_is_followed_to_where_it_began(tmp_path: Path) -> Non
     )
     assert "what rank 5 does from alltoall at md.py:97 swap to bcast at md.py:71 spread" in text
     assert trace.causes(0).outside.value == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("compensated", [0.0, 0.3, 0.9])
+def test_shares_of_the_spread_are_shares(tmp_path: Path, compensated: float) -> None:
+    """Ranks that leave late have less work after it: once "-8 % came in, 108 % arose since then".
+
+    An arrival is -k times the exit before plus work that varies as exits do: so k of k + k^2 + 1
+    of what spreads the arrivals is taken back, and none of it came in.
+    """
+    made = Synthetic(8)
+    made.ended_ns = 1000 * STEP
+    at = np.arange(400)[:, None] * STEP
+    late, work = (noise(400, 8, 0.5, seed) - 5 for seed in (1, 2))
+    exits, arrivals = late, work - compensated * late
+    left, come = (
+        np.rint(at + part * STEP + values * MS).astype(np.int64)
+        for part, values in ((0.3, exits), (0.6, arrivals))
+    )
+    for i in range(len(at)):
+        begun, ended = np.full(8, at[i] + 1000), np.full(8, come[i].max() + 1000)
+        made.collective("reduce", begun, left[i], site="a.py:1:work", root=0)
+        made.collective("allreduce", come[i], ended, site="a.py:2:step")
+    found = mpiprof.open(made.write(tmp_path / "t")).causes(1)
+    parts = [found.inherited, found.outside, found.point_to_point]
+    assert sum(part.value for part in parts) == pytest.approx(1)
+    for part in (*parts, found.compensated, found.by_rank, found.by_node, found.random):
+        assert 0 <= part.low <= part.value <= part.high <= 1
+    k = compensated
+    assert found.compensated.value == pytest.approx(k / (k + k * k + 1), abs=0.05)
+    assert found.inherited.value == pytest.approx(0, abs=0.05)
+    text = " ".join(wording.causes(found))
+    percents = [int(number) for number in re.findall(r"-?\d+(?= %| to|\))", text)]
+    assert len(percents) >= 5 and all(0 <= number <= 100 for number in percents)
+    assert ("Ranks make up for" in text) == (k > 0)
 
 
 def test_where_it_begins_is_told_by_what_is_late(tmp_path: Path) -> None:

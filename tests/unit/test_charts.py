@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import re
+import zlib
+
 import numpy as np
 
 from mpiprof.reports import charts
+from mpiprof.reports.colours import operation_colour
+from mpiprof.trace.types import Array
 from mpiprof.units import duration
 
 
@@ -20,8 +26,41 @@ def test_cells_are_filled_in_proportion() -> None:
 def test_the_pointer_tells_the_shares_of_a_place() -> None:
     shares = np.zeros((2, 4, 2))
     shares[1, 2] = 0.25, 0.5
-    drawn = charts.timeline(shares, ["allreduce", "bcast"], 8, 4e9, duration)
-    assert "ranks 4-7, 2.00 s to 3.00 s: bcast 50%, allreduce 25%" in drawn
+    waits = np.zeros_like(shares)
+    waits[1, 2, 0] = 0.05
+    drawn = charts.timeline(shares, waits, ["allreduce", "bcast"], 8, 4e9, duration)
+    said = "ranks 4-7, 2.00 s to 3.00 s: bcast 50%, allreduce 25% (20% of it waiting)"
+    assert said in drawn
+    assert "allreduce (3.1%, 20% of it waiting)" in drawn and "bcast (6.2%)" in drawn
     assert drawn.count("ranks 0-3") == 0
-    wide = charts.timeline(np.full((300, 1000, 1), 0.5), ["bcast"], 300, 1e9, duration)
-    assert len(wide) < 300_000
+    wide = np.full((300, 1000, 1), 0.5)
+    assert len(charts.timeline(wide, wide / 2, ["bcast"], 300, 1e9, duration)) < 300_000
+
+
+def test_waiting_is_drawn_pale_in_the_colour_of_its_operation() -> None:
+    """A cell half in an allreduce, half of that waiting: pale above full."""
+    shares, waits = np.full((1, 1, 1), 1.0), np.full((1, 1, 1), 0.5)
+    drawn = charts.timeline(shares, waits, ["allreduce"], 1, 1e9, duration)
+    palette, pixels = read(drawn)
+    half = charts.STEPS // 2
+    assert [palette[i] for i in pixels[:, 0]] == [palette[2]] * half + [palette[1]] * half
+    colour = operation_colour("allreduce")
+    rgb = tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    assert palette[1] == (*rgb, 255) and palette[2] == (*rgb, round(255 * charts.PALE))
+
+
+def read(drawn: str) -> tuple[list[tuple[int, ...]], Array]:
+    """Return palette and pixels of the first picture in a drawing."""
+    found = re.search(r"data:image/png;base64,([^\"]+)", drawn)
+    assert found is not None
+    data, parts, at = base64.b64decode(found[1]), {}, 8
+    while at < len(data):
+        length = int.from_bytes(data[at : at + 4], "big")
+        parts[data[at + 4 : at + 8]] = data[at + 8 : at + 8 + length]
+        at += 12 + length
+    columns, rows = (int.from_bytes(parts[b"IHDR"][i : i + 4], "big") for i in (0, 4))
+    flat = np.frombuffer(zlib.decompress(parts[b"IDAT"]), np.uint8)
+    opaque = parts[b"tRNS"]
+    colours = np.frombuffer(parts[b"PLTE"], np.uint8).reshape(-1, 3).tolist()
+    palette = [(*rgb, opaque[i]) for i, rgb in enumerate(colours)]
+    return palette, flat.reshape(rows, columns + 1)[:, 1:]

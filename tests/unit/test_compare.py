@@ -324,6 +324,10 @@ def test_runs_with_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     waits = [np.mean([float(t.callsites["wait_ns"][0]) for t in of]) for of in (before, after)]
     assert allreduce["wait_ns"] == pytest.approx(waits[0])
     assert allreduce["wait_ns_change"] == pytest.approx(waits[1] / waits[0] - 1)
+    for name in ("total_wait_ns", "total_elapsed_ns"):
+        for prefix, of in (("", before), ("other_", after)):
+            mean = np.mean([float(one.callsites[name][0]) for one in of])
+            assert allreduce[prefix + name] == pytest.approx(mean)
     names = [[str(one.path) for one in of] for of in (before, after)]
     assert main(["compare", *names[0], "--to", *names[1]]) == 0
     out = capsys.readouterr().out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -270,15 +269,3 @@ def test_an_export_that_fails_leaves_no_half_file(tmp_path: Path) -> None:
         unfinished.write_text("half")
         _ = 1 / 0
     assert [p.read_text() for p in tmp_path.iterdir()] == ["before"]
-
-
-@pytest.mark.everything
-def test_parquet_at_a_million_events_a_second(tmp_path: Path) -> None:
-    from mpiprof.bench.cost.reading import write
-
-    folder = tmp_path / "trace"
-    folder.mkdir()
-    events = write(folder, 5_000_000, 16)
-    began = time.monotonic()
-    assert export(folder, "--to", "parquet", "-o", tmp_path / "t").returncode == 0
-    assert events / (time.monotonic() - began) > 1e6

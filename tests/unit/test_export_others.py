@@ -14,6 +14,7 @@ from support.exporting import HOSTILE, export, mixed
 from support.synthetic import Synthetic
 
 import mpiprof
+from mpiprof.installation import install_command
 from mpiprof.reports import pftrace
 from mpiprof.trace import Trace
 
@@ -183,7 +184,7 @@ def test_without_the_package_it_says_what_to_install(
     pftrace._messages.cache_clear()
     done = export(folder, "--to", "pftrace", "-o", tmp_path / "t")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "pip install 'mpiprof[perfetto]'" in done.stderr
+    assert install_command("perfetto") in done.stderr
     assert not list(tmp_path.iterdir())
 
 

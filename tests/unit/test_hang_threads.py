@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
 from support.hung import HERE, THERE, call, job, now
+from support.waiting import wait_until
 
 import mpiprof
 from mpiprof.analysis import hang, patience, positions
@@ -79,6 +79,12 @@ def test_no_rank_is_called_dead_that_waited_in_an_open_circle(tmp_path: Path) ->
     assert "died" not in text
 
 
+def used(inside: list[int]) -> list[int]:
+    """Return the ticks that this process has used, and those without some of its threads."""
+    found = [outside(os.getpid(), threads) for threads in ((), inside)]
+    return [one[1] for one in found if one is not None]
+
+
 def test_what_a_thread_in_mpi_uses_is_not_its_process_s() -> None:
     """One thread of this process polls; without it, the process uses no processor."""
     over, polls = threading.Event(), []
@@ -91,16 +97,16 @@ def test_what_a_thread_in_mpi_uses_is_not_its_process_s() -> None:
     other = threading.Thread(target=poll)
     other.start()
     try:
-        while not polls:
-            time.sleep(0.01)
-        before = [outside(os.getpid(), inside) for inside in ((), polls)]
-        time.sleep(0.5)
-        after = [outside(os.getpid(), inside) for inside in ((), polls)]
+        wait_until(lambda: polls, "the thread polls")
+        before = used(polls)
+        # Until it has had half a second of a processor, however long that takes.
+        wait_until(lambda: used(polls)[0] >= before[0] + 50, "the thread has used a processor")
+        after = used(polls)
     finally:
         over.set()
         other.join()
-    used = [b[1] - a[1] for a, b in zip(before, after, strict=True) if a and b]
-    assert used[0] >= 10 > 5 > used[1]
+    whole, without = (b - a for a, b in zip(before, after, strict=True))
+    assert whole >= 50 and without < whole / 2
     assert outside(1 << 30, [5]) is None and stat(1 << 30) is None
 
 

@@ -15,8 +15,10 @@ from support.mpis import Mpi
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.__main__ import main
+from mpiprof.__main__ import Parser, main
+from mpiprof.invocation import command
 from mpiprof.launch.folder import dated_name
+from mpiprof.launch.options import add_options
 from mpiprof.launch.program import find_program
 from mpiprof.reports.json import text
 
@@ -157,3 +159,63 @@ def test_a_misspelt_verb_and_a_source_file(
     source = tmp_path / "late.c"
     source.write_text("int main(void) { return 0; }\n")
     assert "is not executable: name a program" in said(capsys, "run", source)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("report", "TRACE", "--sort", "nope"), "no such column; the nearest: "),
+        (("report", "TRACE", "--sort", "total_wayt"), "the nearest: total_wait_ns"),
+        (("report", "TRACE", "--by", "rnak"), "no 'rnak'; did you mean rank?"),
+        (("report", "TRACE", "--sitee", "x"), "no option --sitee; the nearest: --site"),
+        (("report", "TRACE", "--jsn"), "did you mean --json?"),
+        (("report", "TRACE", "--site", "my ap.py:12 step"), "did you mean my app.py:12 step?"),
+        (("report", "TRACEE"), "did you mean 'TRACE'?"),
+        (("export", "TRACE", "--to", "perfeto"), "did you mean perfetto?"),
+        (("run", "--record", "events", "--python-sites", "allways", "x"), "did you mean always?"),
+        (("tune", "TRACE", "--to", "openmp"), "did you mean openmpi?"),
+        (("bench", "allgather"), "did you mean allgatherv?"),
+    ],
+)
+def test_a_misspelt_name_has_the_nearest_as_a_suggestion(
+    words: tuple[str, ...], hint: str, trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = said(capsys, *(word.replace("TRACE", str(trace)) for word in words))
+    assert hint.replace("TRACE", str(trace)) in found
+
+
+def test_a_column_of_times_needs_no_unit(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = []
+    for column in ("wait_ns", "wait"):
+        assert main(["report", str(trace), "--sort", column, "--json"]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("verb", ["report", "status", "pack", "tune"])
+def test_a_second_trace_leads_to_compare(
+    verb: str, trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = said(capsys, verb, trace, "after")
+    assert f"takes one trace, not 2; `{command('compare', trace, Path('after'))}`" in line
+
+
+def test_compare_names_a_trace_that_is_given_twice(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where a link leads to it."""
+    link = trace.with_name("link")
+    link.symlink_to(trace)
+    for other in (trace, link):
+        assert main(["compare", str(trace), str(other)]) == 0
+        first = " ".join(capsys.readouterr().out.split("\n\n")[0].split())
+        assert first == (
+            f"A and B are the same trace ({other}): nothing can differ. "
+            "Name another recording to compare with."
+        )
+
+
+def test_np_is_n() -> None:
+    parser = Parser()
+    add_options(parser)
+    assert parser.parse(["-np", "2"]) == parser.parse(["-n", "2"])

@@ -45,7 +45,7 @@ def test_call_sites_by_name(trace: mpiprof.Trace, site: str) -> None:
 
 
 def test_an_unknown_name_says_what_there_is(trace: mpiprof.Trace) -> None:
-    with pytest.raises(UsageError, match=r"nowhere\.py: no such call site; there are md\.py:93"):
+    with pytest.raises(UsageError, match=r"nowhere\.py: no such call site; there are: md\.py:93"):
         trace.plot.arrivals("nowhere.py")
     with pytest.raises(MpiprofError, match="instance 30: there are 30, from 0"):
         trace.plot.instance("md.py:93", 30)
@@ -101,6 +101,19 @@ def test_two_traces_in_one_picture(trace: mpiprof.Trace) -> None:
         first, second = trace.plot.compare(other).data
         assert (first.name, second.name) == ("A", "B")
         assert list(first.x) == list(second.x) and max(first.x) > 0
+
+
+def test_a_comparison_draws_totals(tmp_path: Path) -> None:
+    """Rank 1 is late by 1 ms in 100 steps, and by 20 ms at the one barrier at the end."""
+    made = Synthetic(2)
+    step = 10 * MS * np.arange(1, 101)[:, None] + np.array([0, MS])
+    made.collective("allreduce", step, step.max(1, keepdims=True) + 9_000 + 0 * step, site="a:1:f")
+    end = 2_000 * MS + np.array([[0, 20 * MS]])
+    made.collective("barrier", end, end.max() + 9_000 + 0 * end, site="a:2:end")
+    trace = mpiprof.open(made.write(tmp_path / "trace"))
+    for bars in trace.plot.compare(trace).data:
+        assert [text.rstrip("\u200b") for text in bars.y] == ["a:1 f", "a:2 end"]
+        assert list(bars.x) == pytest.approx([100, 20], rel=0.02)
 
 
 def test_a_trace_says_what_it_is(trace: mpiprof.Trace) -> None:

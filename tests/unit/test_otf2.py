@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -24,6 +25,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.errors import MpiprofError, TraceError
+from mpiprof.installation import install_command
 from mpiprof.otf2 import library, sizes
 from mpiprof.otf2.regions import operation_of
 from mpiprof.trace import Trace
@@ -340,7 +342,7 @@ def test_without_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     anchor = solver(tmp_path / "scorep")
     monkeypatch.setitem(__import__("sys").modules, "_otf2", None)
     library.wheel.cache_clear()
-    with pytest.raises(MpiprofError, match=r"pip install 'mpiprof\[otf2\]'"):
+    with pytest.raises(MpiprofError, match=re.escape(install_command("otf2"))):
         mpiprof.open(anchor)
     monkeypatch.undo()
     library.wheel.cache_clear()

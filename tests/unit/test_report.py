@@ -114,6 +114,41 @@ def test_by_routine(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert row.split()[1:4] == ["8", "B", "10"]
 
 
+def test_message_sizes_are_those_of_table_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An all-to-all's message is what goes to one destination; T is the time of that message."""
+    made = Synthetic(4)
+    arrivals = [[0, 0, 0, 10**6]]
+    for i, (operation, sent) in enumerate(
+        (
+            ("alltoall", 4 * 65536),
+            ("alltoallv", {0: 1000, 1: 2000, 2: 3000, 3: 10_000}),
+            ("allgatherv", {0: 0, 1: 100, 2: 200, 3: 500}),
+            ("allreduce", 800),
+        )
+    ):
+        made.collective(
+            operation,
+            np.array(arrivals) + i * 10**7 + 1000,
+            [[i * 10**7 + 2 * 10**6] * 4],
+            sent=sent,
+            received=sent,
+            site=f"app.py:{i + 1}:main",
+        )
+    path = made.write(tmp_path / "sizes")
+    text = out(capsys, "report", path, "--by", "routine")
+    rows = {line.split()[0]: line.split()[1:3] for line in text.splitlines() if "all" in line[:6]}
+    assert rows["alltoall"] == ["64.0", "KB"]
+    assert rows["alltoallv"] == ["1000", "B*"]  # 16000 B in 16 messages
+    assert rows["allgatherv"] == ["200", "B*"]
+    assert rows["allreduce"] == ["800", "B"]
+    said = out(capsys, "report", path, "--site", "app.py:1")
+    assert f"the time of {units.factor(10**6 / (10_000 + 65536))} messages of 64.0 KB" in " ".join(
+        said.split()
+    )
+
+
 def test_site_over_its_instances(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = out(capsys, "report", trace, "--site", "app.py:12", "--top", "5")
     assert "Over its instances" in text and "8-9" in text
@@ -122,7 +157,7 @@ def test_site_over_its_instances(trace: Path, capsys: pytest.CaptureFixture[str]
     with_json = json.loads(out(capsys, "report", trace, "--site", "app.py:12", "--json"))
     assert [row["operation"] for row in with_json["callsites"]] == ["allreduce"]
     assert main(["report", str(trace), "--site", "nothing"]) == 2
-    assert "there are app.py:12 step" in capsys.readouterr().err
+    assert "there are: app.py:12 step" in capsys.readouterr().err
 
 
 def test_findings_causes_and_phases_as_data(
@@ -169,7 +204,7 @@ def test_sort_and_top(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = out(capsys, "report", trace, "--top", "1")
     assert "the first 1 of 2" in text and "app.py:20" not in text
     assert main(["report", str(trace), "--sort", "nothing"]) == 2
-    assert "columns: " in capsys.readouterr().err
+    assert "there are: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

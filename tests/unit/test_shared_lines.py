@@ -32,7 +32,7 @@ def test_split_writes_and_a_kill_in_the_midst_of_one(program: Path, tmp_path: Pa
     Another rank starts when all have ended.
     """
     folder = tmp_path / "trace"
-    run([program, folder, str(RANKS), str(LINES)], check=True, timeout=60)
+    run([program, folder, str(RANKS), str(LINES)], check=True)
     assert len(list(folder.glob("*.tables"))) == 1
     problems = Problems()
     found = read_tables(folder, RANKS + 1, problems)
@@ -54,7 +54,7 @@ def test_a_log_that_its_maker_has_left_unmade_holds_nobody_up(
     folder = tmp_path / "trace"
     folder.mkdir()
     (folder / "node-host.log").touch()
-    run([program, folder, "2", "10"], check=True, timeout=30)
+    run([program, folder, "2", "10"], check=True)
     stems = [f"rank-{rank:06d}" for rank in range(3)]
     assert sorted(path.stem for path in folder.glob("*.tables")) == stems
     notes = read_tables(folder, 3, Problems()).notes

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from support.exporting import export
 from support.jobs import end, start
 from support.mpis import Mpi
 from support.synthetic import Synthetic, head_chunk
+from support.waiting import wait_until
 
 from mpiprof.__main__ import main
 from mpiprof.reports import status
@@ -27,7 +27,7 @@ world = MPI.COMM_WORLD
 for _ in range(5):
     world.Barrier()
 if world.rank == 1:
-    time.sleep(600)
+    time.sleep(3600)
 world.Barrier()
 """
 
@@ -181,15 +181,15 @@ def test_hung_program(mpi: Mpi, tmp_path: Path, capsys: pytest.CaptureFixture[st
     job = start(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     folder = tmp_path / "t"
     try:
-        data: dict[str, Any] = {"pending": []}
-        deadline = time.monotonic() + 60
-        while [row["arrived"] for row in data["pending"]] != [[0, 2]]:
-            assert time.monotonic() < deadline, data
-            time.sleep(0.3)
-            if len(list(folder.glob("*.tables"))) == 3 and main(["status", str(folder)]) == 0:
-                capsys.readouterr()
-                data = state(folder, capsys)
-        (pending,) = data["pending"]
+
+        def hung() -> list[dict[str, Any]]:
+            if len(list(folder.glob("*.tables"))) < 3 or main(["status", str(folder)]) != 0:
+                return []
+            capsys.readouterr()
+            rows: list[dict[str, Any]] = state(folder, capsys)["pending"]
+            return rows if [row["arrived"] for row in rows] == [[0, 2]] else []
+
+        (pending,) = wait_until(hung, "ranks 0 and 2 have arrived", job)
         assert pending["missing"] == [1] and pending["operation"] == "barrier"
         assert pending["sites"][0]["line"] == 9
         text = text_of(folder, capsys)

@@ -33,7 +33,8 @@ from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch import mpiexec
 from mpiprof.launch.library import Mpi
 
-STATE = Path("/run/mpiprof")
+STATE = Path("/run/mpiprof")  # a folder for each cluster, which its maker locks
+PREFIX = "mpiprof-"  # of the names of namespaces; an identity follows
 NETNS = Path("/run/netns")
 MTU = 1500
 QUEUE_BYTES = 64 << 20
@@ -138,8 +139,8 @@ class Cluster:
     # ---- setting up
 
     def _claim(self) -> None:
-        """Take a new identity, and remove what killed runs have left."""
-        STATE.mkdir(mode=0o700, exist_ok=True)
+        """Take an identity of our own, and take down what killed runs have left."""
+        STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (STATE / "lock").open("w") as everybody:
             fcntl.flock(everybody, fcntl.LOCK_EX)
             alive = sweep(self._ip)
@@ -150,7 +151,7 @@ class Cluster:
                     file=sys.stderr,
                 )
             identity = secrets.token_hex(3)
-            self.prefix, self.folder = f"mpiprof-{identity}-", STATE / identity
+            self.prefix, self.folder = f"{PREFIX}{identity}-", STATE / identity
             self.folder.mkdir(mode=0o700)
             self._lock = (self.folder / "lock").open("w")
             fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -316,8 +317,8 @@ def _relay(source: IO[bytes] | None) -> None:
 
 
 def take_down(ip: str, identity: str) -> None:
-    """Remove one cluster's namespaces, after killing the processes in them."""
-    names = list(NETNS.glob(f"mpiprof-{identity}-*")) if NETNS.is_dir() else []
+    """Remove one cluster's namespaces, after ending the processes that live in them."""
+    names = list(NETNS.glob(f"{PREFIX}{identity}-*")) if NETNS.is_dir() else []
     inside = {(s.st_dev, s.st_ino) for s in (path.stat() for path in names)}
     for _ in range(50):
         living = [pid for pid in _processes() if _namespace(pid) in inside]

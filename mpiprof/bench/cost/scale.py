@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,14 +55,16 @@ class Job:
 class Bench:
     """The program, compiled, and what starts it."""
 
-    def __init__(self, folder: Path, ranks: int, rounds: int, modes: Sequence[str]) -> None:
-        self.folder, self.ranks, self.rounds, self.modes = folder, ranks, rounds, modes
+    def __init__(self, folder: Path, args: argparse.Namespace) -> None:
+        self.folder = folder
+        self.ranks, self.rounds, self.modes = args.ranks, args.rounds, args.modes
+        self.late_ms = args.late
         program = jobs.compiled(SOURCE, folder)
         self.program, self.launcher = program.path, program.launcher
 
     def words(self, mode: str | None, trace: Path, *more: str) -> list[str]:
         """Return the command line of a job, bare without a mode; more: what the program is told."""
-        program = [str(self.program), str(self.rounds), str(CODE), *more]
+        program = [str(self.program), str(self.rounds), str(CODE), str(self.late_ms), *more]
         if mode is None:
             return [*self.launcher.words(self.ranks, os.environ), *program]
         options = ("-n", str(self.ranks), "--yes", "--record", mode)
@@ -166,8 +168,8 @@ def _private(bench: Bench, mode: str | None) -> list[Kept]:
 def kills(bench: Bench, count: int, seed: int) -> Row:
     """Kill all processes of jobs at random points; every trace left must be readable.
 
-    A point is drawn from the time that a trace is written in. One at which nothing stood in it yet
-    tests nothing, and another is drawn.
+    A point is drawn from the time that a trace is written in. A job that ends without a trace tests
+    nothing, and another one takes its place.
     """
     chance, unreadable, partial, begun = random.Random(seed), [], 0, 0
     length = _until(bench, bench.folder / "whole")
@@ -175,7 +177,7 @@ def kills(bench: Bench, count: int, seed: int) -> Row:
         for number in range(MOST_DRAWS * count):
             trace = bench.folder / f"killed-{number}"
             _until(bench, trace, chance.uniform(0, length))
-            if not any(table.stat().st_size for table in trace.glob("*.tables")):
+            if not _is_begun(trace):
                 continue
             begun += 1
             try:
@@ -195,7 +197,7 @@ def kills(bench: Bench, count: int, seed: int) -> Row:
 
 
 def _until(bench: Bench, trace: Path, seconds: float | None = None) -> float:
-    """Run a recorded job, and kill its processes so long after its trace has begun.
+    """Run a recorded job, and kill its processes so long after its first table has a text.
 
     Returns for how long (s) it ran from there on.
     """
@@ -204,7 +206,7 @@ def _until(bench: Bench, trace: Path, seconds: float | None = None) -> float:
     words = bench.words("events", trace)
     process = subprocess.Popen(words, stdout=quiet, stderr=quiet, env=jobs.killable(left))
     try:
-        while process.poll() is None and not any(trace.glob("*.tables")):
+        while process.poll() is None and not _is_begun(trace):
             time.sleep(0.001)
         began = time.monotonic()
         with suppress(subprocess.TimeoutExpired):
@@ -213,6 +215,10 @@ def _until(bench: Bench, trace: Path, seconds: float | None = None) -> float:
     finally:
         jobs.kill(process)
         shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_begun(trace: Path) -> bool:
+    return any(table.stat().st_size for table in trace.glob("*.tables"))
 
 
 # ---- the command
@@ -230,15 +236,18 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--memory", action="store_true", help="of a rank, beyond bare")
     parser.add_argument("--kills", type=int, default=200, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the kills")
-    parser.add_argument("--quick", action="store_true", help="4 ranks, one lap, 2 kills")
+    parser.add_argument("--late", type=int, default=20, metavar="MS", help="of rank 1 in a round")
+    parser.add_argument(
+        "--quick", action="store_true", help="4 ranks, 12 rounds, 100 ms late, one lap, 2 kills"
+    )
     args = parser.parse_args()
     if args.quick:
-        args.ranks, args.laps, args.kills = 4, 1, 2
+        args.ranks, args.rounds, args.late, args.laps, args.kills = 4, 12, 100, 1, 2
     args.modes = args.modes.split(",")
     if not set(args.modes) <= set(MODES):
         parser.error(f"--modes: some of {','.join(MODES)}")
-    if min(args.ranks - 1, args.rounds) < 1 or min(args.laps, args.kills) < 0:
-        parser.error("at least two ranks and one round, and no negative number of laps or kills")
+    if min(args.ranks - 1, args.rounds) < 1 or min(args.laps, args.kills, args.late) < 0:
+        parser.error("at least two ranks and one round, and no negative number")
     return args
 
 
@@ -247,7 +256,7 @@ def command() -> int:
     args = arguments()
     try:
         with tempfile.TemporaryDirectory(prefix="mpiprof-scale-") as name:
-            bench = Bench(Path(name), args.ranks, args.rounds, args.modes)
+            bench = Bench(Path(name), args)
             print(f"{args.ranks} ranks, {args.rounds} rounds, {bench.launcher.path}")
             held = printed(_rows(bench, args))
     except MpiprofError as error:

@@ -13,6 +13,7 @@ import numpy as np
 from mpiprof.bench.harness import loop, simulating, timing
 from mpiprof.bench.harness.case import AUTO, Case
 from mpiprof.bench.harness.loop import Loop, Looped
+from mpiprof.bench.harness.message_times import message_table
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.selector import noted, selections
 from mpiprof.bench.harness.study import (
@@ -28,7 +29,7 @@ from mpiprof.bench.harness.study import (
 )
 from mpiprof.bench.harness.timing import Ranks
 from mpiprof.errors import MpiprofError
-from mpiprof.model.machine import Machine, asked, uniform
+from mpiprof.model.machine import DEFAULT, Machine, asked, of_table, read
 from mpiprof.progress import Progress
 from mpiprof.trace.machine import fault
 from mpiprof.units import duration, span
@@ -65,10 +66,18 @@ def run_ranks(name: str, options: Options, library: str, *, in_loops: bool) -> N
 def _setup(ranks: Ranks, options: Options, library: str) -> Setup:
     if ranks.world.size < 2:
         raise MpiprofError("a study needs two ranks or more: `bench NAME -n 8`")
-    alpha, beta = timing.message_model(ranks)
-    alpha, beta = ranks.world.bcast((alpha, beta))
-    machine = uniform(alpha, beta)
-    return Setup(ranks.world.size, options, machine, library, timing.shared_nodes(ranks))
+    machine, why = measured_machine(ranks, options.machine)
+    shared = timing.shared_nodes(ranks)
+    return Setup(ranks.world.size, options, machine, library, shared, fault=why)
+
+
+def measured_machine(ranks: Ranks, path: Path | None) -> tuple[Machine, str]:
+    """Return the machine of --machine or of these ranks, or an assumed one and the reason why."""
+    if path is not None:
+        return read(path, fault), ""
+    table = message_table(ranks)
+    why = fault(table)
+    return (DEFAULT, why) if why else (of_table(table, "these ranks"), "")
 
 
 def _run_calls(study: Study, ranks: Ranks, setup: Setup) -> None:
@@ -101,12 +110,10 @@ def _result(s: timing.Sample) -> Result:
 
 
 def _announce(title: str, setup: Setup, what: str, seconds: float) -> None:
-    m = setup.machine
-    print(
-        f"{title}: {what}, {setup.ranks} ranks; messages take {duration(m.alpha)} and "
-        f"{m.beta:.3g} ns a byte.\nThis will take about {span(seconds)}.",
-        flush=True,
-    )
+    times = f"; messages take {setup.message_times}" if not setup.fault else ""
+    lines = [f"{title}: {what}, {setup.ranks} ranks{times}."]
+    lines += [setup.warning] * bool(setup.fault)
+    print("\n".join([*lines, f"This will take about {span(seconds)}."]), flush=True)
 
 
 def _measure(ranks: Ranks, cases: list[Case], setup: Setup, chief: bool) -> list[timing.Sample]:
@@ -237,7 +244,8 @@ def conclude(study: Study, results: list[Result], setup: Setup) -> None:
 
 
 def publish(found: Report, title: str, setup: Setup) -> None:
-    """Print a report, and write it if an output was requested."""
+    """Print a report, and write it where that is asked for."""
+    found.notes += [setup.warning] * bool(setup.fault)
     print()
     print_table(found)
     if setup.options.output is not None:

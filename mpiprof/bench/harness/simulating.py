@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,16 +13,17 @@ from mpiprof.bench.harness.case import LINE, Case, parameters_of
 from mpiprof.bench.harness.study import Result, Setup
 from mpiprof.bench.harness.timing import lateness_ns
 from mpiprof.errors import MpiprofError
-from mpiprof.model import catalogue
+from mpiprof.model import catalogue, rings
 from mpiprof.model.schedule import Algorithm, Problem, Schedule
 from mpiprof.model.setting import nodes_of
-from mpiprof.model.simulate import simulate
+from mpiprof.model.simulate import runs_as_ring, simulate
 
 # Cost of a simulation in units of one round of one process: a round of all processes, and a message
 # that is simulated individually. Measured with 2 to 2048 processes.
 ROUND = 500
 MESSAGE = 100
-TRIAL = Problem(256, 8)  # measures the present speed of this machine
+# These say how fast this machine is at the moment.
+TRIAL, RING_TRIAL = Problem(256, 8), Problem(1024, 8)
 
 
 def simulated(cases: Sequence[Case], setup: Setup, step: Callable[[], None]) -> list[Result]:
@@ -73,22 +75,33 @@ def _problem(case: Case, setup: Setup) -> Problem:
 
 
 def seconds(cases: Sequence[Case], setup: Setup) -> float:
-    """Return the approximate time of `simulated` in s, scaled by the time of a trial."""
-    ring = catalogue.find("alltoall", "ring")
+    """Return how long `simulated` will take, about: the work of all, at the speed of trials."""
+    in_rings, others = 0.0, 0.0
+    for case in cases:
+        algorithm, problem = _known(case), _problem(case, setup)
+        if algorithm is None:
+            continue
+        nodes = np.array(nodes_of(problem.size, problem.remote_size, setup.per_node), np.int64)
+        if runs_as_ring(algorithm, problem, setup.machine, nodes):
+            in_rings += rings.work(algorithm, problem)
+            continue
+        with contextlib.suppress(MpiprofError):  # does not apply
+            others += _work_of(algorithm, problem, one_by_one=setup.machine.node_port)
+    took = 0.0
+    if in_rings:
+        ring = catalogue.find("allgather", "ring")
+        took += in_rings / rings.work(ring, RING_TRIAL) * _seconds(ring, RING_TRIAL)
+    if others:
+        ring = catalogue.find("alltoall", "ring")
+        took += others / _work_of(ring, TRIAL) * _seconds(ring, TRIAL)
+    return took * setup.laps
+
+
+def _seconds(algorithm: Algorithm, problem: Problem) -> float:
+    """Return how long a simulation takes at the moment."""
     began = time.perf_counter()
-    simulate(ring, TRIAL)
-    took = time.perf_counter() - began
-    return took * setup.laps * sum(_work(case, setup) for case in cases) / _work_of(ring, TRIAL)
-
-
-def _work(case: Case, setup: Setup) -> float:
-    algorithm = _known(case)
-    if algorithm is None:
-        return 0.0
-    try:
-        return _work_of(algorithm, _problem(case, setup), one_by_one=setup.machine.node_port)
-    except MpiprofError:  # not applicable
-        return 0.0
+    simulate(algorithm, problem)
+    return time.perf_counter() - began
 
 
 def _work_of(algorithm: Algorithm, problem: Problem, *, one_by_one: bool = False) -> float:

@@ -26,6 +26,7 @@ from mpiprof.model import catalogue
 from mpiprof.model.machine import DEFAULT, Machine
 from mpiprof.model.simulate import lower_bound, port_bytes, simulate
 from mpiprof.output import finished, write_whole
+from mpiprof.units import duration
 
 Values = NDArray[np.float64]
 Row = dict[str, Any]
@@ -38,7 +39,8 @@ NATIVE_GUESS = 4  # times the bound: assumed time of a library that was not yet 
 class Setup:
     """Environment of a study: ranks, message times, library; `simulated`: without MPI.
 
-    per_node: simulated processes per node, placed in the order of ranks.
+    per_node: simulated processes on each node, which the ranks fill in their order; fault: why the
+    message times that were measured are not usable, so that `machine` is assumed; or nothing.
     """
 
     ranks: int
@@ -49,6 +51,27 @@ class Setup:
     simulated: bool = False
     laps: int = 1
     per_node: int = 1
+    fault: str = ""
+
+    @property
+    def message_times(self) -> str:
+        """Return what messages take, such as "2.00 µs and 0.1 ns a byte"."""
+        return f"{duration(self.machine.alpha)} and {self.machine.beta:.3g} ns a byte"
+
+    @property
+    def warning(self) -> str:
+        """Return what follows from message times that are not usable; empty if they are."""
+        if not self.fault:
+            return ""
+        return (
+            f"Message times are not usable: {self.fault}. {self.message_times} are assumed for "
+            "block sizes and for how late ranks come, and there are no factors. Measure with "
+            "`calibrate -o FILE` on a quiet machine, and repeat with --machine FILE."
+        )
+
+    def message_ns(self, size: int) -> float:
+        """Return T of so many bytes in ns; NaN if the message times are not usable."""
+        return np.nan if self.fault else self.machine.alpha + size * self.machine.beta
 
     def choices(self, operation: str, wanted: Sequence[str], *, inter: bool = False) -> list[str]:
         """Return the wanted choices that exist; native only with a library."""

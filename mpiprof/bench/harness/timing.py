@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -210,28 +209,6 @@ def measure(
         times = everybody[members, :, i, :]
         samples.append(Sample(case, times[:, :, 0].T, times[:, :, 1].T))
     return samples
-
-
-def message_model(ranks: Ranks) -> tuple[float, float]:
-    """Return alpha (ns) and beta (ns per byte) while all ranks shift messages around a ring."""
-    world, mpi = ranks.world, mpi4py()
-    sizes, buffer = (1, 65536, 262144), np.zeros(262144, np.uint8)
-    into = np.zeros_like(buffer)
-    right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
-    medians = []
-    for n, repetitions in zip(sizes, (9, 5, 5), strict=True):
-        times = []
-        for _ in range(repetitions):
-            world.Barrier()
-            began = time.monotonic_ns()
-            world.Sendrecv([buffer, n, mpi.BYTE], right, 0, [into, n, mpi.BYTE], left, 0)
-            times.append(time.monotonic_ns() - began)
-        medians.append(float(np.median(times[1:])))
-    mine = np.array([medians[0], (medians[2] - medians[1]) / (sizes[2] - sizes[1])])
-    every = np.zeros((world.size, 2))
-    world.Allgather(mine, every)
-    alpha, beta = np.median(every, axis=0)
-    return max(float(alpha), 100.0), max(float(beta), 1e-3)
 
 
 def shared_nodes(ranks: Ranks) -> bool:

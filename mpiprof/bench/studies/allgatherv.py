@@ -135,7 +135,7 @@ def report(results: Sequence[Result], setup: Setup) -> Report:
         group = list(several)
         base = {r.case.labels["algorithm"]: r for r in group}
         for r in group:
-            busy = busy_ms(r.case, setup.machine)
+            busy = np.nan if setup.fault else busy_ms(r.case, setup.machine)
             row = dict(r.case.labels) | {"least ms": r.least_ms, "median ms": r.median_ms}
             for name, other in (("native", "native"), ("linear ring", "linear_ring")):
                 row[f"{name} / this"] = ratio(base[other], r)[0] if other in base else np.nan

@@ -1,12 +1,13 @@
 """Programs under `auto` (Faraj et al. 2008, Table 12) and their arrivals (Tables 4 and 5).
 
-Each sample runs natively, then under `--switch auto`, then natively again, because the machine
-drifts. `native s` and `auto s` are for the whole run from MPI_Init to MPI_Finalize, and the mean
-over ranks of the time in its collectives, waiting included as in the paper. `algorithm` is the most
-frequent one in the last third of the instances under auto. The imbalance factors are of the first
-run: of all routines (Table 4), and of routines with at least a tenth of the time in collectives
-(Table 5). Their distribution over all programs is Figure 2, in which all programs have equal
-weight.
+First `calibrate` measures the message times of the ranks, unless --machine brings them: the sketch
+at the start of a run is refused where ranks outnumber cores, as on an emulated cluster. Then each
+sample runs as it is, under `--switch auto`, and as it is again, as the machine drifts.
+`native s` and `auto s`: for the whole run from MPI_Init to MPI_Finalize, and the mean over ranks of
+the time in its collectives, waiting included as in the paper. `algorithm` is what the last third of
+the instances mostly ran on under auto. The imbalance factors are those of the first run: of all
+routines (Table 4) and of those with a tenth or more of the time in collectives (Table 5). Their
+distribution over all programs is Figure 2, in which each program counts as much as another.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ RUNS = ("native", AUTO, "native")
 ASKED_RANKS = 16
 LEAST = 0.97  # native's time over auto's: at most 3 % slower
 LAST = 3  # the last third of the instances
+CALIBRATION_S = 20
 FIGURE = "Worst-case factors, programs of equal weight (Figure 2)"
 SIZES = {"small": "≤ 1000 B", "large": "> 1000 B"}
 WHOLE, ALL = "(whole run)", "(all collectives)"
@@ -135,26 +137,31 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
     """Run the programs, and print and write the results."""
     samples = samples_folder()
     chosen = options.only or names()
-    took = sum(APPS[name].seconds for name in chosen) * len(RUNS)
+    took = CALIBRATION_S + sum(APPS[name].seconds for name in chosen) * len(RUNS)
     times = "a minute" if options.quick else f"{span(took)}, on 16 nodes at 100 Mbit/s"
     print(
         f"{TITLE}: {', '.join(chosen)}, each native, auto, native, on {ranks} ranks.\n"
         f"This will take about {times}.",
         flush=True,
     )
-    progress = Progress(len(chosen) * len(RUNS), shown=True)
+    progress = Progress(1 + len(chosen) * len(RUNS), shown=True)
     rows, first = [], {}
-    for name in chosen:
-        app = APPS[name]
-        words = (app.quick if options.quick else app.words).split()
-        several = []
-        for mode in RUNS:
-            argv = [str(samples / words[0]), *words[1:]]
-            several.append(one_run(start, argv, None if mode == "native" else AUTO))
-            progress.step()
-        first[name] = several[0]
-        judged = ranks == ASKED_RANKS and not options.quick
-        rows += rows_of(name, several, app, judged=judged)
+    with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as folder:
+        machine = options.machine or calibrated(start, Path(folder))
+        progress.step()
+        for name in chosen:
+            app = APPS[name]
+            words = (app.quick if options.quick else app.words).split()
+            several = []
+            for mode in RUNS:
+                argv = [str(samples / words[0]), *words[1:]]
+                # What auto finds out by itself is what is measured: it gets no table.
+                how = {"machine": machine} if mode == "native" else {"switch": AUTO}
+                several.append(one_run(start, argv, **how))
+                progress.step()
+            first[name] = several[0]
+            judged = ranks == ASKED_RANKS and not options.quick
+            rows += rows_of(name, several, app, judged=judged)
     os.environ["MPIPROF_STUDY_PLACE"] = place
     notes, plots = [f"Asked on {ASKED_RANKS} nodes at 100 Mbit/s."], []
     shares = equal_shares([one.ranges for one in first.values()])
@@ -167,22 +174,40 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
     publish(Report(COLUMNS, rows, notes, plots), TITLE, Setup(ranks, options))
 
 
-def one_run(start: Start, argv: Sequence[str], switch: str | None) -> Run:
-    """Record a program on the ranks that `start` starts; raises MpiprofError if it fails."""
+def calibrated(start: Start, folder: Path) -> Path:
+    """Return a file with the message times of the ranks that `start` gives, measured in full."""
+    file = folder / "machine.json"
+    quietly(start, verb_words("calibrate", "-o", str(file)), folder, "calibrate")
+    return file
+
+
+def one_run(
+    start: Start, argv: Sequence[str], switch: str | None = None, machine: Path | None = None
+) -> Run:
+    """Record a program on the ranks that `start` gives; raises MpiprofError where it fails."""
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as name:
-        trace, said = Path(name, "trace"), Path(name, "said")
-        words = verb_words("run", "-q")
-        words += ["-o", str(trace), *(["--switch", switch] if switch else []), *argv]
-        # The programs' output matters only if one fails.
-        quiet = ["/bin/sh", "-c", f'exec "$@" >>{said} 2>&1', "sh"]
-        code = start([*quiet, *words], {})
-        if code:
-            lines = said.read_text(errors="replace").splitlines() if said.exists() else []
-            last = lines[-1] if lines else "it said nothing"
-            shown = next((line for line in lines if "check failed" in line), last)
-            how = f" --switch {switch}" if switch else ""
-            raise MpiprofError(f"{Path(argv[0]).name}{how} ended with {code}: {shown}")
+        trace, words = Path(name, "trace"), verb_words("run", "-q")
+        words += ["--switch", switch] if switch else []
+        words += ["--machine", str(machine.absolute())] if machine else []
+        title = Path(argv[0]).name + (f" --switch {switch}" if switch else "")
+        quietly(start, [*words, "-o", str(trace), *argv], Path(name), title)
         return measured(mpiprof.open(trace))
+
+
+def quietly(start: Start, words: Sequence[str], folder: Path, title: str) -> None:
+    """Run a command whose output only counts if it fails: then it is raised as MpiprofError.
+
+    The nodes of an emulated cluster share the machine's clock, by which the recorder tells nodes.
+    It must measure and use the times of messages between them, so their host names stand for nodes.
+    """
+    said = folder / "said"
+    script = f'MPIPROF_NODE=$(uname -n) exec "$@" >>{said} 2>&1'
+    code = start(["/bin/sh", "-c", script, "sh", *words], {})
+    if code:
+        lines = said.read_text(errors="replace").splitlines() if said.exists() else []
+        last = lines[-1] if lines else "it said nothing"
+        shown = next((line for line in lines if "check failed" in line), last)
+        raise MpiprofError(f"{title} ended with {code}: {shown}")
 
 
 def measured(trace: Trace) -> Run:

@@ -77,7 +77,7 @@ def row_of(results: Sequence[Looped], message_ns: float) -> Row:
     """Return the row of one computation time, from its experiments."""
 
     def spread(times: Int) -> Values:
-        return np.asarray(np.ptp(times[0], axis=-1) / message_ns, np.float64)
+        return np.asarray(np.ptp(times[0], axis=-1), np.float64)
 
     imbalance = {
         "exit": [spread(r.exits) for r in results],
@@ -86,8 +86,9 @@ def row_of(results: Sequence[Looped], message_ns: float) -> Row:
     }
     row: Row = {"instances": sum(r.loop.laps for r in results)}
     for kind, parts in imbalance.items():
-        row[f"{kind} ω/T"], row[f"{kind} ±"] = mean_interval(np.concatenate(parts))
-    row["arrival ω ms"] = row["arrival ω/T"] * message_ns / 1e6
+        mean, half = mean_interval(np.concatenate(parts))
+        row[f"{kind} ω/T"], row[f"{kind} ±"] = mean / message_ns, half / message_ns
+    row["arrival ω ms"] = mean_interval(np.concatenate(imbalance["arrival"]))[0] / 1e6
     taken = [elapsed_ns(r.arrivals[0], r.exits[0]) for r in results]
     row["in the call ms"] = float(np.concatenate(taken).mean()) / 1e6
     return row
@@ -99,20 +100,18 @@ def report(results: Sequence[Looped], _: Sequence[Selection], setup: Setup) -> R
     for labels in dict.fromkeys(tuple(r.loop.labels.items()) for r in results):
         mine = [r for r in results if tuple(r.loop.labels.items()) == labels]
         known = dict(labels)
-        message_ns = setup.machine.alpha + known["bytes"] * setup.machine.beta
-        row = known | row_of(mine, message_ns)
+        row = known | row_of(mine, setup.message_ns(known["bytes"]))
         if known["bytes"] == BYTES:
             row["Lemieux"], row["Beowulf"] = PAPER[known["computation ms"]]
         rows.append(row)
     shown = sorted({row["bytes"] for row in rows})
     notes = [
         "T: "
-        + ", ".join(
-            f"{round_size(n)} take {duration(setup.machine.alpha + n * setup.machine.beta)}"
-            for n in shown
-        )
+        + ", ".join(f"{round_size(n)} take {duration(setup.message_ns(n))}" for n in shown)
         + ". The paper's clusters: exit / computation / arrival."
     ]
+    if setup.fault:
+        return Report(COLUMNS, rows, notes)
     plots = [_plot([row for row in rows if row["bytes"] == n], n) for n in shown]
     plots += [_instances(found, setup) for found in _typical(results)]
     return Report(COLUMNS, rows, notes, plots)
@@ -130,7 +129,7 @@ def _typical(results: Sequence[Looped]) -> list[Looped]:
 def _instances(found: Looped, setup: Setup) -> str:
     """Plot both factors of each instance (Figure 5)."""
     number = found.loop.labels["bytes"]
-    message_ns = setup.machine.alpha + number * setup.machine.beta
+    message_ns = setup.message_ns(number)
     metrics = arrival_metrics(found.arrivals[0].T)
     across = list(range(found.arrivals.shape[1]))
     series = [

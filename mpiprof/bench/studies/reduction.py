@@ -1,4 +1,4 @@
-"""Reductions (Rabenseifner and Träff 2004): protocols, sizes, process counts, sum and maxloc.
+"""Reductions (Rabenseifner and Adamidis 2004): protocols, sizes, processes, sum and maxloc.
 
 Below the table is the map of mpiprof's fastest algorithm (Figure 4), with the library's time over
 its time; above 1, mpiprof's is faster. Over process counts, a plot shows the bandwidth of each

@@ -1,25 +1,30 @@
-/* In-situ statistics: how all members of a communicator arrived at the instances of a key.
+/* In-situ statistics of the arrivals of all members at the instances of a key.
  *
  *      instances   |<-- window w -->|<-- gap, window w+1 -->|<-- gap, window w+2 ...
- *      w is noted   . . . . . . . .
+ *      recorded     . . . . . . . .
  *      reduced                      |moments |              |
  *                                            |deviations    |
- *      results of w                                         ^ here, on all members
+ *      results of w                                         ^ on all members
  *
- * Each member keeps its own arrivals and exits of a window. At the window's end it starts a
- * nonblocking reduction on the private communicator; half a window later that of the deviations
- * from what came out follows; one window later all members have the same integers. Nobody waits
- * unless it is a whole window ahead of another. (Taken two instances after the window's end, the
- * results made members that leave an all-to-all first wait 2 to 24 ms for the last.) All points are
- * counted in instances, which all members count alike. Times are those of the first node's clock
- * (clock.c), since a common origin. No sum can leave its 64 bits, however many members and however
- * long they run: what a member adds to one is at most LONGEST by their number, and the sum of the
- * arrivals, which wraps around, is only used as the distance from the first one.
+ * Each member records its arrivals and exits of a window. At the end of the window it starts a
+ * nonblocking reduction on the private communicator. Half a window later it starts a second
+ * reduction, of the deviations from the first result. One window later all members have the same
+ * integers. A member waits only if it is a whole window ahead of another member. (When results were
+ * required two instances after the window's end, members that leave an all-to-all first waited 2 to
+ * 24 ms for the last one.)
  *
- * Waits and scores are those of mpiprof/analysis (waits.py, score.py), in whole ns; of the
- * neighbours of a neighbourhood collective nothing is known here.
+ * All points in time are counted in instances, which all members count equally. Times are on the
+ * first node's clock (timing/clock.c), relative to a common origin.
  *
- * Belongs to its communicator, on which no two threads call at once.
+ * No sum overflows 64 bits, for any number of members and any duration. A member adds at most
+ * INT64_MAX / members to a sum. The sum of arrivals may wrap around, but only its distance from the
+ * first arrival is used.
+ *
+ * Waits and scores follow mpiprof/metrics (wait_states.py, algorithm_score.py), in whole ns. For a
+ * neighbourhood collective the neighbours are unknown here.
+ *
+ * Ownership and threads: the state belongs to a communicator, which MPI lets only one thread use at
+ * a time.
  */
 #include "auto/arrival.h"
 #include "auto/pairs.h"
@@ -30,12 +35,12 @@
 #include "base/pmpi.h"
 #include "machine/clock.h"
 
-/* The pairs of each instance, in the first reduction and in the second; and those of all together
- * that follow in the first. */
+/* Pairs of each instance in the first and in the second reduction. MORE pairs for the whole window
+ * follow in the first reduction. */
 enum { ARRIVAL, ELAPSED, ROOT, DEVIATION = 0, SCORE, WAIT, EACH };
 enum { MORE = MOST_LIST + EXTRAS };
 
-static const int64_t nobody = INT64_MIN; /* of a group: came last */
+static const int64_t nobody = INT64_MIN; /* neutral element for the last arrival of a group */
 
 /* ---- memory */
 
@@ -52,7 +57,8 @@ void arrivals_free(struct arrivals *w)
     memory_free(w);
 }
 
-/* The memory itself where there is no more: then `had` becomes false. */
+/* Return the resized memory. If memory is exhausted, return the old block and set `had` to false.
+ */
 static void *resized(void *memory, size_t before, size_t bytes, bool *had)
 {
     void *const made = memory_resize(memory, before, bytes);
@@ -61,7 +67,7 @@ static void *resized(void *memory, size_t before, size_t bytes, bool *had)
     return made != NULL ? made : memory;
 }
 
-/* For so many instances: some kilobytes. False: not even the reserve has them. */
+/* Allocate for `room` instances (some kB). Returns false if the reserve is exhausted too. */
 static bool make_room(struct arrivals *w, int room)
 {
     const size_t o = (size_t)w->room, n = (size_t)room;
@@ -102,7 +108,7 @@ struct arrivals *arrivals_make(enum semantics semantics, const struct membership
 
 /* ---- a window */
 
-/* Of one instance; between windows it is only counted. */
+/* Record one instance; in a gap only count it. */
 void arrivals_note(struct arrivals *w, const struct moment *m)
 {
     if (w->position >= 0 && w->position < w->length && w->position < w->room) {
@@ -118,7 +124,7 @@ bool arrivals_full(const struct arrivals *w)
     return w->position >= w->length;
 }
 
-/* Of the window that begins next; no reduction is under way. */
+/* Set the length and gap of the next window. No reduction may be active. */
 void arrivals_next(struct arrivals *w, int length, int gap)
 {
     make_room(w, length);
@@ -145,7 +151,7 @@ static void finish(struct arrivals *w)
             pmpi.Wait(&w->requests[i], MPI_STATUS_IGNORE);
 }
 
-/* What this member may add to a sum over all: 2.5 hours where there are a million of them. */
+/* Limit a value so that the sum over all members cannot overflow: 2.5 hours for 10^6 members. */
 static int64_t share_of(const struct arrivals *w, int64_t value)
 {
     const int64_t most = INT64_MAX / w->own.members;
@@ -153,7 +159,7 @@ static int64_t share_of(const struct arrivals *w, int64_t value)
     return value > most ? most : value < -most ? -most : value;
 }
 
-/* Arrivals, by group, times inside and the root's arrival of the window that has just ended. */
+/* Start the first reduction of the finished window. */
 static void start_first(struct arrivals *w, MPI_Comm comm)
 {
     struct pair *const more = w->mine + EACH * w->count;
@@ -186,12 +192,13 @@ static int64_t sooner(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The earliest that this member may leave instance i, whatever the algorithm. */
+/* Return the earliest time at which any algorithm lets this member leave instance i. */
 static int64_t earliest_exit(const struct arrivals *w, int i)
 {
     const struct pair *const all = w->all + EACH * i;
     const int64_t arrival = w->before[i].arrival;
-    const int64_t first = all[ARRIVAL].most, second = all[ROOT].most; /* the last of each group */
+    /* last arrival of each group */
+    const int64_t first = all[ARRIVAL].most, second = all[ROOT].most;
     const int64_t other = w->own.second ? first : second;
 
     switch (w->semantics) {
@@ -203,11 +210,11 @@ static int64_t earliest_exit(const struct arrivals *w, int i)
     }
 }
 
-/* From the sum of all arrivals, which may have wrapped around; the same on all members. */
+/* Return the mean arrival, which is equal on all members. `sum` may have wrapped around. */
 static int64_t mean_arrival(const struct arrivals *w, int64_t sum, int64_t first, int64_t last)
 {
     const uint64_t members = (uint64_t)w->own.members;
-    const uint64_t beyond = (uint64_t)sum - members * (uint64_t)first; /* of all, together */
+    const uint64_t beyond = (uint64_t)sum - members * (uint64_t)first;
 
     if ((uint64_t)(last - first) > INT64_MAX / members)
         return first + (last - first) / 2;
@@ -238,7 +245,7 @@ static void take_first(struct arrivals *w)
         w->extras[i] = more[MOST_LIST + i].most;
 }
 
-/* What depends on the first results: deviations from the mean, scores, waiting, who was last. */
+/* Start the reduction of all values that depend on the first result. */
 static void start_second(struct arrivals *w, MPI_Comm comm)
 {
     finish(w);
@@ -249,12 +256,12 @@ static void start_second(struct arrivals *w, MPI_Comm comm)
         struct pair *const p = w->mine + EACH * i;
         const int64_t first = w->results[i].first, last = w->results[i].last;
         const int64_t mean = mean_arrival(w, all[ARRIVAL].sum, first, last);
-        /* Who left before need not have waited: who has nothing to receive, for one. */
+        /* A member that left earlier did not have to wait: it may have had nothing to receive. */
         const int64_t earliest = sooner(earliest_exit(w, i), m->exit);
 
         p[DEVIATION].sum = share_of(w, m->arrival > mean ? m->arrival - mean : mean - m->arrival);
         p[DEVIATION].most =
-            m->arrival == last ? w->own.members - w->own.member : 0; /* lowest of equals */
+            m->arrival == last ? w->own.members - w->own.member : 0; /* on a tie, the lowest rank */
         p[SCORE] = (struct pair){share_of(w, m->exit - earliest), 0};
         p[WAIT] = (struct pair){share_of(w, earliest - m->arrival), 0};
     }
@@ -277,7 +284,8 @@ static void take_second(struct arrivals *w)
     w->stage = 0;
 }
 
-/* At the end of a window: the next one becomes a part of it. False: it would be too long. */
+/* Append the next window to the finished one. Returns false if a reduction or a gap prevents this,
+ * or the result would be too long. */
 bool arrivals_extend(struct arrivals *w)
 {
     const int length = w->length + w->next_length;
@@ -289,13 +297,13 @@ bool arrivals_extend(struct arrivals *w)
     return true;
 }
 
-/* At the end of a window: what has been noted is reduced, the next one begins. */
 void arrivals_begin(struct arrivals *w, MPI_Comm comm)
 {
     struct moment *const other = w->before;
     const int64_t begin = now_ns();
 
-    if (w->length > w->room) /* the members leave it when they learn of EXTRA_FAILED elsewhere */
+    /* memory was short: the other members learn this through EXTRA_FAILED */
+    if (w->length > w->room)
         return;
 
     w->count = w->position < w->length ? w->position : w->length;
@@ -312,7 +320,8 @@ void arrivals_begin(struct arrivals *w, MPI_Comm comm)
     w->cost_ns = now_ns() - begin;
 }
 
-/* After each instance. True: the results of the window before this one are there. */
+/* Advance the reductions after an instance. Returns true when the previous window's results are
+ * complete. */
 bool arrivals_step(struct arrivals *w, MPI_Comm comm)
 {
     const int64_t begin = now_ns();
@@ -330,9 +339,9 @@ bool arrivals_step(struct arrivals *w, MPI_Comm comm)
     return w->stage == 0;
 }
 
-/* In MPI_Finalize, one pass over all that the members of all communicators have: what is under way
- * goes one stage on, and where nothing is, a window that has begun ends. All start before any
- * waits. False: `deadline` has passed, and some member does not answer. */
+/* In MPI_Finalize: advance the reductions of all keys by one stage, or end the unfinished window.
+ * All reductions start before any member waits for one. Returns false if `deadline` passed because
+ * a member does not answer. */
 bool arrivals_pass(struct arrivals *const *all, const MPI_Comm *comms, int count, int64_t deadline)
 {
     for (int i = 0; i < count; i++)

@@ -1,4 +1,4 @@
-/* Windows of instances, and their statistics over all ranks: arrival.c. */
+/* Windows of instances and their statistics over all ranks (arrival.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,62 +10,68 @@
 struct signatures;
 enum { LONGEST_WINDOW = 256, MOST_LIST = 24 };
 
-/* What travels with the statistics, as the maximum over the members. */
+/* Values that are reduced with the statistics, as the maximum over the members. */
 enum extra {
-    EXTRA_FAILED,  /* 1: an operation on this communicator has failed; 2: memory is short */
-    EXTRA_BUDGET,  /* minus what probing may still lose */
-    EXTRA_COST,    /* of the last window's reductions */
-    EXTRA_WAITED,  /* of that, waiting for other members */
-    EXTRA_CLOCK,   /* the bound on the clocks' error */
-    EXTRA_STALE,   /* it has grown since the clocks were compared */
-    EXTRA_WALL,    /* since the key's first instances */
-    EXTRA_PRIVATE, /* minus what making the private communicator took: some waited in it */
-    EXTRA_MESSAGE, /* minus what a message of a small reduction takes */
+    EXTRA_FAILED, /* 1 after a failed operation on this communicator, 2 if memory is short */
+    EXTRA_BUDGET, /* minus the remaining probing budget in ns */
+    EXTRA_COST,   /* ns spent in the last window's reductions */
+    EXTRA_WAITED, /* the part of EXTRA_COST spent waiting for other members */
+    EXTRA_CLOCK,  /* bound on the clock error in ns */
+    EXTRA_STALE,  /* 1 if the clock error has grown since the last synchronisation */
+    EXTRA_WALL,   /* ns since the key's state was created */
+    /* minus the creation time of the private communicator: the maximum excludes waits */
+    EXTRA_PRIVATE,
+    EXTRA_MESSAGE, /* minus the message time of a small reduction in ns */
     EXTRAS
 };
 
-struct sample {             /* one instance, over all members; ns */
-    int64_t first, last;    /* arrivals, on the first node's clock */
-    int64_t average, worst; /* imbalance */
+struct sample {             /* one instance over all members; all times in ns */
+    int64_t first, last;    /* arrivals on the first node's clock */
+    int64_t average, worst; /* average-case and worst-case imbalance */
     int64_t elapsed;        /* mean over the members */
-    int64_t after; /* the mean exit minus the last arrival; < 0: most did not wait for it */
-    int64_t score; /* mean exit minus the earliest that the operation allows */
+    /* mean exit minus last arrival; negative if most members did not wait for the last one */
+    int64_t after;
+    int64_t score; /* mean exit minus the earliest possible exit of each member */
     int64_t wait;  /* sum over the members */
-    int latest;    /* the member that came last */
+    int latest;    /* member that arrived last */
     int candidate;
-    int planned; /* the candidate that was to be probed, or NOBODY */
+    int planned; /* candidate planned for this instance, or NOBODY */
 };
 
-struct moment { /* one instance, on this rank */
+struct moment { /* one instance on this rank */
     int64_t arrival, exit;
     struct signatures *signatures;
     int candidate;
-    int planned; /* the candidate that was to be probed, or NOBODY */
+    int planned; /* candidate planned for this instance, or NOBODY */
 };
 
-struct membership {      /* of this member */
-    int members, member; /* of the private communicator */
-    bool root;           /* this member is */
-    bool second;         /* of an inter-communicator's groups */
+struct membership {      /* this process in its communicator */
+    int members, member; /* number and rank in the private communicator */
+    bool root;
+    bool second; /* in the second group of an inter-communicator */
 };
 
 struct arrivals {
     enum semantics semantics;
     struct membership own;
-    int length;           /* of the window that is being filled */
-    int next_length, gap; /* of the one after it, and the instances before that */
-    int position;         /* < 0: in the gap */
+    int length; /* instances in the window that is being recorded */
+    /* length of the next window, and of the gap before it */
+    int next_length, gap;
+    int position; /* index in the window; negative in the gap */
     int room;
-    struct moment *now, *before;  /* what is being filled, what is being reduced */
-    int count;                    /* of `before` */
-    struct sample *results;       /* of `before`, when its reductions are done */
-    struct pair *mine, *all;      /* what is reduced */
-    struct pair *scanned;         /* SCANS: `mine` over the members up to this one; else NULL */
-    int64_t extras[EXTRAS];       /* mine, then that of all */
-    int64_t predicted[MOST_LIST]; /* of each candidate: mine, then of all (candidates.c) */
-    bool late;                    /* the last one's time counts, who may be any: so the mean does */
-    MPI_Request requests[2];      /* of a reduction and a scan */
-    int stage, since, cycle; /* the reduction under way, instances since the first, and until due */
+    struct moment *now, *before; /* window being recorded, window being reduced */
+    int count;                   /* instances in `before` */
+    struct sample *results;      /* statistics of `before`, valid after its reductions */
+    struct pair *mine, *all;     /* reduction input and output */
+    struct pair *scanned;   /* prefix reduction of `mine` for scans; NULL for other operations */
+    int64_t extras[EXTRAS]; /* this member's values, then the maxima over all members */
+    /* per candidate: this member's ns, then the agreed value */
+    int64_t predicted[MOST_LIST];
+    /* predictions assume a late rank, which may be any: the mean counts, not the maximum */
+    bool late;
+    MPI_Request requests[2]; /* one reduction and one scan */
+    /* active reduction, instances since the first one, instances per window with gap */
+    int stage, since, cycle;
     int64_t cost_ns, waited_ns;
 };
 

@@ -1,12 +1,12 @@
-/* A key's life: which of its instances are watched, and what each runs on.
+/* Life cycle of a key: which of its instances are recorded, and which candidate each instance runs.
  *
- * From its second instance on a key's arrivals are collected window by window (arrival.c), where
- * they are wanted: to choose an algorithm (`--switch auto`), or as statistics (`--record summary`).
- * A communicator with fewer instances gets no private communicator and is left alone. An instance
- * counts when the library has accepted its arguments; that is known afterwards, so counting is the
- * last thing that happens in a call.
+ * Arrivals are recorded window by window (arrival.c) from the second instance of a key on. They
+ * serve the selection of algorithms (`--switch auto`) or the statistics (`--record summary`). A
+ * communicator with fewer instances gets no private communicator. An instance counts only if the
+ * library accepts its arguments. This is known after the call, so counting is the last action in a
+ * call.
  *
- * Threads: a key belongs to its communicator.
+ * Threads: a key belongs to its communicator, which one thread uses at a time.
  */
 #include <string.h>
 
@@ -46,7 +46,7 @@ bool auto_chooses, auto_watching;
 
 /* ---- start */
 
-/* On all ranks. */
+/* Return true if every rank could create the datatype and operation. Collective. */
 static bool can_reduce(void)
 {
     int64_t lacks = !pairs_open(), any = lacks;
@@ -58,7 +58,7 @@ static bool can_reduce(void)
 
 void auto_start(bool chooses)
 {
-    /* Sessions alone: their first communicators may have no node leader in common. */
+    /* Only under Sessions: the first communicators may have no node leader in common. */
     if (recorder.private == MPI_COMM_NULL && recorder.size > 1) {
         if (chooses && recorder.rank == 0)
             recorder_say(
@@ -78,15 +78,14 @@ void auto_start(bool chooses)
         clock_share();
 }
 
-/* Whether calls of this kind are looked at. */
 bool auto_takes(const struct call *c)
 {
     return auto_watching && (auto_chooses || recorder.options.totals) &&
            !(c->comm->inter && c->root != ROOT_NONE);
 }
 
-/* Whether one of the operations before this one keeps all members together: then none runs a
- * window ahead of another. */
+/* Return true if one of the three preceding operations synchronises all members, so that none can
+ * run a window ahead. */
 static bool kept_together(const struct communicator *k)
 {
     for (int i = 1; i <= 3; i++) {
@@ -98,7 +97,7 @@ static bool kept_together(const struct communicator *k)
     return false;
 }
 
-/* NULL: not even the reserve has memory. */
+/* Returns NULL if the memory reserve is exhausted too. */
 static struct selection *selection_make(const struct execution *e, const struct key *key,
                                         bool switches)
 {
@@ -136,7 +135,7 @@ static struct selection *selection_make(const struct execution *e, const struct 
     return s;
 }
 
-/* ---- what an instance runs on */
+/* ---- choice for one instance */
 
 static int find_candidate(struct selection *s, const struct variant *v)
 {
@@ -149,9 +148,9 @@ static int find_candidate(struct selection *s, const struct variant *v)
     return s->count++;
 }
 
-/* What may run, with its predictions: not in an instance that is watched, as it takes a while. What
- * a message takes while all members send is told by the first window; MPI_Init has sent just one,
- * which on 16 emulated nodes took a tenth of that. */
+/* List the candidates and predict their times. This takes too long for an instance that is being
+ * recorded. The first window measures the message time while all members send. MPI_Init measured a
+ * single message, which took a tenth of that on 16 emulated nodes. */
 static void list_and_predict(struct selection *s, struct execution *e)
 {
     struct execution loaded = *e;
@@ -173,14 +172,14 @@ static void list_and_predict(struct selection *s, struct execution *e)
     }
 }
 
-/* Begins with what is known: from a plan, or from the communicator that this one duplicates. */
+/* Start with the choice of a plan, or of the communicator that this one duplicates. */
 static void begin_with(struct selection *s, struct execution *e, const struct variant *v,
                        const char *why)
 {
     struct call *const c = e->call;
     const bool native = v->algorithm == NULL && v->own == NULL;
 
-    /* What may run is agreed with the private communicator. */
+    /* The members agree on the allowed candidates when they create the private communicator. */
     if (!native && private_ready(c->comm, c->handle))
         list_and_predict(s, e);
     decide_from(s, native ? NATIVE : find_candidate(s, v), why);
@@ -193,13 +192,14 @@ static bool inherited_pays(const struct key *key)
            (key->instances + 1) * key->inherited_gain_ns >= key->inherited_price_ns;
 }
 
-/* One of the library's own: whether all members can name it to the library. */
+/* Return false if the variant is a library algorithm that some member cannot request. */
 static bool told_if_own(struct execution *e, const struct variant *v)
 {
     return v->own == NULL || forced_ready(e, v->own, v->segment);
 }
 
-/* Which candidate this instance runs on; NULL: the library's own. Called by all members, alike. */
+/* Return the candidate for this instance, or NULL for the library's default. All members call it
+ * with the same arguments. */
 const struct candidate *auto_choose(struct execution *e, struct key *key, const struct rule *first,
                                     const struct asked *q)
 {
@@ -247,7 +247,7 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
     return which != NATIVE ? &s->list[which] : NULL;
 }
 
-/* An instance that is not switched, but whose statistics are wanted; at its end. */
+/* Record an instance that runs natively, at its end. */
 void auto_watch(struct execution *e, struct key *key)
 {
     e->call->key = key;
@@ -265,7 +265,7 @@ static void begin_window(struct selection *s, struct call *c)
 
     if (!private_ready(c->comm, c->handle)) {
         if (private_may_come(c->comm))
-            return; /* there may be room for one later */
+            return; /* a private communicator may become available later */
         hold_leave(&s->hold);
         return;
     }
@@ -283,7 +283,8 @@ static void begin_window(struct selection *s, struct call *c)
     probe_take(s, 0);
 }
 
-/* What the library's own need that are planned next: outside of the time that they are given. */
+/* Create the resources of planned library algorithms, so that their creation does not count as time
+ * of a probe. */
 static void prepare_own(struct selection *s, struct communicator *k)
 {
     for (int i = 0; i < LONGEST_WINDOW; i++) {
@@ -300,11 +301,11 @@ static void results(struct selection *s, const struct call *c)
     const struct arrivals *const w = s->arrivals;
 
     statistics_keep(s, c->comm);
-    /* All members are here, in an operation that keeps them together in any case; and no two
-     * threads at once, as MPI lets them not call on MPI_COMM_WORLD together. */
+    /* All members take part here, and this operation synchronises them in any case. No second
+     * thread can enter, because MPI forbids concurrent collectives on MPI_COMM_WORLD. */
     if (w->extras[EXTRA_STALE] > 0 && w->semantics == SYNCHRONISES && c->handle == MPI_COMM_WORLD &&
         recorder.private != MPI_COMM_NULL) {
-        clock_synchronise("live");
+        clock_synchronise("live", INT64_MAX);
         clock_share();
     }
     decide(s);
@@ -314,7 +315,6 @@ static void results(struct selection *s, const struct call *c)
     explain_events(s);
 }
 
-/* The last thing in a call whose statistics are wanted. */
 void auto_end(struct call *c)
 {
     struct key *const key = c->key;
@@ -333,7 +333,8 @@ void auto_end(struct call *c)
     if (s->hold.left)
         return;
     if (auto_chooses && s->instances == 1 && s->arrivals->semantics == SYNCHRONISES) {
-        /* Measured is better than worked out; the last to arrive has not waited. */
+        /* A measured minimum is better than the estimate: the last member to arrive did not wait.
+         */
         const int64_t least = private_least(c->comm, c->handle, c->exit_ns - c->enter_ns);
 
         if (least > 0)

@@ -1,4 +1,4 @@
-/* A key's life under `--switch auto`: auto.c. */
+/* Life cycle of a key under `--switch auto` (auto.c). */
 #pragma once
 #include <stdbool.h>
 
@@ -6,7 +6,8 @@
 #include "choose/key.h"
 #include "choose/rules.h"
 
-extern bool auto_chooses, auto_watching; /* algorithms, or arrivals alone */
+/* selection of algorithms is on; recording of arrivals is on */
+extern bool auto_chooses, auto_watching;
 void auto_start(bool chooses);
 bool auto_takes(const struct call *c);
 const struct candidate *auto_choose(struct execution *e, struct key *key, const struct rule *first,

@@ -1,10 +1,10 @@
-/* What choosing may cost: how much probing may lose, and how early a key's first window comes.
+/* Budget of the selector: the time that probing may lose, and the start of a key's first window.
  *
- * Probing may lose a fiftieth of the process's time in collectives, and one of the library's own
- * instances for each of its first keys; what a key may lose of its own time is in probe.c. The
- * first window waits until what it takes to set up is little beside the time so far.
+ * Probing may lose 1/50 of the process's time in collectives, plus one native instance for each of
+ * its first MOST_GRANTS keys. probe.c limits the loss of each key. The first window starts when its
+ * setup costs little compared with the elapsed time.
  *
- * Threads: the ledger is the process's: atomic.
+ * Threads: the ledger belongs to the process. All its variables are atomic.
  */
 #include "auto/budget.h"
 #include "machine/machine.h"
@@ -52,10 +52,9 @@ void budget_grant(int64_t ns)
 
 /* ---- the first window */
 
-/* Instances before the first window, so that setting it up (two windows, and the communicator
- * unless another key has had it made) takes no more than about 6 % of the time so far, if each
- * takes so long. Both are worked out from the link that MPI_Init has measured, where that is all
- * there is. */
+/* Return the number of instances before the first window. The setup (two windows, and the private
+ * communicator unless it exists) may take about 6 % of the time so far, at each_ns per instance.
+ * Without a measurement, both times follow from the link parameters of MPI_Init. */
 int budget_gap(const struct communicator *k, const struct problem *p, double each_ns)
 {
     enum { SETUP_SHARE = 16, WINDOW_TREES = 2, MOST = 100000 };
@@ -65,7 +64,7 @@ int budget_gap(const struct communicator *k, const struct problem *p, double eac
     return wanted < MOST ? (int)wanted : MOST;
 }
 
-/* How long an instance takes at least, from what all members know alone: the link and the sizes. */
+/* Return the minimum time of an instance in ns, from facts that all members know. */
 double budget_least_time(const struct execution *e)
 {
     const struct problem *const p = &e->problem;

@@ -1,19 +1,21 @@
-/* What probing may lose, and when a key's first window begins: budget.c. */
+/* Time budget for probing, and the start of a key's first window (budget.c). */
 #pragma once
 #include <stdint.h>
 
 #include "run/execution.h"
 #include "schedule/schedule.h"
 
-enum { PRIVATE_TREES = 8 }; /* reductions and gathers of few bytes that make a communicator */
+enum { PRIVATE_TREES = 8 }; /* small reductions and gathers needed to create a communicator */
 
-/* How long one of them takes, by the link that MPI_Init has measured. */
+/* Return the time in ns of one small reduction or gather, from the link parameters that MPI_Init
+ * measured. */
 static inline double tree_ns(const struct problem *p)
 {
     return p->alpha * log2_ceiling(p->size + p->remote_size);
 }
 
-enum { LOSS_SHARE = 50 }; /* a fiftieth of the time in collectives; of a key, of its own */
+/* probing may lose 1/50 of the time in collectives, and 1/50 of each key's time */
+enum { LOSS_SHARE = 50 };
 void budget_open(void);
 void budget_spend(int64_t ns);
 int64_t budget_left(void);

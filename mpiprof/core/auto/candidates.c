@@ -1,12 +1,13 @@
-/* What may run for a key: the catalogue's algorithms that fit, block sizes around formula (2), the
- * library's own that have a like among ours, and what the schedules themselves predict.
+/* Candidates of a key and their predicted times. Candidates are the catalogue's algorithms that
+ * fit, block sizes around formula (2), and library algorithms with an equivalent in the catalogue.
  *
- * A prediction walks the rounds of this rank's schedule: a round takes alpha, a part of it for each
- * further message, and what its bytes take on the busier side of the port; a round in which this
- * rank only waits takes as long as its own first one. The mean over all ranks counts, as in a
- * score; but at least half of the longest: who is served by the busiest rank waits for that long,
- * on the average, as in a flat tree (arrival.c). Of the library's own the schedule of ours that they
- * are like is walked. The list is the same on all members: it depends on what all of them know.
+ * A prediction walks the rounds of this rank's schedule. A round takes alpha, a fraction of alpha
+ * for each further message, and the transfer time on the busier side of the port. A round in which
+ * this rank only waits takes as long as its own first round. As in a score, the mean over all ranks
+ * counts, but at least half of the maximum. Ranks that the busiest rank serves wait half that long
+ * on average, as in a flat tree (arrival.c). For a library algorithm, the schedule of its
+ * equivalent is walked. The list is equal on all members, because it depends only on facts that all
+ * of them know.
  */
 #include <string.h>
 
@@ -42,7 +43,8 @@ bool candidate_applies(const struct algorithm *a, const struct execution *e)
     return a->applies == NULL || a->applies(&e->problem);
 }
 
-/* And may have the memory it needs, as far as all know the sizes. */
+/* Return true if the algorithm applies and may use its memory, as far as all members know the
+ * sizes. */
 bool candidate_fits(const struct algorithm *a, const struct execution *e)
 {
     const bool applies = candidate_applies(a, e);
@@ -54,7 +56,7 @@ bool candidate_fits(const struct algorithm *a, const struct execution *e)
     return applies && fits;
 }
 
-/* The same of a variant, which may be one of the library's own. */
+/* The same for a variant, which may be a library algorithm. */
 bool candidate_may_run(const struct variant *v, const struct execution *e)
 {
     if (v->own != NULL)
@@ -64,14 +66,14 @@ bool candidate_may_run(const struct variant *v, const struct execution *e)
 
 /* ---- predictions */
 
-struct port { /* what has gone through it so far, in bytes */
+struct port { /* bytes that have passed the port so far */
     double sent, received;
 };
 
 static double round_time(const struct problem *p, const struct link *link, const struct round *r,
                          struct port *port)
 {
-    const double reduced_ns = 0.25; /* a byte: memory's pace, where nothing is measured */
+    const double reduced_ns = 0.25; /* ns per byte, a typical memory rate; no measurement exists */
     const struct port before = *port;
     double own = 0;
     int messages = 0;
@@ -98,9 +100,10 @@ static double round_time(const struct problem *p, const struct link *link, const
     return own;
 }
 
-/* Of this rank alone, in ns; 0: it can't tell. Where the last one comes `late`, by more than the
- * operation takes, it finds done what it would wait for: a tree has combined most by then. So it
- * does where an algorithm is told who that is, which runs nowhere else. */
+/* Return the predicted time in ns for this rank alone, or 0 if no prediction is possible. If the
+ * last rank is `late` by more than the operation takes, it finds the work of the others done. A
+ * tree has combined most data by then. The same holds for an algorithm that receives the late rank
+ * as a parameter, which runs in no other case. */
 int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool late)
 {
     struct problem problem = e->problem;
@@ -114,7 +117,7 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
     if (a == NULL || a->needs_counts)
         return 0;
     variant_apply(&c->variant, &problem);
-    if (c->like != NULL) /* in segments, or whole */
+    if (c->like != NULL) /* in segments, or the whole message */
         problem.block_size = c->variant.segment > 0 ? c->variant.segment : problem.bytes;
     problem.nodes = e->call->comm->nodes;
     if (!schedule_prepare(a, &context, &problem, e->call->comm->rank))
@@ -158,7 +161,8 @@ static double total_bytes(const struct problem *p)
     return total;
 }
 
-/* What minimises (bytes / B + p)(alpha + B beta), to a power of two; 0: blocks gain nothing. */
+/* Return the block size B that minimises (bytes / B + p)(alpha + B beta), rounded to a power of
+ * two. Returns 0 if blocks gain nothing. */
 static int64_t best_block(const struct problem *p)
 {
     int64_t best = 1;
@@ -172,9 +176,9 @@ static int64_t best_block(const struct problem *p)
     return best;
 }
 
-/* Half and twice the best block: the measured alpha and beta are not all that a machine is. Of one
- * message the middle takes the place of the algorithm's own choice, so that the sizes are a ladder,
- * on which probing climbs (probe.c). */
+/* Add half and twice the best block size, because the measured alpha and beta describe a machine
+ * only approximately. If there is one message, the best size replaces the algorithm's default. The
+ * sizes then form a ladder that the search in probe.c climbs. */
 static int add_block_sizes(struct candidate *list, int count, int plain, const struct problem *p)
 {
     const struct algorithm *const a = list[plain].variant.algorithm;
@@ -192,8 +196,8 @@ static int add_block_sizes(struct candidate *list, int count, int plain, const s
     return count;
 }
 
-/* The place of a candidate with other parameters, which is added unless it is listed; 0: none is
- * left. It is predicted to take what the candidate is. */
+/* Return the index of the candidate with the wanted parameters, which is added if necessary.
+ * Returns 0 if the list is full. A new candidate inherits the predicted time of `which`. */
 int candidate_changed(struct candidate *list, int *count, int which, const struct variant *wanted)
 {
     for (int i = 1; i < *count; i++)
@@ -206,7 +210,7 @@ int candidate_changed(struct candidate *list, int *count, int which, const struc
     return *count - 1;
 }
 
-/* Whether some nodes have several members, and there are several nodes. */
+/* Return true if there are several nodes and some node has several members. */
 static bool several_a_node(const struct communicator *k)
 {
     int last = 0;
@@ -216,8 +220,8 @@ static bool several_a_node(const struct communicator *k)
     return last > 0 && last < k->size - 1;
 }
 
-/* The library's own that all members may name to it. One that sends in segments does so in the best
- * ones, where a message has several. */
+/* Add the library algorithms that all members can request, with the best segment size if a message
+ * has several segments. */
 static int add_own(struct candidate *list, int count, struct execution *e)
 {
     const int64_t best = best_block(&e->problem);
@@ -242,7 +246,7 @@ static int add_own(struct candidate *list, int count, struct execution *e)
     return count;
 }
 
-/* Place 0 is the library's own choice. Returns how many there are. */
+/* List the candidates; index 0 is the library's default. Returns their number. */
 int candidates_list(struct candidate *list, struct execution *e)
 {
     int count = 1;

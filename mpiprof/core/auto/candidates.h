@@ -1,4 +1,4 @@
-/* What may run for a key: candidates.c. */
+/* Candidates of a key: the variants that may run (candidates.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,18 +9,20 @@
 
 enum { MOST_SAMPLES = 32, NATIVE = 0, NOBODY = 255 };
 struct candidate {
-    struct variant variant;        /* with no algorithm: one of the library's own, or its choice */
-    const struct algorithm *like;  /* of one of the library's own: ours that takes about as long */
-    bool has_needs;                /* it has what it needs to run: forced_prepare */
-    bool refused;                  /* and can't have it */
-    int64_t model_ns;              /* of this rank alone; 0: not known */
-    int64_t predicted_ns;          /* what has been learned is in it; 0: not known */
-    int64_t samples[MOST_SAMPLES]; /* scores of this phase, the newest ones */
-    int seen;                      /* how many there were */
-    int asked, got;                /* probes of this lap: planned, and measured */
-    int tried;                     /* instances of all phases */
-    int64_t last_ns;               /* what it took in the last phase that measured it */
-    bool out;                      /* of this phase's field */
+    /* without an algorithm: a library algorithm, or the library's default */
+    struct variant variant;
+    const struct algorithm *like; /* catalogue algorithm that behaves like this library algorithm */
+    bool has_needs;               /* forced_prepare has created the resources that a run requires */
+    bool refused;                 /* the resources could not be created */
+    int64_t model_ns;             /* prediction for this rank alone; 0 if unknown */
+    /* model_ns with the learned correction, agreed by all members; 0 if unknown */
+    int64_t predicted_ns;
+    int64_t samples[MOST_SAMPLES]; /* newest scores of this phase */
+    int seen;
+    int asked, got;  /* probes of this phase: planned, and measured */
+    int tried;       /* instances in all phases */
+    int64_t last_ns; /* median score of the last phase that measured this candidate */
+    bool out;        /* excluded from this phase's candidate set */
 };
 enum { LEAST_BLOCK = 1024 };
 int candidates_list(struct candidate *list, struct execution *e);

@@ -1,12 +1,12 @@
-/* Observe, probe, hold: what a key's instances run on, from the statistics of its windows.
+/* State machine of a key: what its instances run, from the statistics of its windows.
  *
- *      observe --> probe (probe.c) --> hold
- *                    ^  |                |   two windows in a row are unlike what they were
- *                    +--+----------------+
+ *   observe --> probe (probe.c) --> hold
+ *      ^  |                |   two consecutive windows differ from the reference
+ *      +--+----------------+
  *
- * A pure function of numbers that are the same on all members: no clock and no call site of this
- * rank is looked at. What a window tells is in observe.c, what it costs in pace.c; what is decided
- * is done by hold.c, and written down by explain.c.
+ * decide() is a pure function of numbers that are equal on all members. It uses no clock and no
+ * call site of this rank. observe.c evaluates a window, window_length.c limits its cost.
+ * current_choice.c executes the decision, explain.c reports it.
  */
 #include "auto/decide.h"
 #include "auto/arrival.h"
@@ -20,15 +20,14 @@
 #include "auto/selection.h"
 
 enum {
-    MOST_PROBES = 40,    /* instances, in one phase */
-    FEWEST_PROBES = 6,   /* else a phase is not worth beginning */
-    FIRST_PATIENCE = 16, /* instances from one phase to the next */
-    UNLIKE = 4           /* times the median distance from the median: in two windows no accident */
+    MOST_PROBES = 40,    /* instances in one phase */
+    FEWEST_PROBES = 6,   /* a phase with fewer probes is not started */
+    FIRST_PATIENCE = 16, /* minimum number of instances from phase to phase */
+    UNLIKE = 4 /* threshold in median absolute deviations; two windows beyond it are no accident */
 };
 
 /* ---- phases */
 
-/* What was measured in another phase says nothing now, but for the newest window. */
 static void forget_phase(struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
@@ -46,7 +45,7 @@ static void forget_phase(struct selection *s)
     }
 }
 
-/* The sooner the last phase is followed by this one, the longer until the next. */
+/* Double the minimum distance of phases after a short one. */
 static void be_patient(struct selection *s)
 {
     const bool soon =
@@ -63,7 +62,7 @@ static void end_phase(struct selection *s)
     s->phases.next = s->instances + s->phases.patience;
 }
 
-/* What is new has nothing to be compared with yet. */
+/* Restart the comparison: the new choice has no reference yet. */
 static void compare_anew(struct selection *s)
 {
     s->phases.reference.count = s->phases.moved = 0;
@@ -78,7 +77,7 @@ static void remember(struct typical *t, const struct sample *r)
     t->latest[t->count++] = r->latest;
 }
 
-/* The rank that came last in three quarters of the instances; -1: none did. */
+/* Return the rank that arrived last in three quarters of the instances, or -1 if there is none. */
 static int usual_latest(const struct typical *t)
 {
     for (int i = 0; i < t->count; i++) {
@@ -92,9 +91,9 @@ static int usual_latest(const struct typical *t)
     return -1;
 }
 
-/* Who comes last in this window, later than the operation takes; -1: nobody in particular. It takes
- * no longer than the library's own is known to, and than this one did from the last arrival on: a
- * score alone may be waiting for the last one, as in a reduce. */
+/* Return the rank that consistently arrives last in this window, later than the operation takes, or
+ * -1. The operation takes at most the library's score and the time after the last arrival. The
+ * score alone may include waits, as in a reduce. */
 static int comes_last(const struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
@@ -107,8 +106,8 @@ static int comes_last(const struct selection *s)
     return s->observed.worst_ns > (after < native ? after : native) ? usual_latest(&now) : -1;
 }
 
-/* Later phases may probe a fifth of a restless program's instances: after half of 300 that is
- * enough for a field and a climb of block sizes. What they lose, the budget bounds. */
+/* Start a phase. Later phases may probe a fifth of the instances. After half of 300 instances this
+ * allows a full candidate set and a search over block sizes. The budget bounds the loss. */
 static bool begin_phase(struct selection *s, const char *why)
 {
     const int64_t fifth = s->instances / 5 - s->probing.later_probes;
@@ -139,16 +138,17 @@ static void observe(struct selection *s)
 
     if (!s->listed || s->list[NATIVE].seen < 4)
         return;
-    /* Half a percent of the time since it began, whatever the program did before: below, nothing
-     * that is found could be seen. */
+    /* Require at least 0.5 % of the time since the key's creation. Below this, no gain would be
+     * visible. */
     if (s->observed.elapsed_ns * s->instances * 200 < w->extras[EXTRA_WALL])
         return;
     budget_grant(s->observed.native_ns);
     begin_phase(s, "start");
 }
 
-/* 1, -1: three quarters of a lie above, below b, further than b's own noise: that of the middle
- * ones, as a change may be among what is compared with. 0: they are alike. */
+/* Return 1 or -1 if three quarters of `a` lie above or below the median of `b` by more than its
+ * noise, else 0. The noise is the median deviation, because a change may already be among the
+ * values. */
 static int side(const int64_t *a, int n, const int64_t *b, int m, int64_t least)
 {
     const int64_t middle = robust_median_of(b, m), noise = UNLIKE * robust_spread_of(b, m);
@@ -162,8 +162,8 @@ static int side(const int64_t *a, int n, const int64_t *b, int m, int64_t least)
     return above * 4 >= n * 3 ? 1 : below * 4 >= n * 3 ? -1 : 0;
 }
 
-/* What of a window is unlike the reference; NULL: nothing is. Changes that are small beside the
- * operation's own time have nothing to say to an algorithm. */
+/* Return the property in which a window differs from the reference, or NULL. Changes that are small
+ * compared with the operation's time do not matter to an algorithm. */
 static const char *change_of(const struct typical *now, const struct typical *before)
 {
     const int64_t score = robust_median_of(before->scores, before->count);
@@ -179,7 +179,6 @@ static const char *change_of(const struct typical *now, const struct typical *be
     return was >= 0 && is >= 0 && was != is && worst > matters ? "imbalance" : NULL;
 }
 
-/* What the algorithm that runs between probes took in this window. */
 static void remember_current(const struct selection *s, struct typical *t)
 {
     const struct arrivals *const w = s->arrivals;
@@ -189,8 +188,8 @@ static void remember_current(const struct selection *s, struct typical *t)
             remember(t, &w->results[i]);
 }
 
-/* Whether what was chosen is slower than what it was chosen over. There is a reference of it only
- * after a while, and a change may come before. */
+/* Return true if the choice is slower than the library's default. A change may come before the
+ * reference is complete. */
 static bool is_wrong(const struct selection *s, const struct typical *now)
 {
     const struct candidate *const native = &s->list[NATIVE];
@@ -200,8 +199,8 @@ static bool is_wrong(const struct selection *s, const struct typical *now)
                 robust_median(native) / 10) > 0;
 }
 
-/* After a change that comes too soon to probe again: what was chosen before it may have become
- * slower than the library's own, and then that runs until the phase begins. */
+/* After a change that comes too early to probe again, run the library's default until the next
+ * phase, if the choice is slower. */
 static void retreat(struct selection *s, const struct typical *now)
 {
     if (s->hold.state != STATE_HOLD || s->hold.current == NATIVE || s->observed.native_ns == 0 ||
@@ -210,8 +209,8 @@ static void retreat(struct selection *s, const struct typical *now)
     hold_choose(&s->hold, NATIVE, "it changed too soon to probe again, and was slower than this");
 }
 
-/* Notes why a new phase is due. While probing as well, by the instances between probes: a phase may
- * wait long for its budget, and what it has measured before a change says nothing. */
+/* Record why a new phase is due, also during probing. A phase may wait long for its budget, and its
+ * measurements from before a change are worthless. */
 static void follow(struct selection *s, const struct typical *now)
 {
     const bool wrong = is_wrong(s, now);
@@ -245,14 +244,13 @@ static void go_on(struct selection *s)
         end_phase(s);
 }
 
-/* What a key begins with, where something is known of it. */
 void decide_from(struct selection *s, int which, const char *why)
 {
     s->phases.number = 1;
     hold_choose(&s->hold, which, why);
 }
 
-/* Called by all members with the same numbers; decides what the next window runs. */
+/* Decide what the next window runs. All members call it with the same numbers. */
 void decide(struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
@@ -265,7 +263,7 @@ void decide(struct selection *s)
                     w->extras[EXTRA_FAILED] > 1 ? "memory is short"
                                                 : "an operation on this communicator failed");
     }
-    /* Where the clocks' error is as large as what is compared, nothing can be told. */
+    /* A decision requires a clock error well below the times that are compared. */
     const bool tells =
         s->switches && !s->hold.left && w->extras[EXTRA_CLOCK] * 10 <= robust_usual(s);
 

@@ -1,4 +1,4 @@
-/* Observe, probe, hold: decide.c. */
+/* State machine of a key: observe, probe, hold (decide.c). */
 #pragma once
 #include "auto/selection.h"
 

@@ -1,6 +1,6 @@
-/* Reductions that are under way when their communicator is freed: they are finished later.
+/* Reductions that are active when their communicator is freed. They are completed later.
  *
- * Called by any thread; the list is under recorder.lock.
+ * Called by any thread; the list is protected by recorder.lock.
  */
 #include "auto/dropped.h"
 
@@ -12,21 +12,21 @@
 
 struct dropped {
     struct dropped *next;
-    struct arrivals *arrivals; /* NULL: of this communicator nothing is under way */
-    MPI_Comm *comm;            /* shared by those of one communicator; freed with the last */
+    struct arrivals *arrivals; /* unfinished reductions */
+    MPI_Comm *comm; /* shared by all entries of one communicator; the last entry frees it */
     int *users;
 };
 static struct dropped *dropped;
 
-/* Takes over what belongs to a communicator that is no longer used; `comm` is freed when all of
- * its reductions are done. Called by all members, alike. */
+/* Take ownership of the reductions of an unused communicator, and free `comm` when they are done.
+ * All members call it with the same arguments. */
 void dropped_add(struct arrivals **all, int count, MPI_Comm comm)
 {
     MPI_Comm *const shared = memory_get(sizeof *shared);
     int *const users = memory_get(sizeof *users);
 
     if (shared == NULL || users == NULL)
-        return; /* it stays, and what is under way ends by itself */
+        return; /* the memory leaks, and the active reductions complete without the recorder */
     *shared = comm;
     recorder_lock();
     for (int i = 0; i < count; i++)
@@ -41,7 +41,7 @@ void dropped_add(struct arrivals **all, int count, MPI_Comm comm)
             ++*users;
             dropped = d;
         }
-    const int waiting = *users; /* others may finish them from here on */
+    const int waiting = *users; /* after the unlock, other threads may complete reductions */
 
     recorder_unlock();
     if (waiting > 0)
@@ -52,7 +52,7 @@ void dropped_add(struct arrivals **all, int count, MPI_Comm comm)
     memory_free(users);
 }
 
-/* Frees what is done. The last of a communicator frees that: it has no other use. */
+/* Free the completed reductions, and with the last one its communicator. */
 void dropped_release(void)
 {
     struct dropped *list, *kept = NULL;

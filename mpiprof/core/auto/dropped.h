@@ -1,4 +1,4 @@
-/* Reductions that outlive their communicator: dropped.c. */
+/* Reductions that outlive their communicator (orphaned_reductions.c). */
 #pragma once
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
-/* The end of keys: with their communicator, and in MPI_Finalize.
+/* The end of keys, with their communicator and in MPI_Finalize.
  *
- * What is under way then is finished later (arrival.c); what a key has found out goes to the keys
- * of communicators that duplicate its own.
+ * Active reductions are completed later (orphaned_reductions.c). Duplicates of a communicator
+ * inherit the choices of its keys.
  */
 #include <time.h>
 
@@ -24,14 +24,15 @@
 #include "choose/key.h"
 #include "record/comm.h"
 
-/* `keys` are used no more; `comm` neither, if there is one. Called by all members, alike. */
+/* Release `keys`, and `comm` unless it is MPI_COMM_NULL. All members call it with the same
+ * arguments. */
 void ending_forget(struct key *keys, int count, MPI_Comm comm)
 {
     struct arrivals **const all = memory_get(((size_t)count + 1) * sizeof(struct arrivals *));
     int found = 0;
 
     if (all == NULL)
-        return; /* it stays */
+        return; /* the memory leaks */
     for (int i = 0; i < count; i++)
         if (keys[i].selection != NULL) {
             if (keys[i].selection->hold.state == STATE_PROBE)
@@ -64,10 +65,12 @@ void ending_inherit(struct key *child, const struct key *parent)
     child->inherited_price_ns = s->observed.private_ns;
 }
 
-/* The windows that MPI_Finalize cuts short count as well. Of 10^4 keys the first ones do. */
+/* Complete the unfinished windows, so that they count in the statistics. With 10^4 keys only the
+ * first MOST do. */
 static void flush(int64_t deadline)
 {
-    enum { MOST = 4096, PASSES = 5 }; /* two stages each of the last window and of what follows */
+    /* two stages for the last window, two for the unfinished one */
+    enum { MOST = 4096, PASSES = 5 };
     static struct key *keys[MOST];
     static struct communicator *owners[MOST];
     static struct arrivals *all[MOST];
@@ -96,8 +99,8 @@ static void flush(int64_t deadline)
     }
 }
 
-/* In MPI_Finalize, by all ranks: what is under way on freed communicators ends, or after a second
- * is left to the library. */
+/* Complete the reductions of freed communicators in MPI_Finalize, on all ranks. After one second
+ * they are left to the library. */
 void ending_finish(MPI_Comm comm)
 {
     const struct timespec pause = {.tv_nsec = 100000};

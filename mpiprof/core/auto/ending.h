@@ -1,4 +1,4 @@
-/* The end of keys: ending.c. */
+/* The end of keys (finalize.c). */
 #pragma once
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
-/* What was tried, what won and why: in selection.jsonl of the trace as it happens, and at the end
- * in words (`--explain`) and as a plan (`--plan-out`).
+/* Report of probing and choices. It goes to selection.jsonl of the trace while the program runs. At
+ * the end it is printed (`--explain`) and written as a plan (`--plan-out`).
  *
  *   {"kind": "key", "key": "0f..", "communicator": "8c..", "operation": "alltoall", "bytes": ..
  *   {"kind": "phase", "key": "0f..", "phase": 1, "instance": 12, "why": "start", ..
@@ -7,8 +7,8 @@
  *   {"kind": "choice", "key": "0f..", "phase": 1, "instance": 40, "algorithm": "ring", "why": ..
  *   {"kind": "end", "key": "0f..", "instances": 300, "probes": 38, "algorithm": "ring", ..
  *
- * Written by the member that leads its communicator; the others come here and write nothing. What
- * is kept for the end is under recorder.lock.
+ * Only the member that leads a communicator writes; all members call these functions. The text for
+ * the end is protected by recorder.lock.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,9 +36,9 @@
 #include "run/problem.h"
 #include "schedule/schedule.h"
 #include "trace/check.h"
-#include "trace/file.h"
+#include "trace/selector_log.h"
 
-static struct text words; /* for the end, under recorder.lock, as is: */
+static struct text words; /* text for the end; both variables are protected by recorder.lock */
 static int reductions_switched;
 enum { MOST_WORDS = 1 << 20 };
 
@@ -64,13 +64,13 @@ static void line_end(struct text *t)
 {
     text_add(t, "}\n");
     check_close(t);
-    file_selection(t);
+    selector_log_add(t);
     text_free(t);
 }
 
-/* ---- as it happens */
+/* ---- while the program runs */
 
-/* Of all that the members know; where each knows its own only, of this one. */
+/* Return the bytes of all members, or of this member if sizes are not known to all. */
 static int64_t bytes_of(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
@@ -81,7 +81,7 @@ static int64_t bytes_of(const struct execution *e)
     return total;
 }
 
-/* The message whose time the report divides by: of a pair, a contribution, the vector. */
+/* Return the bytes of the message of which the report uses the time T. */
 static int64_t message_bytes(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
@@ -98,11 +98,11 @@ void explain_site(struct told *t, const struct site *site)
             return;
     if (t->site_count < (int)(sizeof t->sites / sizeof *t->sites)) {
         t->sites[t->site_count++] = site;
-        t->written = false; /* the key is written again, with all of them */
+        t->written = false; /* the key is written again, with all its call sites */
     }
 }
 
-/* NULL: not even the reserve has memory. */
+/* Returns NULL if the memory reserve is exhausted too. */
 struct told *explain_key(const struct execution *e, uint64_t key)
 {
     struct told *const t = memory_get(sizeof *t);
@@ -138,7 +138,8 @@ static void write_key(struct selection *s)
         text_add(&t, i > 0 ? ", " : "");
         text_json(&t, names_text(s->told->sites[i]), -1);
     }
-    text_add(&t, "], \"frames\": ["); /* of those whose line can be looked up later */
+    /* frames that allow a later lookup of the source line */
+    text_add(&t, "], \"frames\": [");
     for (int i = 0; i < s->told->site_count; i++) {
         const char *const frame = names_frame(s->told->sites[i]);
 
@@ -163,13 +164,12 @@ static void tell_phase(struct selection *s, const struct event *e)
              e->why);
 }
 
-/* Of one or two scores the median distance from their median is no measure of noise. */
+/* Return true if there are enough scores to estimate the noise. */
 static bool has_spread(const struct candidate *c)
 {
     return c->seen > 2;
 }
 
-/* What this phase has measured. */
 static void tell_trials(struct selection *s)
 {
     write_key(s);
@@ -212,7 +212,6 @@ static void tell_choice(struct selection *s, const struct event *e)
                      operation_names[s->told->operation], name_of(&s->list[e->current]));
 }
 
-/* What decide() has come to since this was last called. */
 void explain_events(struct selection *s)
 {
     for (int i = 0; speaks(s) && i < s->hold.event_count; i++) {
@@ -243,7 +242,7 @@ static void put_words(const struct selection *s)
     if (s->told->known)
         text_add(&words, " of %lld bytes", (long long)s->told->bytes);
     for (int i = 0; i < s->told->site_count; i++) {
-        bool again = false; /* a compiler may make several calls of one line */
+        bool again = false; /* a compiler may generate several calls for one source line */
 
         for (int j = 0; j < i; j++)
             again |= strcmp(names_text(s->told->sites[i]), names_text(s->told->sites[j])) == 0;
@@ -280,13 +279,12 @@ static void tell_end(struct selection *s)
     recorder_lock();
     if (recorder.options.explains && words.length < MOST_WORDS)
         put_words(s);
-    /* Where a later phase is under way, what an earlier one chose still runs between its probes. */
+    /* During a later phase, the choice of an earlier phase still runs between the probes. */
     if (s->hold.current != NATIVE && (s->hold.state == STATE_HOLD || s->phases.number > 1))
         plan_add(s);
     recorder_unlock();
 }
 
-/* Of a key that is used no more. */
 void explain_end(struct selection *s)
 {
     if (speaks(s) && s->switches && (s->phases.number > 0 || s->hold.left))
@@ -301,7 +299,7 @@ void explain_finish(MPI_Comm comm)
     char *rest = NULL;
 
     if (recorder.options.explains) {
-        tree_collect(&words, "", NULL, comm);
+        tree_collect_last(&words, "", NULL, LAST_WORDS, comm);
         for (char *line = words.bytes != NULL ? strtok_r(words.bytes, "\n", &rest) : NULL;
              line != NULL && recorder.rank == 0; line = strtok_r(NULL, "\n", &rest))
             recorder_say("%s", line);

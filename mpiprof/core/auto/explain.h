@@ -1,4 +1,4 @@
-/* What was tried and why, for people and for the trace: explain.c. */
+/* Reports of probing and choices, for users and for the trace (explain.c). */
 #pragma once
 #include <stdint.h>
 

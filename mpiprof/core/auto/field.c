@@ -1,15 +1,16 @@
-/* The field of a phase: what its candidates are thought to take, and which may still be the best.
+/* Candidate set of a phase: the estimated time of each candidate, and which candidates may be best.
  *
- *      estimate   measured: the median of its scores
- *                 like one that was measured (one of the library's own, by its name): what that takes
- *                 else:     what the model predicts, times how far off the model was on those that
- *                           were measured
- *      doubt      measured n times: 2 median distances of a score from its median / sqrt(n)
- *                 else:     a factor of 2
- *      open       the estimate, less its doubt, is no more than what the best one takes at most
+ *    estimate   measured: the median of its scores
+ *               library algorithm with a measured equivalent: the time of the equivalent
+ *               otherwise: the model's prediction, times the model's mean error on the
+ *                          measured candidates
+ *    doubt      measured n times: the factor 1 + noise / sqrt(n); the noise is 2 median deviations
+ *                                 of a score, relative to the median
+ *               otherwise: a factor of 2
+ *    open       the estimate divided by its doubt is at most the upper bound of the best candidate
  *
- * Of an algorithm's block sizes one is in the field; its neighbours join if it takes no more than a
- * quarter longer than the best. One of the library's own waits for ours that it is like.
+ * The set contains one block size of each algorithm. The neighbouring sizes join if this one takes
+ * at most a quarter longer than the best candidate. A library algorithm waits for its equivalent.
  */
 #include "auto/field.h"
 
@@ -19,14 +20,14 @@
 #include "schedule/schedule.h"
 
 enum {
-    GUESS = 2, /* what was not measured may be off by so much */
-    SLOPE = 4  /* and another block size may be better by a part of that */
+    GUESS = 2, /* possible error factor of a prediction */
+    SLOPE = 4  /* another block size may be better by 1/SLOPE */
 };
 
 /* ---- estimates */
 
-/* For one of the library's own: ours that it is like, in the form that this phase has found to take
- * least; 0: none was measured. */
+/* Return the measured equivalent of a library algorithm, in the fastest form of this phase. Returns
+ * 0 if none was measured. */
 static int like_of(const struct selection *s, int i)
 {
     int found = 0;
@@ -51,8 +52,8 @@ static double model_of(const struct selection *s, int i)
     return (double)robust_median(like) * predicted / (double)like->predicted_ns;
 }
 
-/* What is disturbed takes longer: of a single run that took more than twice what was expected
- * nothing is concluded. */
+/* Return true if nothing can be concluded: a single run took more than twice the expected time.
+ * Disturbances only make runs longer. */
 static bool is_doubtful(const struct selection *s, int i)
 {
     const struct candidate *const c = &s->list[i];
@@ -67,15 +68,16 @@ int64_t field_estimate(const struct selection *s, int i)
 
     if (c->seen > 0 && !is_doubtful(s, i))
         return robust_median(c);
-    /* What another phase has measured may no longer hold, and nor may the model. */
+    /* Both the model and the measurements of an earlier phase may be outdated. */
     if (c->last_ns > 0 && (model == 0 || c->last_ns < model))
         return c->last_ns;
     return model;
 }
 
-/* ---- who may be the best */
+/* ---- candidates that may be best */
 
-/* Of the one with most scores: those of a few say little of their spread. */
+/* Return the relative noise of the candidate with most scores. Few scores say little about their
+ * spread. */
 static double noise_of(const struct selection *s)
 {
     const struct candidate *most = &s->list[NATIVE];
@@ -108,9 +110,9 @@ static double least_of(const struct selection *s)
     return least;
 }
 
-/* After each window: how far off the model is, in the mean over the candidates that this phase has
- * probed, and what was known before. What ran when it began tells nothing of the others, as it may
- * be what has changed. */
+/* Update the model after each window: the mean of the prior factor and the ratios of the candidates
+ * that this phase probed. The candidate that ran at the start is excluded, because its time may be
+ * the change that began the phase. */
 void field_correct(struct selection *s)
 {
     double ratios = s->model.prior;
@@ -135,7 +137,8 @@ bool field_is_open(const struct selection *s, int i)
     return is_doubtful(s, i) || (double)field_estimate(s, i) / doubt_of(s, i) <= s->model.least;
 }
 
-/* One of the library's own waits for ours that it is like, unless it is known to be better. */
+/* Return true if this library algorithm must wait until its equivalent is probed. It need not wait
+ * if it is predicted to be faster. */
 bool field_waits(const struct selection *s, int i)
 {
     const struct candidate *const c = &s->list[i];
@@ -149,9 +152,9 @@ bool field_waits(const struct selection *s, int i)
     return false;
 }
 
-/* ---- who is in it */
+/* ---- members of the set */
 
-/* Algorithms in which one rank joins last: with who comes last in this phase. */
+/* Add the algorithms in which one rank joins last. */
 static void list_late(struct selection *s)
 {
     const int listed = s->count;
@@ -172,7 +175,7 @@ static bool is_for_this_phase(const struct selection *s, int i)
     return v->algorithm == NULL || v->algorithm->early == NULL || v->late == s->probing.late;
 }
 
-/* Whether another variant, which differs in block size alone, stands for this one. */
+/* Return true if another variant that differs only in block size represents this one. */
 static bool is_stood_for(const struct selection *s, int i)
 {
     const struct variant *const v = &s->list[i].variant;
@@ -191,7 +194,7 @@ static bool is_stood_for(const struct selection *s, int i)
     return false;
 }
 
-/* At the begin of a phase; returns how many candidates may be tried. */
+/* Build the candidate set of a phase. Returns the number of candidates that may be tried. */
 int field_begin(struct selection *s)
 {
     int open = 0;
@@ -212,7 +215,8 @@ int field_begin(struct selection *s)
     return open;
 }
 
-/* The other block size, if there is one that this phase has not measured, joins the field. */
+/* Add another block size to the set. Returns true if the size is valid and this phase has not
+ * measured it. */
 static bool join(struct selection *s, int which, int64_t block_size)
 {
     if (block_size < LEAST_BLOCK || block_size >= s->problem.bytes)
@@ -226,12 +230,12 @@ static bool join(struct selection *s, int which, int64_t block_size)
         s->list[found].asked > 0)
         return false;
     s->list[found].out = false;
-    /* Until it is measured: as much better as it may be. */
+    /* optimistic estimate until the size is measured */
     s->list[found].last_ns = robust_median(&s->list[which]) * SLOPE / (SLOPE + 1);
     return true;
 }
 
-/* The measured block size that took least, unless it is far from being the best; 0: none. */
+/* Return the fastest measured block size, or 0 if none is near the best candidate. */
 static int best_block(const struct selection *s, int best)
 {
     const int64_t near = robust_median(&s->list[best]) * (SLOPE + 1) / SLOPE;
@@ -248,7 +252,7 @@ static int best_block(const struct selection *s, int best)
     return found;
 }
 
-/* The neighbours of the best block size join. False: there are none. */
+/* Add the neighbours of the best block size. Returns false if there are none. */
 bool field_climb(struct selection *s, int best)
 {
     const int from = best_block(s, best);

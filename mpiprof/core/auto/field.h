@@ -1,4 +1,5 @@
-/* What candidates are thought to take, and which of them may still be the best: field.c. */
+/* Time estimates of the candidates, and the set that may still contain the best (candidate_set.c).
+ */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

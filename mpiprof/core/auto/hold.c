@@ -1,5 +1,5 @@
-/* What a key runs on. It changes here alone; each change leaves an event for those who write it
- * down (explain.c). */
+/* Current choice of a key. Only this file changes it. Each change adds an event, which explain.c
+ * reports. */
 #include "auto/hold.h"
 
 #include "auto/candidates.h"
@@ -17,7 +17,6 @@ void hold_start(struct hold *h)
     *h = (struct hold){.state = STATE_OBSERVE, .current = NATIVE};
 }
 
-/* Between probes, from here on. */
 void hold_run_on(struct hold *h, int which)
 {
     h->current = which;
@@ -38,7 +37,7 @@ void hold_choose(struct hold *h, int which, const char *why)
     tell(h, NEWS_CHOICE);
 }
 
-/* At the end of probing: what was tried is news as well. */
+/* End the probing; the trials are reported first. */
 void hold_conclude(struct hold *h, int which, const char *why)
 {
     tell(h, NEWS_TRIALS);
@@ -59,7 +58,7 @@ bool hold_has(const struct hold *h, enum news what)
     return false;
 }
 
-/* Its events have been written down. */
+/* Clear the events, which the caller has reported. */
 void hold_told(struct hold *h)
 {
     h->event_count = 0;

@@ -1,4 +1,4 @@
-/* What a key runs on: hold.c. */
+/* The candidate that a key currently runs (current_choice.c). */
 #pragma once
 #include <stdbool.h>
 
@@ -13,10 +13,10 @@ struct event {
 
 struct hold {
     enum state state;
-    int current; /* what runs when nothing is probed */
+    int current; /* candidate that runs in instances without a probe */
     const char *why;
-    bool left;              /* for good: it is not worth watching, or not safe */
-    struct event events[8]; /* since somebody wrote them down */
+    bool left;              /* permanently abandoned: recording is too expensive or unsafe */
+    struct event events[8]; /* changes since the last hold_told */
     int event_count;
 };
 

@@ -1,17 +1,20 @@
-/* What probing has found out about the model: for later keys, and with --learn for later jobs.
+/* Corrections of the model from measurements, for later keys and with --learn for later jobs.
  *
- * An entry says that an algorithm, ours or one of the library's own (native:ring), took `ratio`
- * times what the model had said, in the mean over so many runs, for so many bytes and members (by
- * powers of 2). A prediction is multiplied by
+ * An entry refers to an algorithm of the catalogue or of the library (native:ring) and to a class
+ * of bytes and members (powers of 2). In the mean over `runs`, the algorithm took `ratio` times the
+ * model's prediction. A prediction is multiplied by
  *
- *      (shared + sum of w ratio) / (1 + sum of w)      w = runs / 2^(how far bytes and members are)
+ *      (shared + sum of w ratio) / (1 + sum of w)      w = runs / 2^(class distance)
  *
- * over the algorithm's entries, where `shared` is the same over all algorithms, with 1 for itself:
- * what is unknown stays near 1, and what all have in common helps those that were never tried. Of
- * one of the library's own `shared` is the factor of ours that it is like.
+ * over the entries of the algorithm. `shared` is the same formula over all algorithms, with 1 in
+ * place of `shared`. So the factor of an unknown algorithm stays near 1, and a common error also
+ * corrects algorithms that were never tried. For a library algorithm, `shared` is the factor of its
+ * equivalent in the catalogue.
  *
- * Each rank corrects its own predictions by what it has seen itself: members agree on them with
- * their windows, as on predictions that nothing corrects. Threads: under recorder.lock.
+ * Each rank corrects its predictions by its own measurements. The members agree on the corrected
+ * predictions with their windows, as on uncorrected ones.
+ *
+ * Threads: all state is protected by recorder.lock.
  */
 #include "auto/learned.h"
 
@@ -38,21 +41,21 @@
 
 enum {
     MOST_ENTRIES = 512,
-    MOST_RUNS = 16, /* that an entry counts for: what is new replaces what is old */
+    MOST_RUNS = 16, /* maximum weight of an entry, so that new measurements replace old ones */
     MOST_BYTES = 1 << 20,
-    NEAR = 8 /* classes of bytes and members: further away an entry says nothing */
+    NEAR = 8 /* maximum class distance of bytes plus members at which an entry still counts */
 };
 
 struct entry {
     const struct algorithm *algorithm;
-    const struct own_algorithm *own; /* in place of it, one of the library's own */
-    int bytes, members;              /* powers of 2 */
+    const struct own_algorithm *own; /* library algorithm, if `algorithm` is NULL */
+    int bytes, members;              /* logarithms to base 2 */
     double ratio;
     int runs;
 };
 static struct entry entries[MOST_ENTRIES];
 static int entry_count;
-static struct text lines; /* of this job, as they go to the file */
+static struct text lines; /* new entries of this job, in the format of the file */
 
 /* ---- the table */
 
@@ -85,7 +88,7 @@ static double weight_of(const struct entry *e, int bytes, int members)
     return far > NEAR ? 0 : (double)e->runs / (1 << far);
 }
 
-/* By entries of this one alone, and what is known without them. */
+/* Return the factor from the entries of this algorithm and the prior `shared`. */
 static double own_factor(const struct entry *of, double shared)
 {
     double sum = shared, weights = 1;
@@ -101,7 +104,7 @@ static double own_factor(const struct entry *of, double shared)
     return sum / weights;
 }
 
-/* By all entries of an operation of our algorithms. */
+/* Return the factor from the entries of all catalogue algorithms of the operation. */
 static double shared_factor(const struct entry *of)
 {
     double sum = 1, weights = 1;
@@ -118,8 +121,8 @@ static double shared_factor(const struct entry *of)
     return sum / weights;
 }
 
-/* What the model's prediction for a variant is to be multiplied by; `like`: of one of the library's
- * own, ours that the model took for it. */
+/* Return the factor by which the model's prediction must be multiplied. For a library algorithm,
+ * `like` is the equivalent that the model used. */
 double learned_factor(const struct variant *v, const struct algorithm *like, int64_t bytes,
                       int members)
 {
@@ -152,7 +155,8 @@ static void write_down(const struct entry *e)
     text_add(&lines, "}\n");
 }
 
-/* Of what a phase has tried, at its end; the communicator's leader writes it down. */
+/* Record the trials of a phase at its end. The communicator's leader also writes them for the
+ * file. */
 void learned_note(const struct selection *s)
 {
     const bool writes = recorder.options.learn != NULL && comm_leads(s->told->comm);
@@ -188,7 +192,8 @@ static const struct algorithm *find_algorithm(const char *operation, const char 
     return NULL;
 }
 
-/* What the launcher has read: "allreduce ring 16 3 1.83 5;", bytes and members as powers of 2. */
+/* Read the entries that the launcher passes on: "allreduce ring 16 3 1.83 5;", with log2 of bytes
+ * and members. */
 void learned_open(void)
 {
     const char *s = recorder.options.learned;
@@ -211,14 +216,14 @@ void learned_open(void)
     }
 }
 
-/* Appends, as another job may do at the same time. By all ranks. */
+/* Append the entries to the file, as other jobs may do at the same time. Collective. */
 void learned_finish(MPI_Comm comm)
 {
     const char *const path = recorder.options.learn;
 
     if (path == NULL)
         return;
-    tree_collect(&lines, "", NULL, comm);
+    tree_collect_last(&lines, "", NULL, LAST_LEARNED, comm);
     if (recorder.rank == 0 && lines.length > 0) {
         const int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 

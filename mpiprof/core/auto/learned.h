@@ -1,4 +1,4 @@
-/* How far off the model was, for later keys and later jobs: learned.c. */
+/* Measured corrections of the model, for later keys and later jobs (model_correction.c). */
 #pragma once
 #include "auto/selection.h"
 #include "base/native.h"

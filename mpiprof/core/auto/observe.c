@@ -1,4 +1,4 @@
-/* What a window tells of a key: scores by candidate, and medians. */
+/* Evaluation of a reduced window: scores by candidate, and medians. */
 #include "auto/observe.h"
 
 #include "auto/arrival.h"
@@ -7,15 +7,14 @@
 #include "auto/robust.h"
 #include "auto/selection.h"
 
-/* What probing has lost more. */
 void observe_loss(struct selection *s, int64_t ns)
 {
     s->observed.lost_ns += ns;
     budget_lose(ns);
 }
 
-/* Scores, what probing has lost, what switching has saved by its own estimate, and what all members
- * have agreed on with them. */
+/* Record the scores, the loss by probing, the estimated gain by selection, and the values on which
+ * the members agreed. */
 void observe_window(struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;

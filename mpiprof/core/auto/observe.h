@@ -1,4 +1,4 @@
-/* What windows have told of a key: observe.c. */
+/* Evaluation of a reduced window (observe.c). */
 #pragma once
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-/* Where something was measured: the MPI, this node, the day. */
+/* Provenance of a measurement: MPI library, node and date. */
 #include "auto/origin.h"
 
 #include <stdio.h>
@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "trace/meta.h"
 
-/* The library's text begins "MPICH Version: 5.0.2"
- * or "Open MPI v5.0.11, package ..". */
+/* Add the provenance as JSON. The library's text begins "MPICH Version: 5.0.2" or "Open MPI
+ * v5.0.11, package ..". */
 void origin_add(struct text *t)
 {
     char name[200] = "", host[256] = "node", stamp[32];

@@ -1,4 +1,4 @@
-/* Where something was measured, for plans and what is learned: origin.c. */
+/* Provenance of measurements in plans and in learned corrections (provenance.c). */
 #pragma once
 #include "base/text.h"
 

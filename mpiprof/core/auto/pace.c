@@ -1,4 +1,4 @@
-/* How long a key's windows are: what its statistics may cost. */
+/* Length of a key's windows, from the permitted cost of the statistics. */
 #include "auto/pace.h"
 
 #include "auto/arrival.h"
@@ -10,12 +10,12 @@
 #include "schedule/schedule.h"
 
 enum {
-    COST_SHARE = 200,   /* a window is that many times as long as its reductions; */
-    PROBE_SHARE = 100,  /* while probing, which few windows do */
-    LONGEST_GAP = 20000 /* instances between windows */
+    COST_SHARE = 200,   /* window time / time of its reductions */
+    PROBE_SHARE = 100,  /* the same during probing, which takes few windows */
+    LONGEST_GAP = 20000 /* instances between two windows */
 };
 
-/* Whether members are so far apart that one calls again before another has called at all. */
+/* Return true if members are so far apart that one often calls again before another has called. */
 bool pace_runs_ahead(const struct arrivals *w)
 {
     int ahead = 0;
@@ -25,11 +25,13 @@ bool pace_runs_ahead(const struct arrivals *w)
     return w->semantics != SYNCHRONISES && ahead * 10 > w->count;
 }
 
-/* What a window's reductions take, usually: the longest over the members is that of one that was
- * interrupted, now and then. Beside what this rank spends in starting and ending them there is
- * their way through the library, within the program's own calls: that of two reductions. In windows
- * of five at 2 ms an instance that made all calls a quarter slower. While something is found out it
- * is worth more than later; less so where probes wait for their budget and not for windows. */
+/* Return the typical cost of a window's reductions in ns. The maximum over the members is sometimes
+ * that of an interrupted one, hence the median.
+ *
+ * Besides the time to start and complete the reductions, the cost includes their progress inside
+ * the program's calls, about the time of two reductions. With windows of five instances of 2 ms,
+ * this progress slowed all calls by a quarter. It counts less during probing, when results are
+ * worth more, unless probes wait for their budget. */
 static int64_t cost_of(const struct selection *s)
 {
     const int64_t way = 2 * s->observed.latency_ns * log2_ceiling(s->arrivals->own.members);
@@ -40,8 +42,8 @@ static int64_t cost_of(const struct selection *s)
                                          : way / 8);
 }
 
-/* How long the next window is, so that its reductions take a two-hundredth of the time, or a
- * hundredth; where an algorithm is chosen, waiting for late ranks is none of that. */
+/* Set the length of the next window so that its reductions take 1/200 of the time, or 1/100 during
+ * probing. With selection, waits for late ranks are not part of that time. */
 void pace_window(struct selection *s)
 {
     struct arrivals *const w = s->arrivals;
@@ -51,7 +53,7 @@ void pace_window(struct selection *s)
     const int64_t each = least > 0 ? least : 1;
     const int shortest = pace_runs_ahead(w) ? 32 : 4;
 
-    if (w->extras[EXTRA_COST] > 0) /* the first window has none yet */
+    if (w->extras[EXTRA_COST] > 0) /* the first window has no cost yet */
         s->pace.costs_ns[s->pace.costs++ % 3] = w->extras[EXTRA_COST];
     const int share = s->hold.state == STATE_PROBE ? PROBE_SHARE : COST_SHARE;
     int64_t cycle = share * cost_of(s) / each;

@@ -1,4 +1,4 @@
-/* How often a key is looked at: pace.c. */
+/* Length of a key's windows (window_length.c). */
 #pragma once
 #include <stdbool.h>
 

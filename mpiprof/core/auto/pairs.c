@@ -1,8 +1,8 @@
-/* A nonblocking reduction of pairs: the sum of their first halves, the maximum of their second.
+/* Nonblocking reduction of pairs: the sum of the first members and the maximum of the second ones.
  *
- * What one reduction carries costs two of the library's: each sends some small messages within the
- * program's own calls, and what they hold hardly matters. As every pair is reduced alike, the
- * library may split them as it likes.
+ * One reduction replaces two library reductions. Each reduction sends some small messages within
+ * the program's own calls, and their length hardly matters. The operation is elementwise, so the
+ * library may split the vector.
  */
 #include "auto/pairs.h"
 #include "base/native.h"
@@ -19,12 +19,14 @@ static void reduce(void *in, void *inout, int *count, MPI_Datatype *type)
 
     (void)type;
     for (int i = 0; i < *count; i++) {
-        b[i].sum = (int64_t)((uint64_t)a[i].sum + (uint64_t)b[i].sum); /* may wrap: arrival.c */
+        /* may wrap around (arrival.c) */
+        b[i].sum = (int64_t)((uint64_t)a[i].sum + (uint64_t)b[i].sum);
         b[i].most = a[i].most > b[i].most ? a[i].most : b[i].most;
     }
 }
 
-/* By all ranks, before the first reduction. False: the library had no memory. */
+/* Create the datatype and the operation on all ranks before the first reduction. Returns false if
+ * the library has no memory. */
 bool pairs_open(void)
 {
     if (!made)
@@ -34,7 +36,7 @@ bool pairs_open(void)
     return made;
 }
 
-/* What is under way still ends. */
+/* Active reductions still complete. */
 void pairs_close(void)
 {
     if (!made)

@@ -1,11 +1,11 @@
-/* Sums and maxima over all ranks, in one reduction: pairs.c. */
+/* Sums and maxima over all ranks in one reduction (sum_max_reduce.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/native.h"
 
-/* `all`: over all members, and of a scan over those up to the own one. */
+/* In `all`: the result over all members, or for a scan over the members up to this one. */
 struct pair {
     int64_t sum, most;
 };

@@ -1,6 +1,7 @@
-/* What was chosen, as a plan (`--plan-out`): entries as people write them (tune/plan.py).
+/* Export of the choices as a plan (`--plan-out`), with entries in the format of tune/plan.py.
  *
- * Kept for the end, under recorder.lock; rank 0 writes those of all ranks.
+ * The plan is collected until the end and is protected by recorder.lock. Rank 0 writes the entries
+ * of all ranks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +31,7 @@ enum { MOST_BYTES = 1 << 20 };
 
 static struct text plan;
 
-/* All call sites, or none where one of them has no name that a plan understands. */
+/* Write all call sites, or none if a plan cannot name one of them. */
 static void put_places(const struct selection *s, struct text *t)
 {
     const char *places[sizeof s->told->sites / sizeof *s->told->sites];
@@ -109,7 +110,8 @@ static void put_entry(const struct selection *s, struct text *t)
     text_add(t, "}");
 }
 
-/* Keys that differ by their history alone may come to the same: then the first one stands. */
+/* Add the entry of a key. If keys that differ only in history have equal entries, the first one is
+ * used. */
 void plan_add(const struct selection *s)
 {
     struct text entry = {0};
@@ -152,7 +154,7 @@ void plan_finish(MPI_Comm comm)
 {
     if (recorder.options.plan_out == NULL)
         return;
-    tree_collect(&plan, ",\n", NULL, comm);
+    tree_collect_last(&plan, ",\n", NULL, LAST_PLAN, comm);
     if (recorder.rank == 0)
         write_file();
     text_free(&plan);

@@ -1,9 +1,9 @@
-/* What was chosen, as a plan: plan.c. */
+/* Export of the choices as a plan (plan.c). */
 #pragma once
 #include <stdbool.h>
 
 #include "auto/selection.h"
 #include "base/native.h"
 
-void plan_add(const struct selection *s); /* under recorder.lock */
+void plan_add(const struct selection *s); /* the caller must have locked recorder.lock */
 void plan_finish(MPI_Comm comm);

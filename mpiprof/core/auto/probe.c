@@ -1,18 +1,21 @@
-/* Probing: who runs for a while, who is left, who takes the place.
+/* Probing: the trial runs of candidates, and the test that replaces the current choice.
  *
- *      the field (field.c) --> a run each, the one that promises most first
- *                          --> up to 3 runs of those that may still be the best, and then of the
- *                              library's own that are like them
- *                          --> the neighbours in block size of the best that has one, unless it
- *                              takes a quarter longer than the best of all
- *                          --> where that says nothing sure: up to 9 runs of that one and of the
- *                              library's own
+ *    candidate set (candidate_set.c)
+ *      --> one run each, in the order of their estimates
+ *      --> up to 3 runs of each candidate that may still be best, then of equivalent library
+ *          algorithms
+ *      --> the neighbouring block sizes of the best candidate that has a block size, unless it
+ *          takes a quarter longer than the best of all
+ *      --> without a significant result: up to 9 runs of the best one and of the library's default
  *
- * The test: a candidate takes the library's place only if it is better by more than the noise says:
- * by 95 %, divided by the candidates that were tried (Bonferroni). The budget: what probing may
- * lose, of the key and of the process. (Faraj et al., Section 7, take the mean of ten instances of
- * each algorithm in turn; here the runs are interleaved with those of what runs now, so that what
- * drifts hits all alike.)
+ * Test: a candidate replaces the library's default only if it is better at a significance of 95 %,
+ * corrected for the number of candidates that were tried (Bonferroni).
+ *
+ * Budget: the loss by probing is bounded, per key and per process.
+ *
+ * Faraj et al., Section 7, take the mean of ten consecutive instances of each algorithm. Here the
+ * trials are interleaved with runs of the current choice, so that drift affects all candidates
+ * equally.
  */
 #include <string.h>
 
@@ -28,18 +31,18 @@
 #include "auto/selection.h"
 
 enum {
-    RUNS = 3,            /* of each that may be the best, at most */
-    FINAL_RUNS = 9,      /* of the best one and its rival */
-    FIRST = 2,           /* candidates that the model alone sends */
-    MOST_OWN = 4,        /* of the library's own that a phase tries */
-    PATIENT_WINDOWS = 12 /* in which the budget has allowed no probe */
+    RUNS = 3,            /* runs of each candidate that may be best */
+    FINAL_RUNS = 9,      /* runs of the best candidate and its rival */
+    FIRST = 2,           /* candidates that may start on a prediction alone */
+    MOST_OWN = 4,        /* library algorithms per phase */
+    PATIENT_WINDOWS = 12 /* windows without budget for a probe, after which a phase ends */
 };
-/* In standard deviations: 95 %, one-sided, of the best of so many candidates. */
+/* Standard deviations for 95 %, one-sided, by the number of candidates tried. */
 static const double sure_of[] = {1.645, 1.645, 1.96, 2.13, 2.24, 2.33, 2.39, 2.45};
 static const double likely = 1.645;
 
-/* Of the candidates that the first phase has tried the best is taken, and a final looks again. A
- * later phase has a reason to begin. */
+/* Return the required significance in standard deviations. The first phase corrects for the
+ * candidates tried and for a second look in a final. A later phase has a known reason to begin. */
 static double sure(const struct selection *s)
 {
     const int most = sizeof sure_of / sizeof *sure_of - 1;
@@ -55,8 +58,8 @@ static double sure(const struct selection *s)
 
 /* ---- the plan of a window */
 
-/* What a run of a candidate will lose. One that was never measured may take half as long again, or
- * an eighth if it is predicted to be ahead. */
+/* Return the expected loss of one run in ns. An unmeasured candidate may take 1/2 longer than the
+ * current choice, or 1/8 if it is predicted to be much faster. */
 static int64_t risk_of(const struct selection *s, int i)
 {
     const int64_t usual = robust_known(&s->list[s->hold.current]);
@@ -70,8 +73,8 @@ static int64_t risk_of(const struct selection *s, int i)
     return takes > usual ? takes - usual : 0;
 }
 
-/* How much may be lost from here on. The process's budget counts waiting for late ranks as time, of
- * which a key may have much: its own one does not. */
+/* Return the loss in ns that is still allowed. The process's budget counts waits for late ranks as
+ * time; the key's own budget excludes them. */
 static int64_t budget_of(const struct selection *s)
 {
     const int64_t each = robust_usual(s);
@@ -81,7 +84,7 @@ static int64_t budget_of(const struct selection *s)
     return (own < all ? own : all) - s->probing.in_flight_ns[0] - s->probing.in_flight_ns[1];
 }
 
-/* What it takes to make what a run of it needs, beside the run. */
+/* Return the cost in ns of the resources for a first run. */
 static int64_t price_of(const struct selection *s, int i)
 {
     const struct candidate *const c = &s->list[i];
@@ -89,7 +92,7 @@ static int64_t price_of(const struct selection *s, int i)
     return c->variant.own == NULL || c->has_needs ? 0 : s->observed.private_ns;
 }
 
-/* No phase waits long for what a run needs. */
+/* Return true if the resources do not have to wait long for budget. */
 static bool is_cheap(const struct selection *s, int i)
 {
     const int64_t price = price_of(s, i);
@@ -97,8 +100,8 @@ static bool is_cheap(const struct selection *s, int i)
     return price <= robust_usual(s) || price <= budget_of(s);
 }
 
-/* Of the library's own only a few are tried; none where making what it needs would hold back
- * members that run ahead. */
+/* Limit the library algorithms. Exclude one if creating its resources would block members that run
+ * ahead. */
 static bool may_enter(const struct selection *s, int i)
 {
     int tried = 0;
@@ -111,7 +114,8 @@ static bool may_enter(const struct selection *s, int i)
            (s->list[i].has_needs || !pace_runs_ahead(s->arrivals));
 }
 
-/* One whose time is unknown has two runs under way at most. */
+/* Return true if a candidate needs another run. An unmeasured candidate has at most two active
+ * runs. */
 static bool wants_run(const struct selection *s, int i)
 {
     const struct candidate *const c = &s->list[i];
@@ -123,7 +127,6 @@ static bool wants_run(const struct selection *s, int i)
     return measured + under_way < (s->probing.final ? FINAL_RUNS : RUNS);
 }
 
-/* The candidates, those first that promise most. */
 static void by_promise(const struct selection *s, int *order)
 {
     for (int i = 0; i < s->count; i++) {
@@ -143,14 +146,14 @@ static void place(struct selection *s, int i, int position)
     s->list[i].asked++;
 }
 
-/* For what a planned run needs, which is made before the next instance (auto.c). */
+/* Charge the resources of a planned run, which auto.c creates before the next instance. */
 static void pay(struct selection *s, int i, int64_t price)
 {
     s->list[i].has_needs = true;
     observe_loss(s, price);
 }
 
-/* How many candidates have a run under way whose time only the model knows. */
+/* Return the number of active runs of candidates that only the model knows. */
 static int guesses(const struct selection *s)
 {
     int count = 0;
@@ -160,8 +163,8 @@ static int guesses(const struct selection *s)
     return count;
 }
 
-/* Plans the next window's probes, in turns, as far as the budget goes; what is known to be no
- * slower needs none. Where nothing may be probed the next window has none. */
+/* Plan the probes of the next window in rotation, within the budget. Candidates without expected
+ * loss need none. If `may` is false, the window has no probes. */
 void probe_plan(struct selection *s, bool may)
 {
     const int length = s->arrivals->next_length, room = length - (length + 3) / 4;
@@ -198,7 +201,7 @@ void probe_plan(struct selection *s, bool may)
     s->probing.stalled = placed > 0 ? 0 : s->probing.stalled + s->probing.short_of_budget;
 }
 
-/* A candidate that was planned can't have what it needs. */
+/* Remove a planned candidate without its resources. */
 void probe_refuse(struct selection *s, int i)
 {
     struct candidate *const c = &s->list[i];
@@ -212,14 +215,13 @@ void probe_refuse(struct selection *s, int i)
 
 /* ---- windows */
 
-/* Before the first window. */
 void probe_start(struct selection *s)
 {
     memset(s->probing.plan, NOBODY, sizeof s->probing.plan);
     memset(s->probing.next, NOBODY, sizeof s->probing.next);
 }
 
-/* The candidate to probe at a position of the window; NOBODY: none, or between windows. */
+/* Return the candidate to probe at a position, or NOBODY. */
 int probe_at(struct selection *s, int position)
 {
     if (position < 0 || position >= s->arrivals->length || s->probing.plan[position] == NOBODY)
@@ -228,7 +230,7 @@ int probe_at(struct selection *s, int position)
     return s->probing.plan[position];
 }
 
-/* From position `first` of its window on, the next one's plan holds. */
+/* Start the next plan at position `first` of the current window. */
 void probe_take(struct selection *s, int first)
 {
     memcpy(s->probing.plan + first, s->probing.next, (size_t)(LONGEST_WINDOW - first));
@@ -243,8 +245,8 @@ static bool is_waiting(const struct selection *s)
     return false;
 }
 
-/* Whether the window that has just ended has nothing to tell, and the next one nothing to add to
- * what is planned: it only waited for the numbers of the one before. Both are reduced as one. */
+/* Return true if the finished window has no probe and the next one adds none. It only waited for
+ * results, so both can be reduced together. */
 bool probe_waits(const struct selection *s)
 {
     if (s->hold.state != STATE_PROBE)
@@ -257,8 +259,8 @@ bool probe_waits(const struct selection *s)
 
 /* ---- a phase */
 
-/* A phase of at most so many probes, in which one rank comes last (-1: none does). Returns how many
- * candidates it has. */
+/* Begin a phase of at most `limit` probes, in which rank `late` (-1 for none) arrives last. Returns
+ * the number of candidates. */
 int probe_begin(struct selection *s, int limit, int late)
 {
     s->probing.limit = limit;
@@ -270,8 +272,8 @@ int probe_begin(struct selection *s, int limit, int late)
     return field_begin(s);
 }
 
-/* What can no longer be the best leaves; so does what the budget has not allowed for long. Of the
- * library's own, and in a final, only the end decides. */
+/* Exclude candidates that can no longer be best, or that the budget has blocked for long, but none
+ * in a final. */
 static void drop(struct selection *s)
 {
     for (int i = 1; i < s->count; i++) {
@@ -304,14 +306,14 @@ static int best_of(const struct selection *s)
     return best;
 }
 
-/* What a candidate must be better than: what ran when the phase began. */
+/* Return the candidate that a new choice must beat. */
 static int rival_of(const struct selection *s)
 {
     return s->phases.number == 1 ? NATIVE : s->phases.before;
 }
 
-/* What runs where nothing is better for sure: the library's own, unless what ran before takes less
- * than that. */
+/* Return the choice if nothing is significantly better: the library's default, or a faster earlier
+ * choice. */
 static int fallback(const struct selection *s)
 {
     const struct candidate *const native = &s->list[NATIVE], *const before = &s->list[rival_of(s)];
@@ -325,7 +327,6 @@ static bool is_surely_better(const struct selection *s, int which, int than)
     return robust_better(&s->list[which], &s->list[than], sure(s), 1);
 }
 
-/* The best one and its rival go on alone. */
 static void begin_final(struct selection *s, int best, int other)
 {
     for (int i = 0; i < s->count; i++)
@@ -333,7 +334,6 @@ static void begin_final(struct selection *s, int best, int other)
     s->probing.final = true;
 }
 
-/* What is clearly ahead runs from here on. */
 static void run_on(struct selection *s, int best)
 {
     if (s->list[best].seen > 1 &&
@@ -341,7 +341,8 @@ static void run_on(struct selection *s, int best)
         hold_run_on(&s->hold, best);
 }
 
-/* One that the budget has sent away may have been faster in the one or two runs that it had. */
+/* Return the reason for a choice. An excluded candidate may have been faster in its one or two
+ * runs. */
 static const char *nothing_faster(const struct selection *s, int than)
 {
     for (int i = 0; i < s->count; i++)
@@ -350,7 +351,7 @@ static const char *nothing_faster(const struct selection *s, int than)
     return "nothing was faster";
 }
 
-/* After each window. True: the phase has come to a choice. */
+/* Advance the phase after a window. Returns true if the phase has made a choice. */
 bool probe_step(struct selection *s)
 {
     field_correct(s);
@@ -370,7 +371,7 @@ bool probe_step(struct selection *s)
     } else if (!s->probing.final && s->probing.probes < s->probing.limit) {
         begin_final(s, best, other);
         return false;
-    } else if (is_surely_better(s, s->hold.current, other)) { /* what disturbed the best one */
+    } else if (is_surely_better(s, s->hold.current, other)) { /* the best one was disturbed */
         hold_conclude(&s->hold, s->hold.current, "faster by more than the noise");
     } else {
         hold_conclude(&s->hold, fallback(s), "nothing was faster by more than the noise");

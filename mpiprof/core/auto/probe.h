@@ -1,4 +1,4 @@
-/* Laps of candidates, and who wins: probe.c. */
+/* Scheduling of probes, and the test that decides the winner (probe.c). */
 #pragma once
 #include <stdbool.h>
 

@@ -1,8 +1,8 @@
-/* Robust statistics: medians, and whether some numbers are smaller than others.
+/* Robust statistics: medians, and a test if one set of numbers is smaller than another.
  *
- * The test is Mann and Whitney's rank sum, one-sided: it needs no distribution, and one disturbed
- * instance weighs no more than any other. What disturbs a measurement makes it longer: of an even
- * number of them the lower one in the middle is taken.
+ * The test is the one-sided rank-sum test of Mann and Whitney. It requires no distribution, and a
+ * disturbed instance has no more weight than any other. Disturbances make measurements longer, so
+ * the median of an even number of values is the lower of the two middle ones.
  */
 #include "auto/robust.h"
 #include "auto/arrival.h"
@@ -20,7 +20,7 @@ int64_t robust_median_of(const int64_t *values, int count)
             sorted[j] = sorted[j - 1];
         sorted[j] = values[i];
     }
-    return count > 0 ? sorted[(count - 1) / 2] : 0; /* what disturbs only makes slower */
+    return count > 0 ? sorted[(count - 1) / 2] : 0; /* lower median, see above */
 }
 
 int robust_samples(const struct candidate *c)
@@ -33,20 +33,21 @@ int64_t robust_median(const struct candidate *c)
     return robust_median_of(c->samples, robust_samples(c));
 }
 
-/* What it takes, as far as that is known; 0: not at all. */
+/* Return the known time of a candidate in ns, or 0 if it was never measured. */
 int64_t robust_known(const struct candidate *c)
 {
     return c->seen > 0 ? robust_median(c) : c->last_ns;
 }
 
-/* Of the library's own; where that was never measured, as after a plan, of what runs. */
+/* Return the score of the library's default, or of the current choice if the default was never
+ * measured, as after a plan. */
 int64_t robust_usual(const struct selection *s)
 {
     return s->observed.native_ns > 0 ? s->observed.native_ns
                                      : robust_median(&s->list[s->hold.current]);
 }
 
-/* The median distance from the median. */
+/* Return the median absolute deviation. */
 int64_t robust_spread_of(const int64_t *values, int count)
 {
     const int64_t middle = robust_median_of(values, count);
@@ -62,7 +63,7 @@ int64_t robust_spread(const struct candidate *c)
     return robust_spread_of(c->samples, robust_samples(c));
 }
 
-/* Whether a is smaller than b by at least z standard deviations of the rank sum. */
+/* Return true if `a` is smaller than `b` by at least z standard deviations of the rank sum. */
 static bool smaller(const int64_t *a, int n, const int64_t *b, int m, double z)
 {
     double u = 0;

@@ -1,4 +1,4 @@
-/* Robust statistics: robust.c. */
+/* Robust statistics of scores (rank_test.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* What is known of a key, and what it runs on: parts, each written by one file. */
+/* Selector state of one key. Each member structure is written by one file only. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,65 +8,67 @@
 #include "auto/hold.h"
 #include "schedule/schedule.h"
 
-struct typical { /* instances that what is new is compared with */
+struct typical { /* reference instances, with which new windows are compared */
     int64_t scores[MOST_SAMPLES], worsts[MOST_SAMPLES];
     int latest[MOST_SAMPLES];
     int count;
 };
 
-struct observed {                 /* observe.c: what windows have told */
-    int64_t native_ns;            /* the library's own score, as it was last measured */
-    int64_t elapsed_ns, worst_ns; /* medians, of the newest window */
-    int64_t after_ns;             /* the same, from the last arrival on */
-    int64_t saved_ns, lost_ns;    /* by switching, and by probing */
-    int64_t private_ns;           /* what making a private communicator takes */
-    int64_t latency_ns;           /* of a message while all members send; 0: not known yet */
+struct observed {                 /* results of windows (observe.c) */
+    int64_t native_ns;            /* newest measured score of the library's default */
+    int64_t elapsed_ns, worst_ns; /* medians of the newest window */
+    int64_t after_ns;             /* median time after the last arrival, newest window */
+    int64_t saved_ns, lost_ns;    /* saved by selection, lost by probing */
+    int64_t private_ns;           /* creation time of the private communicator */
+    int64_t latency_ns;           /* message time while all members send; 0 until measured */
 };
 
-struct pace {            /* pace.c */
-    int64_t costs_ns[3]; /* of the newest windows' reductions */
+struct pace {            /* cost of recording (window_length.c) */
+    int64_t costs_ns[3]; /* reduction times of the newest windows */
     int costs;
-    int strikes; /* windows in a row in which the statistics made ranks wait */
+    int strikes; /* consecutive windows in which the reductions made ranks wait */
 };
 
-struct phases { /* decide.c */
+struct phases { /* phases of the arrival pattern (decide.c) */
     int number;
-    int before;             /* what ran before this phase's probing */
-    int64_t patience, next; /* no new phase before that instance */
+    int before; /* candidate that ran before this phase's probing */
+    /* in instances: minimum distance of two phases, earliest start of the next one */
+    int64_t patience, next;
     struct typical reference;
-    int moved;       /* windows in a row that are unlike the reference */
-    const char *due; /* why a new phase is, as soon as patience allows it; NULL: none is */
+    int moved; /* consecutive windows that differ from the reference */
+    /* reason for the next phase, which starts when `next` allows; NULL if none is due */
+    const char *due;
 };
 
-struct model {            /* field.c: of what candidates take */
-    double factor, prior; /* by which it is off; as it was known when the phase began */
-    int measured;         /* candidates that this phase has corrected it by */
-    double noise;         /* of one score, as a part of it */
-    double least;         /* what the best one takes at most */
+struct model {            /* prediction model (candidate_set.c) */
+    double factor, prior; /* measured time / predicted time: now, and at the start of the phase */
+    int measured;         /* candidates of this phase that `factor` includes */
+    double noise;         /* relative noise of one score */
+    double least;         /* upper bound on the time of the best candidate */
 };
 
-struct probing {             /* probe.c */
-    int late;                /* who comes last in this phase; -1: nobody in particular */
-    bool final;              /* between the best one and its rival */
-    int limit, probes;       /* of this phase, planned */
-    int later_probes, ran;   /* of all phases but the first, planned; of all that have run */
-    int stalled;             /* windows in a row that had no budget for probes */
-    bool short_of_budget;    /* for some that the newest plan would have had */
-    int64_t in_flight_ns[2]; /* what planned probes may lose, beyond what is in the budget */
-    uint8_t plan[LONGEST_WINDOW], next[LONGEST_WINDOW]; /* by position: a candidate, or NOBODY */
+struct probing {           /* probing (probe.c) */
+    int late;              /* rank that arrives last in this phase; -1 if none does consistently */
+    bool final;            /* only the best candidate and its rival are left */
+    int limit, probes;     /* in this phase: maximum, and planned so far */
+    int later_probes, ran; /* planned in later phases; run in all phases */
+    int stalled;           /* consecutive windows without budget for a probe */
+    bool short_of_budget;  /* the newest plan lacked budget for some probes */
+    int64_t in_flight_ns[2]; /* possible loss of planned probes, not yet in the budget */
+    uint8_t plan[LONGEST_WINDOW], next[LONGEST_WINDOW]; /* per position: a candidate, or NOBODY */
 };
 
-struct told; /* told.h: for people; no decision knows it */
+struct told; /* report texts (report_info.h); never input to a decision */
 
 struct selection {
     struct arrivals *arrivals;
-    bool switches;          /* the key may be switched; else only watched */
-    int64_t instances;      /* that all members have counted */
-    int64_t began_ns;       /* when it was made; each member's own: told by EXTRA_WALL */
-    struct problem problem; /* of the first instance: alpha, and how many members there are */
+    bool switches;     /* selection is allowed; otherwise arrivals are only recorded */
+    int64_t instances; /* counted equally on all members */
+    int64_t began_ns;  /* creation time on this member's clock; members agree through EXTRA_WALL */
+    struct problem problem; /* first instance: alpha and the group sizes */
     struct candidate list[MOST_LIST];
     int count;
-    bool listed; /* candidates are known */
+    bool listed; /* the list of candidates is complete */
     struct hold hold;
     struct observed observed;
     struct pace pace;

@@ -1,12 +1,14 @@
-/* Statistics of call sites, kept in the log in place of events: a fixed group of records for each.
+/* In-situ statistics of call sites. The log stores a fixed group of records per call site in place
+ * of events.
  *
- *      statistics   shape: the call site; enter_ns: sum of the mean elapsed times;
- *                   exit_ns: instances
- *      extensions   sums of delta, omega and waiting, the largest omega, sums of scores, instances
- *                   with omega < T, the rank that was last most often and how often
+ *   statistics   shape: the call site; enter_ns: sum of the mean elapsed times;
+ *                exit_ns: instances
+ *   extensions   sums of delta, omega and waits, the maximum of omega, sums of scores, instances
+ *                with omega < T, the rank that was last most often and how often
  *
- * Updated in place by the member that leads a communicator, window by window: a killed job has all
- * but its last windows. Under recorder.lock, as call sites are shared by communicators and threads.
+ * The member that leads a communicator updates the records in place after each window, so a killed
+ * job loses only its last windows. Protected by recorder.lock, because communicators and threads
+ * share call sites.
  */
 #include <stdlib.h>
 
@@ -23,7 +25,7 @@
 
 struct statistics {
     struct record *records;
-    uint32_t *last; /* by rank of the communicator: in how many instances it came last */
+    uint32_t *last; /* by rank of the communicator: number of instances in which it was last */
     int members;
 };
 
@@ -53,11 +55,12 @@ static void add(struct statistics *s, enum extension what, int64_t value)
 {
     int64_t *const sum = &s->records[what - EXT_AVERAGE + 1].exit_ns;
 
-    if (__builtin_add_overflow(*sum, value, sum)) /* 10^5 members that wait for 25 hours */
+    /* overflow needs 10^5 members that wait for 25 hours */
+    if (__builtin_add_overflow(*sum, value, sum))
         *sum = INT64_MAX;
 }
 
-/* Of one instance, as its communicator's leader sees its call site. */
+/* Add one instance to the statistics of its call site, as the communicator's leader sees it. */
 static void statistics_add(struct signatures *f, const struct sample *r, int64_t message_ns)
 {
     recorder_lock();
@@ -67,6 +70,7 @@ static void statistics_add(struct signatures *f, const struct sample *r, int64_t
         struct record *const most = &s->records[EXT_LATEST - EXT_AVERAGE + 1];
         struct record *const worst = &s->records[EXT_WORST_MOST - EXT_AVERAGE + 1];
 
+        record_check();
         s->records[0].enter_ns += r->elapsed;
         s->records[0].exit_ns++;
         add(s, EXT_AVERAGE, r->average);
@@ -84,7 +88,7 @@ static void statistics_add(struct signatures *f, const struct sample *r, int64_t
     recorder_unlock();
 }
 
-/* Of the window whose results have come; its communicator's leader does. */
+/* Add a window with complete results, on the communicator's leader. */
 void statistics_keep(const struct selection *s, const struct communicator *k)
 {
     const struct arrivals *const w = s->arrivals;

@@ -1,4 +1,4 @@
-/* What is kept of call sites in the log: statistics.c. */
+/* In-situ statistics of call sites in the log (statistics.c). */
 #pragma once
 #include "auto/selection.h"
 

@@ -1,4 +1,4 @@
-/* What people and the trace are told of a key, beside what was decided: filled by explain.c. */
+/* Report information of a key, which no decision uses. explain.c fills it. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,8 +12,8 @@ struct told {
     const struct communicator *comm;
     const struct site *sites[4];
     int site_count, root, operation;
-    int64_t bytes, message_ns; /* of the first instance; T of its message */
-    bool known;                /* the bytes, to all members */
-    bool written;              /* to selection.jsonl */
-    struct text history;       /* when it changed and why, in words */
+    int64_t bytes, message_ns; /* of the first instance; message time T of its message */
+    bool known;                /* all members know the bytes */
+    bool written;              /* written to selection.jsonl */
+    struct text history;       /* changes and their reasons, as text */
 };

@@ -1,4 +1,4 @@
-/* The arguments of a call, as C or Fortran gave them. */
+/* The arguments of a call from C or Fortran. */
 #include "base/arguments.h"
 #include "base/fortran.h"
 #include "base/native.h"
@@ -47,7 +47,8 @@ MPI_Op argument_op(const struct arguments *a)
     return *(const MPI_Op *)a->op;
 }
 
-/* As C gives it: Open MPI's Fortran has an address of its own for MPI_BOTTOM. */
+/* Return a buffer's address as in C, because Open MPI's Fortran has another address for
+ * MPI_BOTTOM. */
 const void *argument_buffer(const struct arguments *a, const void *buffer)
 {
     for (size_t i = 0; a->fortran && buffer != NULL && i < 4; i++)

@@ -1,4 +1,4 @@
-/* The arguments of a call, as C or Fortran gave them: arguments.c. */
+/* The arguments of a call from C or Fortran (arguments.c). */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +22,6 @@ int64_t argument_displacement(const struct arguments *a, const void *displs, siz
 MPI_Op argument_op(const struct arguments *a);
 const void *argument_buffer(const struct arguments *a, const void *buffer);
 
-/* Many counts, by rank. */
 static inline bool argument_is_v(const struct side *s)
 {
     return s->count == NULL;

@@ -1,4 +1,4 @@
-/* What every file may use: visibility, the clock, limits. */
+/* Visibility, clock and limits, for every file. */
 #pragma once
 #include <stdint.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-/* Fortran's handles as C's. */
+/* Conversion of Fortran handles to C handles. */
 #pragma once
 #include "base/native.h"
 #include "base/pmpi.h"
@@ -28,7 +28,7 @@ static inline MPI_Win win_f2c(MPI_Fint f)
 {
     return pmpi.Win_f2c != NULL ? pmpi.Win_f2c(f) : NULL;
 }
-#elif defined(MPIPROF_ABI_mpich) /* it is the C handle */
+#elif defined(MPIPROF_ABI_mpich) /* a Fortran handle is the C handle */
 #define comm_f2c(f) (f)
 #define type_f2c(f) (f)
 #define request_f2c(f) (f)

@@ -1,5 +1,5 @@
-/* Clusters are old: bind these to the versions that every glibc since 2.17 has, although the one
- * that we are built with gives them newer names (2.33 and 2.34 moved them into libc.so). */
+/* Bind these functions to the versions that every glibc since 2.17 has, because clusters are old. A
+ * newer glibc would bind new versions (2.33 and 2.34 moved the functions into libc.so). */
 #pragma once
 #include <features.h> /* says whether this is glibc */
 
@@ -18,6 +18,5 @@ OLD(pthread_join)
 OLD(pthread_key_create)
 OLD(pthread_once)
 OLD(pthread_setspecific)
-OLD(pthread_sigmask)
 #undef OLD
 #endif

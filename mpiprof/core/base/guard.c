@@ -1,11 +1,12 @@
 /* Writes that must not kill the program.
  *
- * Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, and for a pipe that no one reads SIGPIPE: to the
- * writing thread. Both are blocked around a write, and one that the write has raised is taken away
- * before the thread's own mask comes back; one that was pending before stays. errno is kept.
- * Nor is the thread cancelled there, half way through a line.
- * Standard error is ours to write to only while it is what it was when the program started: its
- * number may have come to name a file of the program.
+ * The kernel sends SIGXFSZ to the writing thread beyond RLIMIT_FSIZE, and SIGPIPE for a pipe
+ * without a reader. Both signals are blocked during a write. A signal that the write has raised is
+ * consumed before the thread's mask is restored; a signal that was pending before stays. errno is
+ * preserved. The thread cannot be cancelled in the middle of a line.
+ *
+ * Standard error is written only while it is the same file as at program start, because its number
+ * may be reused for a file of the program.
  */
 #include <errno.h>
 #include <sys/stat.h>
@@ -26,7 +27,7 @@ void guard_begin(struct guard *g)
     sigemptyset(&block);
     for (size_t i = 0; i < 2; i++)
         sigaddset(&block, deadly[i]);
-    sigprocmask(SIG_BLOCK, &block, &g->mask); /* on Linux the mask of this thread */
+    sigprocmask(SIG_BLOCK, &block, &g->mask); /* on Linux this is the mask of this thread */
     sigpending(&g->pending);
 }
 
@@ -48,7 +49,7 @@ void guard_end(const struct guard *g)
     errno = reason;
 }
 
-/* glibc's fstat has a new name since 2.33. */
+/* Call the system, because glibc's fstat has a new name since 2.33. */
 bool guard_file_status(int descriptor, struct stat *s)
 {
     return descriptor >= 0 && syscall(SYS_fstat, descriptor, s) == 0;
@@ -74,7 +75,7 @@ void guard_say(const char *line, size_t length)
         if (written < 0 && errno == EINTR)
             written = 0;
         else if (written <= 0)
-            break; /* no one listens */
+            break; /* no reader */
     }
     guard_end(&g);
 }

@@ -1,4 +1,4 @@
-/* Writes that must not kill the program: guard.c. */
+/* Writes that must not kill the program (signal_guard.c). */
 #pragma once
 #include <signal.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* Numbers that stand for others, and for texts: the same in every process. */
+/* Hashes of numbers and texts, which are equal in every process. */
 #include "base/hash.h"
 
 uint64_t hash_mix(uint64_t a, uint64_t b)

@@ -1,6 +1,7 @@
-/* Numbers that stand for others: hash.c. */
+/* Hash functions (hash.c). */
 #pragma once
 #include <stdint.h>
 
 uint64_t hash_mix(uint64_t a, uint64_t b);
-uint64_t hash_text(uint64_t h, const char *text, int length); /* < 0: to its end */
+/* length < 0 hashes up to the terminating zero */
+uint64_t hash_text(uint64_t h, const char *text, int length);

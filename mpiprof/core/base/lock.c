@@ -1,15 +1,15 @@
-/* Locks of our own, in threads that the program may cancel.
+/* Mutexes of the recorder, in threads that the program may cancel.
  *
- * Much of what is done under a lock can be cancelled: writing, opening, reserving space. A thread
- * that goes there leaves the lock taken, and its own destructor (thread_end in record.c) then waits
- * for it, for ever. So no thread is cancelled while it holds one of ours; what was asked meanwhile
- * is done where the program itself comes to such a place.
+ * Many calls under a lock are cancellation points: writing, opening, reserving space. A cancelled
+ * thread would leave the lock taken, and its destructor (thread_end in record.c) would wait for it
+ * forever. So no thread can be cancelled while it holds a lock of the recorder. A pending
+ * cancellation takes effect at the program's next cancellation point.
  */
 #include "base/lock.h"
 
 static _Thread_local int held, state_before;
 
-/* Keeps the thread from being cancelled; returns what puts back how it was. */
+/* Disable cancellation of the thread. Returns the previous state for lock_free_thread. */
 int lock_keep_thread(void)
 {
     int state = PTHREAD_CANCEL_ENABLE;

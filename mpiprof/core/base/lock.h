@@ -1,4 +1,4 @@
-/* Locks of our own: lock.c. */
+/* Mutexes of the recorder (lock.c). */
 #pragma once
 #include <pthread.h>
 

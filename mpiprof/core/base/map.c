@@ -1,15 +1,15 @@
-/* A hash table from 64-bit keys to pointers: readers take no lock, writers hold recorder.lock.
+/* Hash table from 64-bit keys to pointers. Readers take no lock, writers hold recorder.lock.
  *
- * Open addressing. A key's slot never changes within a table, a removed value leaves its key behind
- * with NULL. A table that is three quarters full is copied into one with room for its live keys and
- * published; the old one is kept, since a reader may still be in it.
+ * It uses open addressing. The slot of a key never changes within a table; a removed value leaves
+ * its key with NULL. A table that is three quarters full is copied into a larger one for its live
+ * keys, which is then published. The old table stays allocated, because a reader may still use it.
  */
 #include "base/map.h"
 #include "base/hash.h"
 #include "base/memory.h"
 
 struct map_slot {
-    _Atomic uint64_t key; /* 0: never used */
+    _Atomic uint64_t key; /* 0 for a slot that was never used */
     void *_Atomic value;
 };
 struct map_table {

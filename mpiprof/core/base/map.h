@@ -1,4 +1,4 @@
-/* A hash table that is read without locks: map.c. */
+/* Hash table with lock-free readers (map.c). */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -9,5 +9,6 @@ struct map {
     struct map_table *_Atomic table;
 };
 void *map_get(const struct map *m, uint64_t key);
-bool map_put(struct map *m, uint64_t key, void *value); /* under recorder.lock; NULL removes */
-void map_free(struct map *m);                           /* one that no thread reads any more */
+/* the caller must have locked recorder.lock; a NULL value removes the key */
+bool map_put(struct map *m, uint64_t key, void *value);
+void map_free(struct map *m); /* no thread may still read the map */

@@ -1,20 +1,21 @@
-/* Small memory: what a rank needs to go on with what the others go on with as well.
+/* Small allocations that a rank requires to continue together with the other ranks.
  *
- * Tables of keys and windows, lists of steps and requests, an algorithm's context: O(p) bytes. One
- * rank alone may fail to get them, where the others are under way and cannot be told: so a reserve
- * is had in MPI_Init, before anything is switched, and serves what malloc refuses. (It is address
- * space; no page of it is touched until then.) From the first refusal on memory_short() is true;
- * that is told at the next point at which all members agree on something in any case: no private
- * communicator is made, none gets more scratch memory, and windows of statistics end
- * (EXTRA_FAILED), so that little more is asked for. Large memory is scratch.c's.
+ * They contain tables of keys and windows, lists of steps and requests, and an algorithm's context:
+ * O(p) bytes. An allocation may fail on one rank alone, when the other ranks are committed and
+ * cannot be informed. So MPI_Init sets up a reserve before any call runs on a schedule. It serves
+ * requests that malloc refuses. (It is address space; its pages are touched only then.)
  *
- *      | size, used | ... | size, free | ... | size, used | ... |      the reserve: blocks in a row
+ * From the first refusal on memory_short() is true. The members learn this at their next agreement.
+ * Then no private communicator is created, none gets more scratch memory, and windows of statistics
+ * end (EXTRA_FAILED), so that few requests follow. Large memory is in scratch.c.
  *
- * No piece is more than an eighth. NULL is still possible, when the reserve is used up: callers
- * then leave out what they would have done, or give the program MPI_ERR_NO_MEM, as the library
+ *   | size, used | ... | size, free | ... | size, used | ... |      the reserve: consecutive blocks
+ *
+ * No allocation may exceed an eighth of the reserve. If the reserve is exhausted, the result is
+ * NULL. The callers then omit the work, or return MPI_ERR_NO_MEM to the program, as the library
  * itself does.
  *
- * Threads: all; the reserve is under a lock of its own, which is never held across a call.
+ * Threads: any. The reserve has its own lock, which no thread holds during another call.
  */
 
 #include <pthread.h>
@@ -32,13 +33,14 @@ enum { RESERVE = 1 << 23, RESERVE_EACH = 1 << 12, UNIT = 16, SHARES = 8 };
 enum { LEFT = MEMORY_LEFT_MB << 20 };
 
 struct block {
-    size_t bytes; /* with this head */
+    size_t bytes; /* including this header */
     size_t used;
 };
 static struct block *reserve;
 static size_t reserve_bytes;
 static bool had;
-static _Alignas(UNIT) char least[1 << 18]; /* until then, and where there is none */
+/* before memory_start, and if the reserve could not be allocated */
+static _Alignas(UNIT) char least[1 << 18];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool refused;
 
@@ -49,14 +51,15 @@ static void reserve_make(void *memory, size_t bytes)
     *reserve = (struct block){.bytes = bytes};
 }
 
-/* For a job of so many processes; once. What was taken before stays where it is. */
+/* Allocate the reserve for a job of so many processes, once. Earlier allocations stay valid. */
 void memory_start(int processes)
 {
     if (had)
         return;
     const size_t bytes = RESERVE + RESERVE_EACH * (size_t)(processes > 0 ? processes : 1);
 
-    if (!memory_is_left(bytes)) /* a program that is left unrecorded (join.c) keeps all it has */
+    /* a program that is left unrecorded (trace_agreement.c) keeps all its memory */
+    if (!memory_is_left(bytes))
         return;
     void *const made =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -66,20 +69,19 @@ void memory_start(int processes)
         reserve_make(made, bytes);
 }
 
-/* Whether there is a reserve: else nothing may be switched. */
+/* Return true if the reserve exists, without which no call may run on a schedule. */
 bool memory_had(void)
 {
     return had;
 }
 
-/* Whether this process has asked for memory in vain. */
 bool memory_short(void)
 {
     return atomic_load_explicit(&refused, memory_order_relaxed);
 }
 
-/* Whether the system gives so much, and then still LEFT: what an MPI library takes at a time when it
- * sends, and ends the program without. Of address space, which is what `ulimit -v` counts. */
+/* Return true if the system has so much address space, and LEFT in addition. An MPI library needs
+ * LEFT in a send and otherwise ends the program. `ulimit -v` limits address space. */
 bool memory_is_left(size_t bytes)
 {
     void *const there =
@@ -108,7 +110,7 @@ static bool is_reserved(const void *memory)
     return is_within(memory, least, sizeof least) || is_within(memory, reserve, reserve_bytes);
 }
 
-/* The first free block that is large enough; free neighbours become one on the way. */
+/* Return the first free block that is large enough, and merge free neighbours on the way. */
 static struct block *find(size_t bytes)
 {
     for (struct block *b = reserve; b != NULL; b = following(b)) {
@@ -153,7 +155,7 @@ void *memory_get(size_t bytes)
     return made;
 }
 
-/* As realloc, of memory that had so many bytes; it stays where there is none. */
+/* Resize like realloc, for memory of `before` bytes. On failure the memory stays unchanged. */
 void *memory_resize(void *memory, size_t before, size_t bytes)
 {
     void *made = NULL;
@@ -180,8 +182,8 @@ void memory_free(void *memory)
     lock_give(&lock);
 }
 
-/* Gives the system back what static memory took that has had its use: its whole pages, which read
- * as zeros from then on. The pages at its ends may hold something else as well, and stay. */
+/* Return the whole pages of static memory to the system; they then read as zeros. The pages at both
+ * ends may contain other data. */
 void memory_give_back(void *memory, size_t bytes)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -189,7 +191,7 @@ void memory_give_back(void *memory, size_t bytes)
     const uintptr_t to = ((uintptr_t)memory + bytes) / page * page;
 
     if (to > from)
-        madvise((void *)from, to - from, MADV_DONTNEED); /* in vain: it stays in use */
+        madvise((void *)from, to - from, MADV_DONTNEED); /* on failure the pages stay in use */
 }
 
 char *memory_text(const char *text)

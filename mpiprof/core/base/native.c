@@ -1,9 +1,10 @@
-/* Finds the routines of the MPI library.
+/* Lookup of the routines of the MPI library.
  *
- * mpi4py's wheels load libmpi with RTLD_LOCAL, so a direct reference to PMPI_* would stay NULL in
- * a preloaded library: every entry is taken by dlsym. RTLD_NEXT first, so that a tool preloaded
- * behind us is called; else the library that is loaded already.
- * Any thread may come here; finding the same pointer twice does no harm.
+ * mpi4py's wheels load libmpi with RTLD_LOCAL, so a direct reference to PMPI_* would stay NULL in a
+ * preloaded library. So every entry is found by dlsym. RTLD_NEXT is tried first, so that a tool
+ * that is preloaded after this library is called. The library that is already loaded is second.
+ *
+ * Threads: any. Finding the same pointer twice does no harm.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -14,7 +15,7 @@
 
 native_function *_Atomic natives[NATIVE_COUNT];
 
-/* No pointers: a process would have the pages of these for itself. */
+/* No pointers, because relocations would make these pages private to each process. */
 static const char native_names[][NATIVE_NAME_BYTES] = {NATIVE_NAMES};
 
 static void *library(void)
@@ -40,7 +41,7 @@ static void *library(void)
     return handle;
 }
 
-/* Of the library, or of a tool behind us. */
+/* Return a symbol of the library, or of a tool that is preloaded after this library. */
 void *native_symbol(const char *name)
 {
     void *const loaded = library();
@@ -51,15 +52,17 @@ void *native_symbol(const char *name)
     return found;
 }
 
-/* A routine that frees communicators and of which the program has its own in front of ours, as with
- * a profiler linked into it; NULL: none. What it frees by PMPI we don't see, and the library gives
- * the handle to the next communicator, which we would take for the one that was freed. */
+/* Return the name of a routine that frees communicators and that the program defines itself, as
+ * with a profiler linked into it, or NULL. Such a routine frees by PMPI, unseen by the recorder.
+ * The library may reuse the handle, and the recorder would mistake the next communicator for the
+ * freed one. */
 const char *native_foreign(void)
 {
     static const char *const names[] = {"MPI_Comm_free", "MPI_Comm_disconnect"};
     Dl_info here, there;
     const ElfW(Sym) *symbol = NULL;
-    int (*about)(const void *, Dl_info *, void **, int); /* its version differs by glibc */
+    /* its symbol version differs between glibc releases */
+    int (*about)(const void *, Dl_info *, void **, int);
 
     *(void **)&about = dlsym(RTLD_DEFAULT, "dladdr1");
     if (about == NULL || dladdr((const void *)names, &here) == 0)
@@ -67,7 +70,7 @@ const char *native_foreign(void)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const void *const first = dlsym(RTLD_DEFAULT, names[i]);
 
-        /* An undefined one is the program's own entry to ours. */
+        /* an undefined symbol is the program's reference to the wrapper */
         if (first != NULL && about(first, &there, (void **)&symbol, RTLD_DL_SYMENT) != 0 &&
             there.dli_fbase != here.dli_fbase && symbol != NULL && symbol->st_shndx != SHN_UNDEF)
             return names[i];
@@ -79,7 +82,7 @@ native_function *native_find(enum native id)
 {
     const char *const name = native_names[id];
     char profiling[80];
-    /* ISO C has no cast from object to function pointer; POSIX's dlsym needs one. */
+    /* ISO C has no cast from object to function pointer, which POSIX's dlsym requires. */
     union {
         void *object;
         native_function *function;

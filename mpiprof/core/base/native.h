@@ -1,4 +1,5 @@
-/* The routines of the MPI library, or of a tool preloaded behind us: native.c. */
+/* Routines of the MPI library, or of a tool that is preloaded after this library
+ * (symbol_lookup.c). */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,4 +1,5 @@
-/* Facts about operations: from the table of mpiprof/operations.py, by wrappers.py. */
+/* Properties of operations, generated from the table in mpiprof/operations.py by
+ * generator/wrappers.py. */
 #include "base/operation.h"
 #include "base/native.h"
 
@@ -9,7 +10,7 @@ static const unsigned char semantics[] = {OPERATION_SEMANTICS}, reduces[] = {OPE
 
 _Static_assert(sizeof semantics == OP_COLLECTIVES, "a row for each form of each collective");
 
-/* Of what all make and that is recorded only, nothing is said. */
+/* Other operations that all members call are only recorded, so their semantics are unspecified. */
 enum semantics operation_semantics(int operation)
 {
     return operation < OP_COLLECTIVES ? (enum semantics)semantics[operation] : OTHERWISE;

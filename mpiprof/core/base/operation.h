@@ -1,4 +1,4 @@
-/* Facts about operations, by their number. */
+/* Properties of operations, by operation number. */
 #pragma once
 #include <stdbool.h>
 
@@ -6,14 +6,15 @@
 
 extern const char *const operation_names[OP_COUNT];
 
-/* Blocking, nonblocking or persistent, as the table of collectives numbers them. */
+/* Return 0, 1 or 2 for blocking, nonblocking or persistent. */
 static inline int operation_form(int operation)
 {
     return operation < OP_COLLECTIVES ? operation % 3 : 0;
 }
 
-/* Facts about blocking collectives; of what is only started nothing of them is true. */
-enum semantics { SYNCHRONISES, FROM_ROOT, TO_ROOT, SCANS, OTHERWISE }; /* who waits for whom */
+/* Properties of blocking collectives. They are false for operations that are only started. */
+/* which ranks wait for which others */
+enum semantics { SYNCHRONISES, FROM_ROOT, TO_ROOT, SCANS, OTHERWISE };
 enum semantics operation_semantics(int operation);
 bool operation_reduces(int operation);
 bool operation_is_sized(int operation); /* all members know the sizes */

@@ -1,6 +1,5 @@
-/* The PMPI routines that the recorder itself calls, and the predefined handles: found once, when
- * MPI begins.
- */
+/* PMPI routines that the recorder calls, and the predefined handles. They are looked up once, when
+ * MPI starts. */
 #include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -17,7 +16,8 @@ struct predefined predefined;
 #endif
 
 #ifdef PREDEFINED_HANDLES
-/* Data: the program itself may hold the copy that counts (a copy relocation). */
+/* Look up data with RTLD_DEFAULT first, because the program may contain the valid copy (copy
+ * relocation). */
 static void *data_symbol(const char *name)
 {
     void *const found = dlsym(RTLD_DEFAULT, name);
@@ -40,9 +40,9 @@ static bool handles_load(void)
 #endif
 
 #ifdef PREDEFINED_HANDLES
-/* Of Fortran's constants that are addresses only two are looked at here; all others (statuses that
- * are ignored, error codes, weights, arguments of spawned programs) reach the library as they came.
- * MPICH's Fortran layers hand C's own constants to the C names that are wrapped. */
+/* Find the addresses of a Fortran constant. Only two constants must be recognised; all others
+ * (ignored statuses, error codes, weights, arguments of spawned programs) are passed on unchanged.
+ * MPICH's Fortran layers pass C's constants to the C functions that are wrapped. */
 static void find_spellings(const char *constant, void *found[4])
 {
     static const char *const spellings[] = {"mpi_fortran_%s_", "mpi_fortran_%s", "mpi_fortran_%s__",
@@ -98,13 +98,14 @@ bool pmpi_load(void)
     return complete;
 }
 
-/* Whether it was asked to outlive processes that fail (ULFM). MPICH's ch4 has no such mode. */
+/* Return true if the program requested to survive failed processes (ULFM). MPICH's ch4 has no such
+ * mode. */
 bool pmpi_survives_failures(void)
 {
 #ifdef MPIPROF_ABI_openmpi
     int *on = NULL, there = 0, initialised = 0;
 
-    pmpi.Initialized(&initialised); /* else, under Sessions, there is no communicator to ask */
+    pmpi.Initialized(&initialised); /* under Sessions there is no communicator to query */
     return initialised && native_symbol("PMPIX_Comm_revoke") != NULL &&
            pmpi.Comm_get_attr(MPI_COMM_WORLD, MPI_FT, &on, &there) == MPI_SUCCESS && there && *on;
 #else

@@ -1,7 +1,7 @@
-/* The PMPI routines that the recorder itself calls, as one list: a table of pointers.
+/* The PMPI routines that the recorder calls: one list, and a table of pointers.
  *
- * Taken by dlsym from the library that the program has loaded (pmpi.c). Some may be missing in an
- * old library; those marked optional are tested before use.
+ * pmpi.c finds them by dlsym in the library that the program has loaded. Some may be missing in an
+ * old library; optional routines are checked before use.
  */
 #pragma once
 #include <stdbool.h>
@@ -58,7 +58,7 @@
     X(Group_from_session_pset, (MPI_Session, const char *, MPI_Group *))                           \
     X(Group_rank, (MPI_Group, int *))
 
-/* For switching; where one is missing, there is none. */
+/* Required for the selection of algorithms, which is off if one is missing. */
 #define PMPI_SWITCHING(X)                                                                          \
     X(Allreduce, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm))                      \
     X(Alltoall, (const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm))            \
@@ -105,8 +105,8 @@ struct pmpi {
     MPI_File (*File_f2c)(MPI_Fint);
     MPI_Op (*Op_f2c)(MPI_Fint);
     bool can_switch;
-    void *fortran_in_place[4], *fortran_bottom[4]; /* Open MPI: by the compiler's spelling */
+    void *fortran_in_place[4], *fortran_bottom[4]; /* Open MPI: by the compiler's name mangling */
 };
 extern struct pmpi pmpi;
-bool pmpi_load(void); /* false: this process has no MPI library that fits */
+bool pmpi_load(void); /* returns false if this process has no compatible MPI library */
 bool pmpi_survives_failures(void);

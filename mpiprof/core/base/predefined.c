@@ -1,12 +1,11 @@
-/* The predefined datatypes and reductions, known by their handles alone: a handle that may be
- * garbage is compared, never passed to the library. Filled once, when MPI begins.
- */
+/* Predefined datatypes and reductions, recognised by their handles. A handle that may be garbage is
+ * only compared, never passed to the library. Filled once, when MPI starts. */
 #include "base/predefined.h"
 #include "base/native.h"
 
 enum { SLOTS = 256 };
 struct slot {
-    uintptr_t handle; /* 0: free */
+    uintptr_t handle; /* 0 for a free slot */
     struct predefined_type type;
 };
 struct table {
@@ -40,7 +39,7 @@ static void add(struct table *t, uintptr_t handle, const char *name, int64_t siz
 #define HANDLE(type, value) (uintptr_t)(type)(value)
 #endif
 
-/* `symbol` finds a library's data, where its handles are addresses. */
+/* Fill the tables. If handles are addresses, `symbol` finds the library's data. */
 void predefined_load(void *(*symbol)(const char *name))
 {
     (void)symbol;
@@ -52,7 +51,7 @@ void predefined_load(void *(*symbol)(const char *name))
 #undef REDUCTION
 }
 
-/* NULL: it is none of these. */
+/* Return the predefined type, or NULL if the handle is none. */
 struct predefined_type *predefined_type(MPI_Datatype type)
 {
     struct slot *const s = slot_for(&types, (uintptr_t)type);
@@ -60,7 +59,7 @@ struct predefined_type *predefined_type(MPI_Datatype type)
     return s->handle != 0 ? &s->type : NULL;
 }
 
-/* Those are commutative, and any association will do; NULL: it is the program's own. */
+/* Those are commutative, and any association will do; NULL: it is none of these (operator.c). */
 const char *predefined_reduction(MPI_Op op)
 {
     const struct slot *const s = slot_for(&reductions, (uintptr_t)op);

@@ -1,4 +1,4 @@
-/* The predefined datatypes and reductions, known by their handles alone: predefined.c. */
+/* Predefined datatypes and reductions, recognised by their handles (predefined.c). */
 #pragma once
 #include <stdatomic.h>
 #include <stdint.h>
@@ -7,7 +7,7 @@
 
 struct predefined_type {
     const char *name;
-    _Atomic int64_t size; /* -1: until the library has accepted it and is asked */
+    _Atomic int64_t size; /* -1 until the library has accepted the type and is queried */
 };
 
 void predefined_load(void *(*symbol)(const char *name));

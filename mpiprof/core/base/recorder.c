@@ -1,6 +1,7 @@
-/* The state of this process, its lock, and its voice.
+/* State of this process, its lock, and messages to the user.
  *
- * Filled by what begins and ends recording (lifecycle.c, join.c, options.c); read by everybody.
+ * Written at the start and end of recording (init/lifecycle.c, init/trace_agreement.c,
+ * init/options.c) and read by all files.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -25,7 +26,6 @@ void recorder_unlock(void)
     lock_give(&lock);
 }
 
-/* One line to the user. */
 void recorder_say(const char *format, ...)
 {
     char line[1400] = "mpiprof: ";

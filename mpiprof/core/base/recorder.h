@@ -1,4 +1,4 @@
-/* The state of this process, its lock, and its voice: recorder.c. */
+/* State of this process, its lock, and messages to the user (recorder.c). */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -9,59 +9,63 @@
 
 struct options {
     const char *trace, *base, *program, *command, *machine, *skip_packages, *version, *invocation;
-    const char *job;   /* its name, which no other job has here */
-    const char *alone; /* the trace folder of a process that can't be told any */
+    const char *job;   /* identity of the job, unique on this system */
+    const char *alone; /* trace folder of a process that cannot learn it from others */
     unsigned sample;
     int stack;
-    int64_t limit;        /* bytes of a rank's log */
-    int node_files_above; /* ranks: of more those of a node share files, be it the only one */
-    int alike;            /* communicators that have rows of their own, of those that are alike */
-    int runs;             /* of members that each of them writes */
-    int64_t ring;         /* bytes of a rank's newest events that the log keeps; 0: all */
-    bool summary;         /* no events */
-    bool totals;          /* of all calls, by call site: in a summary, or beside events */
+    int64_t limit; /* maximum size of a rank's log in bytes */
+    /* with more ranks, the ranks of a node share files, even on a single node */
+    int node_files_above;
+    /* communicators of one type with separate rows in the tables, before others share rows */
+    int alike;
+    int runs;     /* maximum number of runs in a list of members that each member writes */
+    int64_t ring; /* bytes of the newest events that the log retains; 0 for all events */
+    bool summary; /* write no events */
+    bool totals;  /* totals of all calls by call site, in a summary or beside events */
     bool partial, quiet;
+    bool share;      /* others may read the trace, as far as the umask lets them */
     bool where;      /* sample what the program does before its calls */
     bool several;    /* the launch has parts */
     bool together;   /* all ranks record, of all parts; else a script may choose by rank */
     bool unrecorded; /* no trace can be made here: this process only takes part */
     enum { PYTHON_AUTO, PYTHON_ALWAYS, PYTHON_NEVER } python;
-    const char *marks;   /* parts of the launch: where they tell each other; NULL: there are none */
-    int rank;            /* there, as the launcher says; -1: it does not */
-    const char *node;    /* stands in for the name of this node's clock, or NULL */
-    const char *library; /* our own file, or NULL */
-    const char *rules;   /* what to switch */
-    const char *model;   /* alpha and beta, or NULL */
-    const char *plan_out; /* where to write what was found, or NULL */
-    const char *learn;    /* where to write how far off the model was, or NULL */
-    const char *learned;  /* that of other jobs, or NULL */
+    const char *marks;    /* folder where the launch's parts announce themselves, or NULL */
+    int rank;             /* rank by the launcher's variables, or -1 if unknown */
+    const char *node;     /* replaces the name of this node's clock in tests, or NULL */
+    const char *library;  /* file of this library, or NULL */
+    const char *rules;    /* rules that select algorithms */
+    const char *model;    /* alpha and beta, or NULL */
+    const char *plan_out; /* file for the exported plan, or NULL */
+    const char *learn;    /* file for the measured model corrections, or NULL */
+    const char *learned;  /* model corrections of other jobs, or NULL */
     bool chooses, explains, reproducible;
-    int64_t scratch; /* bytes that algorithms may take in a call */
+    int64_t scratch; /* bytes that algorithms may use in a call */
 };
 struct recorder {
-    atomic_bool active;     /* calls are recorded */
-    atomic_bool paused;     /* MPI_Pcontrol(0): counted, not recorded */
-    atomic_bool stopped;    /* disk full: counted, dropped */
-    atomic_bool limited;    /* the log is as long as it may be: counted, summed up */
-    bool switching;         /* calls may run on algorithms of ours */
-    bool by_site;           /* some rules name call sites */
-    bool names_sites;       /* sites have names, for messages */
-    bool agreed;            /* all ranks were given the same rules, and run the same recorder */
-    bool shares_files;      /* with the other ranks of its node */
-    bool sessions;          /* there are Sessions alone, without MPI_COMM_WORLD */
-    bool begun_apart;       /* of these: this process began with others that had before */
-    bool passive;           /* this process never had files to write to */
-    bool speaks;            /* for all that write to this folder */
-    atomic_uint generation; /* changes whenever a handle comes to name another communicator */
-    atomic_int pending;     /* nonblocking and persistent operations not complete or freed */
-    int rank, size;         /* in MPI_COMM_WORLD, or in mpi://WORLD under Sessions */
+    atomic_bool active;
+    atomic_bool paused;  /* after MPI_Pcontrol(0): calls are counted, not recorded */
+    atomic_bool stopped; /* disk full: calls are counted, records dropped */
+    atomic_bool limited; /* the log has its maximum size: calls are counted and summed up */
+    bool switching;      /* calls may run on catalogue algorithms */
+    bool by_site;        /* some rules name call sites */
+    bool names_sites;    /* call sites have names, for messages */
+    bool agreed;         /* all ranks have the same rules and the same recorder */
+    bool shares_files;   /* with the other ranks of its node */
+    bool sessions;       /* Sessions without MPI_COMM_WORLD */
+    /* under Sessions: this process began with others that had begun earlier */
+    bool begun_apart;
+    bool passive;           /* this process never had files to write */
+    bool speaks;            /* this process prints messages for all that write to this folder */
+    atomic_uint generation; /* incremented whenever a handle may refer to another communicator */
+    atomic_int pending; /* nonblocking and persistent operations that are not complete or freed */
+    int rank, size;     /* in MPI_COMM_WORLD, or in mpi://WORLD under Sessions */
     uint64_t job;
     const char *wrapped; /* level of the entry points that are wrapped */
-    int64_t entered_ns;  /* MPI_Init */
-    MPI_Comm private;    /* a duplicate of the first communicator, or MPI_COMM_NULL */
+    int64_t entered_ns;  /* time of MPI_Init */
+    MPI_Comm private;    /* duplicate of the first communicator, or MPI_COMM_NULL */
     MPI_Group world;
     char folder[PATH_BYTES];
-    char note[256]; /* for the tables, once they are open */
+    char note[256]; /* note for the tables, written when they are open */
     struct options options;
 };
 

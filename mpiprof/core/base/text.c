@@ -1,6 +1,6 @@
-/* Growing text, strings as JSON, and words for a shell; numbers have a point in all locales. A text that cannot grow
- * stays as it is: lines are checked by their readers, and a recorder out of memory has other
- * worries. Used by one thread at a time. */
+/* Growing text, JSON strings and shell words. Numbers have a decimal point in all locales. Text
+ * that does not fit in memory is dropped, because readers check their lines. A text is used by one
+ * thread at a time. */
 #include <locale.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-/* In the locale that a program has set, numbers may have a comma, and would make no JSON. */
+/* The program's locale may have a decimal comma, which JSON does not allow. */
 static locale_t with_points(void)
 {
     static _Atomic(locale_t) points;
@@ -52,7 +52,7 @@ void text_add(struct text *t, const char *format, ...)
     va_end(arguments);
 }
 
-/* Any bytes; a 0 stands behind them. */
+/* Append bytes of any value, and a terminating zero. */
 void text_bytes(struct text *t, const char *bytes, size_t length)
 {
     if (length == 0 || !text_reserve(t, length))
@@ -87,14 +87,14 @@ void text_json(struct text *t, const char *string, long length)
             text_add(t, "\\%c", c);
         else if (c < 0x20 || c == 0x7f)
             text_add(t, "\\u%04x", c);
-        else if (text_reserve(t, 1)) /* bytes above 0x7f: UTF-8 as it came */
+        else if (text_reserve(t, 1)) /* bytes above 0x7f are UTF-8 and unchanged */
             t->bytes[t->length++] = (char)c;
     }
     text_add(t, "\"");
 }
 
-/* A word as a shell reads it back, as mpiprof/invocation.py writes it: nothing in it runs, and it
- * stays in one line. */
+/* Append a word that a shell reads back, in the format of mpiprof/interface/shell_hints.py. Nothing
+ * in it is executed, and it stays on one line. */
 void text_quoted(struct text *t, const char *word)
 {
     const char *const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

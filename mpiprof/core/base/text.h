@@ -1,4 +1,4 @@
-/* Growing text, JSON, words for a shell: text.c. */
+/* Growing text, JSON, and shell words (text.c). */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -6,7 +6,7 @@
 struct text {
     char *bytes;
     size_t length, room;
-    bool cut; /* something did not fit, for want of memory */
+    bool cut; /* memory was short and some text is missing */
 };
 void text_add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int text_scan(const char *s, const char *format, ...) __attribute__((format(scanf, 2, 3)));

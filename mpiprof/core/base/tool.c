@@ -1,11 +1,11 @@
-/* MPI_T, the library's control variables: found, read and written.
+/* MPI_T access to the library's control variables: find, read and write.
  *
- * It may be begun at any time, but no library is indifferent to it: Open MPI sets the program's
- * thread level to the one that it is begun with, so it is begun with the one there is; MPICH
- * forgets its variables at the last MPI_T_finalize, although the library is in use (4.0 does not
- * find them again), so it is ended when the library is.
+ * MPI_T may be initialised at any time, but with side effects. Open MPI sets the program's thread
+ * level to the level of MPI_T_init_thread, so the current level is passed. MPICH discards its
+ * variables at the last MPI_T_finalize, although the library is still in use (4.0 does not find
+ * them again). So MPI_T is finalised only with the library.
  *
- * Threads: begun and ended in MPI_Init and MPI_Finalize; used by one thread at a time.
+ * Threads: started in MPI_Init and ended in MPI_Finalize. One thread at a time uses it.
  */
 #include "base/tool.h"
 
@@ -49,7 +49,7 @@ static int level_wanted(void)
     return level;
 }
 
-/* False: there is none. Begun again it stays as it is. */
+/* Initialise MPI_T. Returns false if the library has none. A second call has no effect. */
 bool tool_begin(void)
 {
     int provided;
@@ -93,7 +93,7 @@ static const char *kind_of(MPI_Datatype type)
     return known != NULL ? known->name : "";
 }
 
-/* A variable of text; false: it is none, or too long. */
+/* Read a text variable. Returns false for other types or if it is too long. */
 bool tool_text(int index, char *text, int room)
 {
     char name[2];
@@ -110,7 +110,7 @@ bool tool_text(int index, char *text, int room)
     return found;
 }
 
-/* One number or truth value; false: it is none. */
+/* Open a variable with one number or Boolean. Returns false for others. */
 bool tool_open_at(struct tool_variable *v, int index, MPI_Datatype type)
 {
     const char *const kind = kind_of(type);

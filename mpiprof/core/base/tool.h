@@ -1,13 +1,13 @@
-/* MPI_T, the library's control variables: tool.c. */
+/* MPI_T access to the library's control variables (mpi_t.c). */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/native.h"
 
-struct tool_variable { /* one that has been found */
+struct tool_variable {
     void *handle;
-    bool flag; /* a truth value of one byte, else an int */
+    bool flag; /* a Boolean of one byte; otherwise an int */
 };
 bool tool_begin(void);
 void tool_end(void);

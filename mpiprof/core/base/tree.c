@@ -1,29 +1,32 @@
-/* What all ranks send to rank 0, or get from it, at the start and at the end: along a binomial tree,
- * so that no rank has more than log2(p) others to send to or to hear. A rank's parent is itself
- * without its lowest bit.
+/* Communication along a binomial tree between rank 0 and all ranks, at the start and at the end. No
+ * rank exchanges messages with more than log2(p) others. The parent of a rank is the rank without
+ * its lowest set bit.
  *
  *      0 --- 1
- *      |---- 2 --- 3        ranks come in order: a child speaks for those up to the next child
- *      `---- 4 --- 5
+ *      |---- 2 --- 3        children are in rank order: a child collects for
+ *      `---- 4 --- 5        all ranks up to the next child
  *            `---- 6 --- 7
  *
- * All members of a communicator come here, one thread of each.
+ * All members of the communicator call these functions, with one thread each.
  */
 #include "base/tree.h"
 
 #include <string.h>
 #include <time.h>
 
+#include "base/memory.h"
 #include "base/native.h"
 #include "base/pmpi.h"
 #include "base/text.h"
+#include "base/wait.h"
 
-enum { TAG_SHARE = 19941, TAG_COLLECT = 19939, PIECE = 1 << 14 };
+enum { TAG_SHARE = 19941, TAG_COLLECT = 19939, TAG_LAST = 19950, PIECE = 1 << 14 };
 #define PAUSE_NS 500000
 
 struct piece {
     int64_t length; /* of all of them */
     int64_t cut;    /* a rank had no memory for its part */
+    int64_t ranks;  /* that it speaks for, in MPI_Finalize */
     char bytes[PIECE];
 };
 
@@ -32,7 +35,7 @@ int tree_parent(int rank)
     return rank & (rank - 1);
 }
 
-/* Returns how many there are; their ranks rise. */
+/* Store the children in ascending order. Returns their number. */
 int tree_children(int rank, int size, int *children)
 {
     int count = 0;
@@ -42,7 +45,7 @@ int tree_children(int rank, int size, int *children)
     return count;
 }
 
-/* From the parent; who is patient sleeps meanwhile, and leaves its core to others. */
+/* Receive from the parent. A patient rank sleeps and leaves its core to others. */
 static void hear(void *what, int bytes, bool patient, int parent, MPI_Comm comm)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
@@ -58,7 +61,6 @@ static void hear(void *what, int bytes, bool patient, int parent, MPI_Comm comm)
         nanosleep(&pause, NULL);
 }
 
-/* All get what rank 0 has. */
 void tree_share(void *what, int bytes, bool patient, MPI_Comm comm)
 {
     int children[TREE_CHILDREN], rank = 0, size = 1;
@@ -67,13 +69,18 @@ void tree_share(void *what, int bytes, bool patient, MPI_Comm comm)
     pmpi.Comm_size(comm, &size);
     if (rank > 0)
         hear(what, bytes, patient, tree_parent(rank), comm);
-    for (int i = tree_children(rank, size, children); i-- > 0;) /* the largest part first */
+    for (int i = tree_children(rank, size, children); i-- > 0;) /* the largest subtree first */
         pmpi.Send(what, bytes, MPI_BYTE, children[i], TAG_SHARE, comm);
 }
 
 static int part_of(int64_t length)
 {
     return (int)(length < PIECE ? length : PIECE);
+}
+
+static int bytes_of(int part)
+{
+    return (int)offsetof(struct piece, bytes) + part;
 }
 
 static void send(const struct text *t, int parent, MPI_Comm comm)
@@ -86,10 +93,21 @@ static void send(const struct text *t, int parent, MPI_Comm comm)
 
         if (part > 0)
             memcpy(p.bytes, t->bytes + at, (size_t)part);
-        pmpi.Send(&p, (int)offsetof(struct piece, bytes) + part, MPI_BYTE, parent, TAG_COLLECT,
-                  comm);
+        pmpi.Send(&p, bytes_of(part), MPI_BYTE, parent, TAG_COLLECT, comm);
         at += part;
     } while (at < p.length);
+}
+
+/* Appends one piece, which begins at `at` of its message; returns the end of the piece. */
+static int64_t append(struct text *t, const char *between, const struct piece *p, int64_t at)
+{
+    const int part = part_of(p->length - at);
+
+    if (at == 0 && part > 0 && t->length > 0)
+        text_add(t, "%s", between);
+    text_bytes(t, p->bytes, (size_t)part);
+    t->cut |= p->cut != 0;
+    return at + part;
 }
 
 /* Appends what a child sends. A child that was lost has sent nothing. */
@@ -103,18 +121,12 @@ static void receive(struct text *t, const char *between, int child, MPI_Comm com
         if (pmpi.Recv(&p, sizeof p, MPI_BYTE, child, TAG_COLLECT, comm, MPI_STATUS_IGNORE) !=
             MPI_SUCCESS)
             return;
-        const int part = part_of(p.length - at);
-
-        if (at == 0 && part > 0 && t->length > 0)
-            text_add(t, "%s", between);
-        text_bytes(t, p.bytes, (size_t)part);
-        t->cut |= p.cut != 0;
-        at += part;
+        at = append(t, between, &p, at);
     } while (at < p.length);
 }
 
-/* Rank 0 gets what all have, in the order of the ranks, with `between` between them; or with `join`,
- * if it is not NULL, called after each part that was appended to what is earlier. */
+/* Collect the texts of all ranks on rank 0 in rank order, separated by `between`. If `join` is not
+ * NULL, it is called after each appended text, with the length before it. */
 void tree_collect(struct text *t, const char *between, tree_join join, MPI_Comm comm)
 {
     int children[TREE_CHILDREN], rank = 0, size = 1;
@@ -134,4 +146,100 @@ void tree_collect(struct text *t, const char *between, tree_join join, MPI_Comm 
     }
     if (rank > 0)
         send(t, tree_parent(rank), comm);
+}
+
+/* ---- in MPI_Finalize, where ranks may be gone
+ *
+ * A child sends without waiting: MPI_Finalize completes its messages. A parent waits for its children
+ * until its patience ends (wait.c), and goes on with what it has. A message that comes later meets no
+ * receive. So each collection has a tag of its own. */
+
+struct letter {
+    struct letter *next; /* what is under way stays in memory */
+    MPI_Request request;
+    struct piece piece;
+};
+static struct letter *letters;
+
+static struct letter *letter_make(int part)
+{
+    struct letter *const l = memory_get(offsetof(struct letter, piece) + (size_t)bytes_of(part));
+
+    if (l != NULL) {
+        l->next = letters;
+        letters = l;
+    }
+    return l;
+}
+
+static void post(const struct text *t, int64_t ranks, int parent, int tag, MPI_Comm comm)
+{
+    int64_t at = 0;
+
+    do {
+        const int part = part_of((int64_t)t->length - at);
+        struct letter *const l = letter_make(part);
+
+        if (l == NULL)
+            return;
+        l->piece.length = (int64_t)t->length;
+        l->piece.cut = t->cut;
+        l->piece.ranks = ranks;
+        if (part > 0)
+            memcpy(l->piece.bytes, t->bytes + at, (size_t)part);
+        if (pmpi.Isend(&l->piece, bytes_of(part), MPI_BYTE, parent, tag, comm, &l->request) !=
+            MPI_SUCCESS)
+            return;
+        pmpi.Request_free(&l->request);
+        at += part;
+    } while (at < (int64_t)t->length);
+}
+
+/* Appends what a child sends; returns the number of ranks that it speaks for. */
+static int64_t receive_by(int64_t deadline, struct text *t, const char *between, int child, int tag,
+                          MPI_Comm comm)
+{
+    struct letter *const l = letter_make(PIECE);
+    int64_t at = 0;
+
+    if (l == NULL)
+        return 0;
+    do {
+        l->piece.length = l->piece.cut = 0;
+        if (pmpi.Irecv(&l->piece, (int)sizeof l->piece, MPI_BYTE, child, tag, comm, &l->request) !=
+            MPI_SUCCESS)
+            return 0;
+        if (!wait_until(&l->request, deadline)) {
+            wait_cancel(&l->request);
+            return 0;
+        }
+        at = append(t, between, &l->piece, at);
+    } while (at < l->piece.length);
+    return l->piece.ranks;
+}
+
+/* As tree_collect, in MPI_Finalize; returns the number of ranks that rank 0 has not heard. */
+int tree_collect_last(struct text *t, const char *between, tree_join join, enum tree_last which,
+                      MPI_Comm comm)
+{
+    int children[TREE_CHILDREN], rank = 0, size = 1;
+    int64_t ranks = 1;
+
+    if (comm == MPI_COMM_NULL)
+        return 0;
+    pmpi.Comm_rank(comm, &rank);
+    pmpi.Comm_size(comm, &size);
+    const int count = tree_children(rank, size, children), tag = TAG_LAST + (int)which;
+    const int64_t deadline = wait_finalize_deadline(count);
+
+    for (int i = 0; i < count; i++) {
+        const size_t earlier = t->length;
+
+        ranks += receive_by(deadline, t, between, children[i], tag, comm);
+        if (join != NULL)
+            join(t, earlier);
+    }
+    if (rank > 0)
+        post(t, ranks, tree_parent(rank), tag, comm);
+    return rank == 0 ? (int)(size - ranks) : 0;
 }

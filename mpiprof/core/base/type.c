@@ -1,4 +1,4 @@
-/* What a datatype says of itself. */
+/* Size and extent of a datatype. */
 #include "base/type.h"
 #include "base/native.h"
 #include "base/pmpi.h"

@@ -1,4 +1,4 @@
-/* What a datatype says of itself: type.c. */
+/* Size and extent of a datatype (type.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

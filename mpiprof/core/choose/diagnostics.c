@@ -1,8 +1,8 @@
-/* What is said at the end of a switched run: once, however many ranks and calls there were.
+/* Messages at the end of a run with selection: each is printed once, for all ranks and calls.
  *
- * Which rules did not apply, counted over all communicators; which call sites have one key, and so
- * switch together. Notes come from any thread of a communicator's rank 0, under recorder.lock; the
- * end is one thread's, in MPI_Finalize.
+ * The messages report rules that did not apply, counted over all communicators, and call sites that
+ * share a key and so its choice. Any thread of a communicator's rank 0 adds notes under
+ * recorder.lock. One thread prints the messages in MPI_Finalize.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +13,7 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "choose/diagnostics.h"
 #include "choose/rules.h"
 #include "record/names.h"
@@ -27,16 +28,17 @@
 
 enum { MOST_NOTES = 16, MOST_SHARING = 4 };
 
-/* Call sites that have one key. Lives as long as the process. */
+/* Call sites that share one key, stored for the life of the process. */
 struct sharing {
     const char *operation;
     const struct site *sites[MOST_SHARING];
     int overrides[MOST_SHARING], count;
 };
-static struct sharing sharings[MOST_NOTES]; /* under recorder.lock */
+static struct sharing sharings[MOST_NOTES]; /* protected by recorder.lock */
 static int sharing_count;
 
-/* Notes that call sites have one key; `s` is the place in the list of those before, or NULL. */
+/* Note that call sites share a key. `s` is the key's earlier note, or NULL. Returns the note, or
+ * NULL if the list is full. */
 struct sharing *diagnostics_share(struct sharing *s, const char *operation,
                                   const struct site *first, int first_override,
                                   const struct site *other, int override)
@@ -80,7 +82,7 @@ static bool any_sharing(void)
     return false;
 }
 
-static void say_sharing(const struct sharing *s)
+static void add_sharing(struct text *t, const struct sharing *s)
 {
     const int best = winner_of(s);
     struct text also = {0};
@@ -96,17 +98,19 @@ static void say_sharing(const struct sharing *s)
             rule_at(s->overrides[i])->variant.label == r->variant.label)
             text_add(&also, "%s%s", also.length > 0 ? ", " : "", names_text(s->sites[i]));
         else if (strcmp(rule_at(s->overrides[i])->variant.label, r->variant.label) != 0)
-            recorder_say("%s=%s gives way to %s=%s, which was named first: as the members of the "
-                         "communicator see it these call sites (%s) are one",
-                         names_text(s->sites[i]), rule_at(s->overrides[i])->variant.label,
-                         names_text(s->sites[best]), r->variant.label, s->operation);
+            text_add(t,
+                     "%s=%s gives way to %s=%s, which was named first: as the members of the "
+                     "communicator see it these call sites (%s) are one\n",
+                     names_text(s->sites[i]), rule_at(s->overrides[i])->variant.label,
+                     names_text(s->sites[best]), r->variant.label, s->operation);
         else
-            continue; /* the same override, twice */
+            continue; /* the same override twice */
     }
     if (also.length > 0)
-        recorder_say("%s=%s switched %s as well: as the members of the communicator see it these "
-                     "call sites (%s) are one",
-                     names_text(s->sites[best]), r->variant.label, also.bytes, s->operation);
+        text_add(t,
+                 "%s=%s switched %s as well: as the members of the communicator see it these "
+                 "call sites (%s) are one\n",
+                 names_text(s->sites[best]), r->variant.label, also.bytes, s->operation);
     text_free(&also);
 }
 
@@ -119,7 +123,7 @@ static const char *restriction_of(const struct rule *r)
     return a != NULL ? a->restrictions : NULL;
 }
 
-/* What one of the library's own needs, for what a rule says; a rule may be for several. */
+/* Append the requirements of a library algorithm. A rule may name several algorithms. */
 static void add_needs(struct text *t, const struct rule *r)
 {
     static const char *const texts[] = {
@@ -159,7 +163,6 @@ static void say_rule(const struct rule *r, uint64_t applied, uint64_t left)
     text_free(&needs);
 }
 
-/* Why calls were not run on an algorithm that the library was to be told. */
 static void say_obstacle(enum obstacle why, double calls)
 {
     static const char *const reasons[OBSTACLES] = {
@@ -182,7 +185,7 @@ static void say_obstacle(enum obstacle why, double calls)
                      calls > 1 ? "s were" : " was", reasons[why]);
 }
 
-/* With what to do, where something can be done. */
+/* Report why communicators were left to the library, with a remedy if possible. */
 static void say_refused(enum refusal why, double communicators)
 {
     static const char *const reasons[REFUSALS] = {
@@ -200,7 +203,6 @@ static void say_refused(enum refusal why, double communicators)
                      communicators > 1 ? "s were" : " was", reasons[why]);
 }
 
-/* The power of two that holds so many bytes, as `run` takes it. */
 static const char *size_of(int64_t bytes, char *text)
 {
     int64_t mb = 1;
@@ -211,8 +213,7 @@ static const char *size_of(int64_t bytes, char *text)
     return text;
 }
 
-/* To the user, and in the trace for the report. */
-static void say_scratch(const struct scratch_note *n)
+static void add_scratch(struct text *t, const struct scratch_note *n)
 {
     char size[32], line[400];
     const int length =
@@ -230,8 +231,7 @@ static void say_scratch(const struct scratch_note *n)
                  "some process could not have another %.1f MB, of --scratch %s for all "
                  "communicators",
                  mb, size_of(n->limit, size));
-    recorder_say("%s", line);
-    file_note("%s", line);
+    text_add(t, "%s\n", line);
 }
 
 static void say_short(double ranks)
@@ -242,66 +242,136 @@ static void say_short(double ranks)
                      ranks, ranks > 1 ? "s" : "");
 }
 
-/* What one rank says for all: of call sites, and of memory that was wanted. */
-enum { SHARING, SCRATCH, REMARKS };
+/* ---- what rank 0 reports for all */
 
-/* Who says it: the first rank that has the most of it. */
-static void find_speaker(const int64_t *mine, bool *speaks, MPI_Comm comm)
+/* A report of one rank, with a weight before it. The heaviest is kept; of equals, the first rank's. */
+static void keep_heaviest(struct text *t, size_t earlier)
 {
-    int64_t most[REMARKS] = {0}, place[REMARKS], first[REMARKS] = {0};
+    int64_t mine, other;
 
-    pmpi.Allreduce(mine, most, REMARKS, MPI_INT64_T, MPI_MAX, comm);
-    for (int i = 0; i < REMARKS; i++)
-        place[i] = mine[i] > 0 && mine[i] == most[i] ? recorder.size - recorder.rank : 0;
-    pmpi.Allreduce(place, first, REMARKS, MPI_INT64_T, MPI_MAX, comm);
-    for (int i = 0; i < REMARKS; i++)
-        speaks[i] = place[i] > 0 && place[i] == first[i];
+    if (t->length < earlier + sizeof other)
+        return;
+    memcpy(&mine, t->bytes, sizeof mine);
+    memcpy(&other, t->bytes + earlier, sizeof other);
+    if (other > mine)
+        memmove(t->bytes, t->bytes + earlier, t->length - earlier);
+    t->length = other > mine ? t->length - earlier : earlier;
+    t->bytes[t->length] = '\0';
 }
 
-/* In MPI_Finalize, by all ranks; `comm` has all of them, or is MPI_COMM_NULL. */
-void diagnostics_end(MPI_Comm comm)
+static struct text report_begin(int64_t weight)
 {
-    const int rule_count = rules_count();
-    const bool together = comm != MPI_COMM_NULL;
-    /* Applied and left alone by rule; refused, and left to the library, by reason; short of memory. */
-    const int numbers = 2 * rule_count + REFUSALS + OBSTACLES + 1;
-    const int obstacles = 2 * rule_count + REFUSALS;
-    double *const counts = memory_get(2 * (size_t)numbers * sizeof *counts);
-    double *const all = counts != NULL ? counts + numbers : NULL;
-    const struct scratch_note note = scratch_noted();
-    const int64_t mine[REMARKS] = {[SHARING] = any_sharing(), [SCRATCH] = note.bytes};
-    bool speaks[REMARKS] = {recorder.rank == 0 && mine[SHARING] > 0, note.bytes > 0};
+    struct text t = {0};
 
-    if (counts == NULL)
-        return; /* not even the reserve has memory */
-    for (int i = 0; i < rule_count; i++) {
-        counts[2 * i] = (double)atomic_load(&rule_at(i)->applied);
-        counts[2 * i + 1] = (double)atomic_load(&rule_at(i)->left_alone);
+    text_bytes(&t, (const char *)&weight, sizeof weight);
+    return t;
+}
+
+/* To the user; with `noted`, in the trace for the report as well. */
+static void report_say(struct text *t, enum tree_last which, bool noted, MPI_Comm comm)
+{
+    char *rest = NULL;
+
+    tree_collect_last(t, "", keep_heaviest, which, comm);
+    for (char *line =
+             t->length > sizeof(int64_t) ? strtok_r(t->bytes + sizeof(int64_t), "\n", &rest) : NULL;
+         line != NULL && recorder.rank == 0; line = strtok_r(NULL, "\n", &rest)) {
+        recorder_say("%s", line);
+        if (noted)
+            file_note("%s", line);
+    }
+    text_free(t);
+}
+
+static void say_sharings(MPI_Comm comm)
+{
+    struct text t = report_begin(any_sharing());
+
+    if (any_sharing())
+        names_resolve();
+    for (int i = 0; i < sharing_count; i++)
+        add_sharing(&t, &sharings[i]);
+    report_say(&t, LAST_SHARING, false, comm);
+}
+
+static void say_scratch(MPI_Comm comm)
+{
+    const struct scratch_note note = scratch_noted();
+    struct text t = report_begin(note.bytes);
+
+    if (note.bytes > 0)
+        add_scratch(&t, &note);
+    report_say(&t, LAST_SCRATCH, true, comm);
+}
+
+static void add_counts(struct text *t, size_t earlier)
+{
+    double *const sum = (double *)(void *)t->bytes;
+
+    if (t->length == 2 * earlier)
+        for (size_t i = 0; i < earlier / sizeof *sum; i++)
+            sum[i] += sum[earlier / sizeof *sum + i];
+    t->length = earlier;
+}
+
+/* Returns this rank's counts: of each rule, applied and left alone; refused, and left to the library, by
+ * reason; whether memory was short. */
+static struct text counts_make(void)
+{
+    struct text t = {0};
+    double count;
+
+#define COUNT(value) count = (double)(value), text_bytes(&t, (const char *)&count, sizeof count)
+    for (int i = 0; i < rules_count(); i++) {
+        COUNT(atomic_load(&rule_at(i)->applied));
+        COUNT(atomic_load(&rule_at(i)->left_alone));
     }
     for (int i = 0; i < REFUSALS; i++)
-        counts[2 * rule_count + i] = private_refused((enum refusal)i);
+        COUNT(private_refused((enum refusal)i));
     for (int i = 0; i < OBSTACLES; i++)
-        counts[obstacles + i] = forced_met((enum obstacle)i);
-    counts[numbers - 1] = memory_short();
-    if (together) {
-        pmpi.Allreduce(counts, all, numbers, MPI_DOUBLE, MPI_SUM, comm);
-        find_speaker(mine, speaks, comm);
-    } else {
-        memcpy(all, counts, (size_t)numbers * sizeof *counts);
-    }
-    for (int i = 0; recorder.rank == 0 && i < rule_count; i++)
+        COUNT(forced_met((enum obstacle)i));
+    COUNT(memory_short());
+#undef COUNT
+    return t;
+}
+
+static void say_counts(const double *all)
+{
+    const int rule_count = rules_count();
+
+    for (int i = 0; i < rule_count; i++)
         say_rule(rule_at(i), (uint64_t)all[2 * i], (uint64_t)all[2 * i + 1]);
-    for (int i = 0; recorder.rank == 0 && i < REFUSALS; i++)
-        say_refused((enum refusal)i, all[2 * rule_count + i]);
-    for (int i = 0; recorder.rank == 0 && i < OBSTACLES; i++)
-        say_obstacle((enum obstacle)i, all[obstacles + i]);
-    if (recorder.rank == 0)
-        say_short(all[numbers - 1]);
-    if (mine[SHARING] > 0)
-        names_resolve();
-    if (speaks[SCRATCH])
-        say_scratch(&note);
-    for (int i = 0; speaks[SHARING] && i < sharing_count; i++)
-        say_sharing(&sharings[i]);
-    memory_free(counts);
+    all += 2 * rule_count;
+    for (int i = 0; i < REFUSALS; i++)
+        say_refused((enum refusal)i, all[i]);
+    all += REFUSALS;
+    for (int i = 0; i < OBSTACLES; i++)
+        say_obstacle((enum obstacle)i, all[i]);
+    say_short(all[OBSTACLES]);
+}
+
+static void say_missing(int ranks)
+{
+    static const char *const line = "of the ranks were not in MPI_Finalize 5 s after rank 0: what "
+                                    "they report about the selection of algorithms is missing";
+
+    if (ranks == 0)
+        return;
+    recorder_say("%d %s", ranks, line);
+    file_note("%d %s", ranks, line);
+}
+
+/* In MPI_Finalize, by all ranks that are still there; `comm` has all of them, or is MPI_COMM_NULL. */
+void diagnostics_end(MPI_Comm comm)
+{
+    struct text counts = counts_make();
+    const int missing = tree_collect_last(&counts, "", add_counts, LAST_COUNTS, comm);
+
+    if (recorder.rank == 0 && !counts.cut) { /* else not even the reserve has memory */
+        say_counts((const double *)(const void *)counts.bytes);
+        say_missing(missing);
+    }
+    text_free(&counts);
+    say_scratch(comm);
+    say_sharings(comm);
 }

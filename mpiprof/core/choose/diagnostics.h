@@ -1,4 +1,4 @@
-/* What is said of choices at the end: diagnostics.c. */
+/* Messages about the selection of algorithms at the end of a run (diagnostics.c). */
 #pragma once
 #include "base/native.h"
 #include "record/site.h"

@@ -1,26 +1,28 @@
-/* Keys: which instances share one choice of algorithm, where that depends on the call site.
+/* Keys: groups of instances that share one choice of algorithm, where the choice depends on the
+ * call site.
  *
- * All members of an instance must choose alike, and they may reach it from different call sites:
+ * All members of an instance must make the same choice, but may reach it from different call sites:
  *
- *     if rank == 0: comm.bcast(x)        # line 1
- *     else:         x = comm.bcast(None) # line 2
+ *    if rank == 0: comm.bcast(x)        # line 1
+ *    else:         x = comm.bcast(None) # line 2
  *
- * So a call site decides nothing by itself. What all members do agree on is the communicator's own
- * history. A key is made from that: communicator, operation, size class, root, and the HISTORY
- * operations before it. Two 8-byte allreduces, one after the all-to-all and one after the
- * broadcast, are two keys; call sites with the same history for ever are one, switch together,
- * and it is said at the end. Of sizes only those count that every member knows.
+ * So the call site cannot be part of a key. All members agree on the history of the communicator. A
+ * key consists of the communicator, the operation, the size class, the root, and the HISTORY
+ * preceding operations. An 8-byte allreduce after an all-to-all and one after a broadcast have
+ * different keys. Call sites that always have the same history share a key and its choice, which is
+ * reported at the end. Only sizes that every member knows are part of a key.
  *
- * Which call site an override names is as the communicator's rank 0 sees it. On a key's first
- * instance rank 0 broadcasts its choice: four bytes on the private communicator, legal inside a
- * blocking collective. Rank 0 may meet a named call site later than another of the same key; so the
- * choice is told again on the key's 2nd, 4th, 8th, ... instance, which every member counts alike,
- * and whose cost is the logarithm of the number of calls. Of the overrides that rank 0 has met at a
- * key, the one named first holds.
+ * An override names a call site of the communicator's rank 0. On a key's first instance rank 0
+ * broadcasts its choice: four bytes on the private communicator, which is legal inside a blocking
+ * collective. Rank 0 may reach a named call site only later. So it broadcasts the choice again on
+ * the key's 2nd, 4th, 8th, ... instance, which every member counts equally. The number of
+ * broadcasts is the logarithm of the number of calls. If several overrides name call sites of one
+ * key, the first one in the list of rules applies.
  *
- * The table is bounded, for programs that never repeat themselves: the key that was used longest
- * ago, by sequence number, makes room. All members see the same keys in the same order, so their
- * tables are alike. A table belongs to its communicator, on which no two threads call at once.
+ * The table is bounded, for programs that never repeat a key. A new key replaces the least recently
+ * used one, by sequence number. All members see the same keys in the same order, so their tables
+ * are equal. A table belongs to its communicator, on which MPI forbids concurrent calls by two
+ * threads.
  */
 #include "choose/key.h"
 #include "base/hash.h"
@@ -39,12 +41,12 @@
 
 enum { HISTORY = 3, MOST_KEYS = 128 };
 
-static unsigned epoch; /* changes between collectives, on all ranks alike */
+static unsigned epoch; /* incremented between collectives, on all ranks */
 static struct keys *tables;
-static const struct keys_owner *owner; /* NULL: nothing is switched */
+static const struct keys_owner *owner; /* NULL if selection is off */
 
 struct keys {
-    struct keys *next, *before; /* of the process: under recorder.lock */
+    struct keys *next, *before; /* list of all tables of the process, protected by recorder.lock */
     struct communicator *owner;
     int count;
     unsigned epoch;
@@ -78,9 +80,9 @@ static void table_unlink(struct keys *t)
     recorder_unlock();
 }
 
-/* ---- what makes a key */
+/* ---- hash of a key */
 
-/* Exact up to 64 bytes, then by powers of two. */
+/* Return a size class: exact up to 64 bytes, then powers of two. */
 static uint64_t size_class(int64_t bytes)
 {
     return bytes <= 64 ? (uint64_t)(bytes < 0 ? 0 : bytes) : 64 + (uint64_t)log2_ceiling(bytes);
@@ -101,17 +103,19 @@ static uint64_t counts_class(const int64_t *counts, int members)
                     (uint64_t)(log2_floor(skew > 0 ? skew : 1) * 16 + (int)(8 * zeros / members)));
 }
 
-/* Of an execution whose problem has been filled in; the same on all members. */
+/* Return the hash of a key, which is equal on all members. The problem must be filled in. */
 uint64_t key_hash(const struct execution *e)
 {
     const struct communicator *const k = e->call->comm;
     const struct problem *const p = &e->problem;
-    const uint64_t past = k->history & ((UINT64_C(1) << 8 * (HISTORY + 1)) - 1); /* and this one */
+    /* includes this operation */
+    const uint64_t past = k->history & ((UINT64_C(1) << 8 * (HISTORY + 1)) - 1);
     uint64_t h = hash_mix(past, (uint64_t)(e->call->root + 1));
 
     if (!problem_is_known(e))
-        return h;                   /* each member knows its own sizes only */
-    if (k->inter && k->first_group) /* each side's own bytes, in an order that both can tell */
+        return h; /* each member knows only its own sizes */
+    /* bytes of both groups, the first group's first on all members */
+    if (k->inter && k->first_group)
         return hash_mix(hash_mix(h, size_class(p->bytes)), size_class(p->remote_bytes));
     if (k->inter)
         return hash_mix(hash_mix(h, size_class(p->remote_bytes)), size_class(p->bytes));
@@ -135,8 +139,8 @@ static void forget(struct key *key, int count)
     owner->forget(key, count, MPI_COMM_NULL);
 }
 
-/* The entry of a key, made where it is new; all members call this alike. NULL: not even the reserve
- * has memory. */
+/* Return the entry of a key, which is added if it is new. All members call it with the same
+ * arguments. Returns NULL if the memory reserve is exhausted too. */
 struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
 {
     struct keys *t = k->keys;
@@ -149,7 +153,7 @@ struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
         t->owner = k;
         table_link(t);
     }
-    if (t->epoch != epoch) { /* a study has begun anew */
+    if (t->epoch != epoch) { /* keys_begin_anew was called */
         forget(t->list, t->count);
         t->count = 0;
         t->epoch = epoch;
@@ -169,7 +173,7 @@ struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
     return made;
 }
 
-/* The private communicator goes with them. */
+/* Free the keys and the private communicator. */
 void keys_free(struct communicator *k)
 {
     struct keys *const t = k->keys;
@@ -182,8 +186,8 @@ void keys_free(struct communicator *k)
     k->keys = NULL;
 }
 
-/* Those of this process whose arrivals are collected, up to `room` of them: communicator by
- * communicator, in an order that is the same on all its members. */
+/* Store up to `room` keys with recorded arrivals and their communicators. The order within a
+ * communicator is equal on all members. Returns their number. */
 int keys_collected(struct key **found, struct communicator **owners, int room)
 {
     int count = 0;
@@ -197,15 +201,15 @@ int keys_collected(struct key **found, struct communicator **owners, int room)
     return count;
 }
 
-/* In MPI_Finalize: communicators go with the library. */
+/* End all keys in MPI_Finalize; the library frees the communicators. */
 void keys_end(void)
 {
     for (struct keys *t = tables; t != NULL; t = t->next)
         forget(t->list, t->count);
 }
 
-/* A duplicate begins with what its parent has settled on: communicators that live shortly would
- * never find out by themselves. All members duplicate at the same point of the parent's order. */
+/* Start a duplicate with the choices of its parent, because a short-lived communicator would never
+ * complete its probing. All members duplicate at the same point in the parent's order of calls. */
 void keys_inherit(struct communicator *child, const struct communicator *parent)
 {
     const struct keys *const from = parent->keys;
@@ -226,15 +230,14 @@ void keys_inherit(struct communicator *child, const struct communicator *parent)
     }
 }
 
-/* From here on all keys are new. */
+/* Discard all keys from now on. */
 void keys_begin_anew(void)
 {
     epoch++;
 }
 
-/* ---- choosing */
+/* ---- choice */
 
-/* Rank 0: which rule names the call site? */
 static void listen(struct key *key, const struct execution *e, const struct asked *q)
 {
     const struct site *const s = call_site(e->call);
@@ -251,8 +254,8 @@ static void listen(struct key *key, const struct execution *e, const struct aske
     }
 }
 
-/* The rule that the call sites of this key agree on; RULE_NONE: none. The private communicator is
- * there. Called by all members. */
+/* Return the rule for all call sites of this key, or RULE_NONE. All members call it, and the
+ * private communicator must exist. */
 int key_choice(struct key *key, const struct execution *e, const struct asked *q)
 {
     const struct communicator *const k = e->call->comm;

@@ -1,4 +1,4 @@
-/* Which instances share a choice: key.c. */
+/* Keys: groups of instances that share one choice of algorithm (key.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,23 +11,22 @@ struct sharing;
 struct selection;
 struct key {
     uint64_t hash;
-    uint32_t used;           /* sequence number of its last instance */
-    uint32_t instances;      /* auto.c's count */
-    uint32_t choices;        /* key_choice's */
-    int agreed;              /* a rule, the same on all members; RULE_NONE: no call site's */
-    int override;            /* rank 0: the first rule that names one of its call sites */
-    const struct site *site; /* rank 0: the first, and what the others are noted in */
+    uint32_t used;           /* sequence number of the last instance */
+    uint32_t instances;      /* counted by auto.c */
+    uint32_t choices;        /* number of calls of key_choice */
+    int agreed;              /* rule that is equal on all members, or RULE_NONE */
+    int override;            /* on rank 0, the first rule that names one of its call sites */
+    const struct site *site; /* on rank 0, the first call site; `sharing` lists the further ones */
     int site_override;
     struct sharing *sharing;
-    struct selection *selection; /* auto.c */
-    struct variant
-        inherited; /* of a duplicate: what its parent had settled on; no algorithm: nothing */
+    struct selection *selection; /* owned by auto.c */
+    struct variant inherited;    /* the choice of the parent of a duplicate, or no algorithm */
     int64_t inherited_gain_ns, inherited_price_ns;
 };
 uint64_t key_hash(const struct execution *e);
 struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence);
 int key_choice(struct key *key, const struct execution *e, const struct asked *q);
-struct keys_owner { /* of what keys hold: auto.c */
+struct keys_owner { /* callbacks of the owner of `selection`, auto.c */
     void (*forget)(struct key *keys, int count, MPI_Comm comm);
     void (*inherit)(struct key *child, const struct key *parent);
 };

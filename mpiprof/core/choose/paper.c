@@ -1,11 +1,13 @@
-/* Which protocol reduces a vector, by the number of processes and its bytes.
+/* Choice of a reduction protocol by the number of processes and the bytes of the vector.
  *
- * Source: Rabenseifner and Adamidis 2004, Section 4, measured on a Cray T3E 900. Theirs are the
- * limits of 32 B and 1 KB, the numbers of processes where the ring is ahead, and the rule for binary
- * blocks, for more than 32 processes and from 16 KB on. Of what they leave to tables that they
- * don't show, this is our reading: the same rule for fewer processes; halving and doubling from 1
- * to 16 KB; and below, where they take the vendor's routine for powers of two, "not a big
- * difference" to recursive doubling, that one. A reduce has none, and takes the binary tree.
+ * Source: Rabenseifner and Adamidis 2004, Section 4, measured on a Cray T3E 900. It states the
+ * limits of 32 B and 1 KB, the numbers of processes for which the ring is fastest, and the rule for
+ * binary blocks for more than 32 processes from 16 KB on.
+ *
+ * It leaves other cases to tables that it does not show, which are interpreted here. Fewer
+ * processes use the same rule for binary blocks. Halving and doubling is used from 1 to 16 KB.
+ * Below, for powers of two, the paper uses the vendor's routine, with "not a big difference" to
+ * recursive doubling; so recursive doubling is used. A reduce has none, and uses the binary tree.
  */
 #include "choose/paper.h"
 
@@ -15,7 +17,7 @@
 
 #include "schedule/schedule.h"
 
-/* The largest gap between the exponents of two successive blocks of 2^k processes. */
+/* Return the largest gap between the exponents of two successive blocks of 2^k processes. */
 static int largest_gap(int size)
 {
     int largest = 0, before = -1;
@@ -30,7 +32,7 @@ static int largest_gap(int size)
     return largest;
 }
 
-/* Figure 5, at 32 KB; of 15 processes the text says so. */
+/* Return true if the ring is fastest. Source: Figure 5, at 32 KB, and the text for 15 processes. */
 static bool ring_is_ahead(int size, int64_t bytes)
 {
     static const int sizes[] = {3, 5, 7, 9, 10, 11, 17};
@@ -41,7 +43,7 @@ static bool ring_is_ahead(int size, int64_t bytes)
     return size == 15 && bytes > 65536;
 }
 
-/* NULL: the paper says nothing of this operation. */
+/* Return the name of a protocol, or NULL if the paper does not treat the operation. */
 const char *paper_protocol(const char *operation, int size, int64_t bytes)
 {
     const bool all = strcmp(operation, "allreduce") == 0, power = is_power_of_two(size);
@@ -54,7 +56,7 @@ const char *paper_protocol(const char *operation, int size, int64_t bytes)
         return "halving_doubling";
     if (ring_is_ahead(size, bytes))
         return "ring";
-    /* The gap is less than lg(bytes) / 2 - 2.5. */
+    /* condition: gap < lg(bytes) / 2 - 2.5 */
     if (bytes >= 16384 && 2 * largest_gap(size) + 5 < 62 &&
         bytes > INT64_C(1) << (2 * largest_gap(size) + 5))
         return "binary_blocks";

@@ -1,4 +1,4 @@
-/* The choice of a reduction's protocol by processes and bytes: paper.c. */
+/* Protocol of a reduction by number of processes and bytes (rabenseifner_protocol.c). */
 #pragma once
 #include <stdint.h>
 

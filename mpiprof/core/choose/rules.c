@@ -1,18 +1,20 @@
-/* Overrides: rules of the user that name an algorithm for an operation or for a call site.
+/* Rules of the user that select an algorithm for an operation or for a call site.
  *
- * The launcher has checked them and hands them over in MPIPROF_SWITCH, the same text on all ranks
- * (join.c sees to that); here they are read once and then const, but for counters. A rule that
- * names a call site goes before those that name an operation only; among equals the first wins.
+ * The launcher checks the rules and passes them in MPIPROF_SWITCH. trace_agreement.c ensures that
+ * the text is equal on all ranks. The rules are read once and are then constant, except for
+ * counters. A rule that names a call site precedes rules that name only an operation. Among rules
+ * of equal rank the first one applies.
  *
- *   OPERATION VARIANT FROM TO [SIZES SITE RANGES];...     or: random SEED
+ *   OPERATION VARIANT FROM TO [SIZES SITE RANGES];...     or random SEED
  *
- * OPERATION *: whatever the call site calls. VARIANT: as in variant.c, or for reductions `static`,
- * the choice of paper.c. FROM and TO: bytes that all members know, TO -1: no limit. SIZES:
- * communicator sizes, 4-8,16-16 or *. SITE: file:line or *, its bytes behind percent signs where
- * they would end a word. RANGES: where that line is in the program, offsets from-to, or *: a line
- * of a Python file.
+ *   OPERATION   name, or * for any operation
+ *   VARIANT     as in variant.c, or `static` for reductions (rabenseifner_protocol.c)
+ *   FROM, TO    bytes that all members know; TO -1 for no limit
+ *   SIZES       communicator sizes, 4-8,16-16 or *
+ *   SITE        file:line or *; bytes that would end a word are percent-encoded
+ *   RANGES      offsets from-to of the line in the program, or * for a line of a Python file
  *
- * Threads: all come here; counters are atomic.
+ * Threads: called by any thread. Counters are atomic.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +37,7 @@ enum { MOST_RULES = 4096, NAME_BYTES = 64, VARIANT_BYTES = 200 };
 static struct rule *rules;
 static int rule_count;
 enum { ANY_RULE = -2 };
-static int only = ANY_RULE; /* a study's: this rule or RULE_NONE, and no other */
+static int only = ANY_RULE; /* in a study: the only active rule, or RULE_NONE */
 
 /* ---- reading */
 
@@ -92,7 +94,7 @@ static bool rule_read(struct rule *r, const char *line)
     return true;
 }
 
-/* Returns how many there are. */
+/* Read the rules. Returns their number. */
 int rules_read(const char *text)
 {
     char *const copy = memory_text(text), *rest = NULL;
@@ -110,7 +112,8 @@ int rules_read(const char *text)
     return rule_count;
 }
 
-/* From here on this one rule alone, "": none. Rules are kept, as records have their labels. */
+/* Activate only this rule, or none if the text is empty. Earlier rules stay in memory, because
+ * records refer to their labels. */
 bool rules_only(const char *text)
 {
     only = RULE_NONE;
@@ -145,7 +148,7 @@ struct rule *rule_at(int index)
     return index >= 0 && index < rule_count ? &rules[index] : NULL;
 }
 
-/* ---- which rule fits */
+/* ---- search for a rule */
 
 static bool in_ranges(const char *ranges, int64_t value)
 {
@@ -171,7 +174,7 @@ static bool fits_call(const struct rule *r, const struct asked *q)
     return r->sizes == NULL || in_ranges(r->sizes, q->size);
 }
 
-/* What a rule takes for a call; NULL: the library's own, or there is none of this name. */
+/* Return the catalogue algorithm that a rule selects for a call, or NULL. */
 const struct algorithm *rule_algorithm(const struct rule *r, const struct asked *q)
 {
     const char *const name =
@@ -180,13 +183,12 @@ const struct algorithm *rule_algorithm(const struct rule *r, const struct asked 
     return r->native || name == NULL ? NULL : catalogue_find(q->operation, name, q->inter);
 }
 
-/* One of the library's own, on a communicator of one group; NULL: it has none of this name. */
+/* Return the library algorithm that a rule selects, or NULL. Only for intra-communicators. */
 const struct own_algorithm *rule_own(const struct rule *r, const struct asked *q)
 {
     return r->own == NULL || q->inter ? NULL : setting_own(q->operation, r->own);
 }
 
-/* The first variant that is one of the library's own; NULL: there is none. */
 const char *rules_first_own(void)
 {
     for (int i = 0; i < rule_count; i++)
@@ -195,13 +197,13 @@ const char *rules_first_own(void)
     return NULL;
 }
 
-/* An algorithm that is for the other kind of communicators only leaves this one alone. */
+/* Return false if the algorithm exists only for the other type of communicator. */
 static bool exists(const struct rule *r, const struct asked *q)
 {
     return r->native || rule_algorithm(r, q) != NULL || rule_own(r, q) != NULL;
 }
 
-/* The first rule for the operation as such; RULE_NONE: there is none. */
+/* Return the first rule for the operation without a call site, or RULE_NONE. */
 int rules_general(const struct asked *q)
 {
     for (int i = 0; i < rule_count; i++)
@@ -211,8 +213,8 @@ int rules_general(const struct asked *q)
     return RULE_NONE;
 }
 
-/* Which rules may hold for a call, depending on where it comes from: a number that is the same on
- * all members; 0: none. */
+/* Return a hash of the rules that may apply depending on the call site. It is equal on all members,
+ * and 0 without such rules. */
 uint64_t rules_by_site(const struct asked *q)
 {
     uint64_t h = 0;
@@ -223,7 +225,7 @@ uint64_t rules_by_site(const struct asked *q)
     return h;
 }
 
-/* The first rule that names a call site; RULE_NONE: there is none. */
+/* Return the first rule that names a call site, or RULE_NONE. */
 int rules_of_site(const struct asked *q, const struct site *s)
 {
     for (const int *i = s->overrides; i != NULL && *i != RULE_NONE; i++)
@@ -232,9 +234,9 @@ int rules_of_site(const struct asked *q, const struct site *s)
     return RULE_NONE;
 }
 
-/* ---- call sites; called when one is first seen, under recorder.lock */
+/* ---- call sites; called for each new call site, under recorder.lock */
 
-/* {"file": "/a/md.py", "line": 88, ... is md.py:88, a/md.py:88 and /a/md.py:88 */
+/* Match md.py:88, a/md.py:88 and /a/md.py:88 with {"file": "/a/md.py", "line": 88, ... */
 static bool names_python(const struct rule *r, const char *frame)
 {
     static const char head[] = "{\"file\": \"", middle[] = "\", \"line\": ";
@@ -252,7 +254,7 @@ static bool names_python(const struct rule *r, const char *frame)
     return end - length == file || end[-(ptrdiff_t)length - 1] == '/' || r->site[0] == '/';
 }
 
-/* {"module": "/a/program", "offset": 4711, ... by its offset in the program itself */
+/* Match {"module": "/a/program", "offset": 4711, ... by its offset in the program */
 static bool names_native(const struct rule *r, const char *frame)
 {
     static const char middle[] = "\", \"offset\": ";

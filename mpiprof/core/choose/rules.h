@@ -1,4 +1,4 @@
-/* Overrides, the rules of the user: rules.c. */
+/* Rules of the user that override the choice of algorithm (rules.c). */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -11,18 +11,19 @@
 enum { RULE_NONE = -1 };
 struct rule {
     const char *operation, *algorithm;
-    struct variant variant;    /* its algorithm depends on the operation and the communicator */
-    const char *sizes;         /* of communicators: 4-8,16-16; NULL: any */
-    const char *site, *ranges; /* file:line; where that is in the program; NULL: any call site */
-    int64_t from, to;          /* bytes that all members know; to < 0: no limit */
+    struct variant variant; /* its algorithm follows from the operation and the communicator */
+    const char *sizes;      /* communicator sizes, 4-8,16-16; NULL for any */
+    /* file:line, and its offsets in the program; NULL for any call site */
+    const char *site, *ranges;
+    int64_t from, to; /* bytes that all members know; to < 0 means no limit */
     bool native;
-    const char *own; /* the library's name of one of its own; NULL: it is none */
-    bool by_paper;   /* `static`: the algorithm depends on processes and bytes (paper.c) */
+    const char *own; /* name of a library algorithm, or NULL */
+    bool by_paper;   /* `static`: rabenseifner_protocol.c chooses the algorithm */
     _Atomic uint64_t applied, left_alone; /* instances, counted by the communicator's rank 0 */
 };
-struct asked { /* what all members know of a call */
+struct asked { /* properties of a call that all members know */
     const char *operation;
-    int64_t bytes; /* < 0: not known */
+    int64_t bytes; /* negative if unknown */
     int size;
     bool inter;
 };

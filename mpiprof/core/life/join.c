@@ -30,15 +30,13 @@ static atomic_bool joined; /* recorder.folder is there, and will be written to *
  * once would each have some of the ranks. A second program of one job finds its own name. */
 static bool is_ours(const char *folder)
 {
+    static const char name[] = ".job";
     const char *const job = recorder.options.job;
-    char path[PATH_BYTES + 8], other[PATH_BYTES];
+    char other[PATH_BYTES] = "";
 
-    snprintf(path, sizeof path, "%s/.job", folder);
-    if (job[0] == '\0' || symlink(job, path) == 0 || errno != EEXIST)
+    if (job[0] == '\0' || folder_mark(folder, name, job) || errno != EEXIST)
         return true;
-    const ssize_t length = readlink(path, other, sizeof other);
-
-    return length == (ssize_t)strlen(job) && memcmp(other, job, (size_t)length) == 0;
+    return folder_marked(folder, name, other, sizeof other) && strcmp(other, job) == 0;
 }
 
 /* Whether an earlier program of this job has its trace there, as one that a script starts before
@@ -62,7 +60,7 @@ static void make_folder(struct verdict *v)
     v->job = hash_mix((uint64_t)time(NULL) << 20 ^ (uint64_t)getpid(), (uint64_t)now_ns());
     if (!made && !o->unrecorded)
         recorder_say("cannot make the trace folder %s: %s; the program runs unrecorded", v->folder,
-                     strerror(reason));
+                     folder_error(reason));
     if (made && !o->partial && !is_ours(v->folder)) {
         v->state &= ~RECORDING;
         recorder_say("another job writes to %s: the program runs unrecorded; name another folder "

@@ -19,8 +19,10 @@
 #include "base/text.h"
 #include "base/tool.h"
 #include "base/tree.h"
+#include "base/wait.h"
 #include "choose/key.h"
 #include "choose/rules.h"
+#include "life/bus_error.h"
 #include "life/dying.h"
 #include "life/join.h"
 #include "life/lifecycle.h"
@@ -28,6 +30,7 @@
 #include "life/options.h"
 #include "machine/clock.h"
 #include "machine/machine.h"
+#include "machine/table.h"
 #include "record/callsite.h"
 #include "record/comm.h"
 #include "record/gather.h"
@@ -39,6 +42,7 @@
 #include "run/private.h"
 #include "switch/select.h"
 #include "trace/file.h"
+#include "trace/folder.h"
 #include "trace/meta.h"
 
 enum { NOTHING, INIT, A_SESSION };
@@ -63,16 +67,8 @@ static bool open_files(const char *host)
 /* All ranks plan with the same numbers: those of the slowest link. */
 static void share_machine(const struct text *machine)
 {
-    static const char name[] = "{\"alpha_ns\": ";
-    struct link link = {0};
+    struct link link = table_slowest(machine->bytes);
 
-    for (const char *s = machine->bytes; s != NULL && (s = strstr(s, name)) != NULL; s++) {
-        link = (struct link){0};
-        text_scan(
-            s + sizeof name - 1,
-            "%lf, \"beta_ns_per_byte\": %lf, \"pace_ns_per_byte\": %lf, \"buffer_bytes\": %lf",
-            &link.alpha, &link.beta, &link.pace, &link.buffer);
-    }
     tree_share(&link, sizeof link, false, recorder.private);
     if (link.alpha > 0 && link.beta > 0)
         machine_link = link;
@@ -83,12 +79,11 @@ static void share_machine(const struct text *machine)
 static bool make_private(MPI_Comm comm)
 {
     MPI_Group members;
-    int error;
 
     recorder.private = MPI_COMM_NULL;
     if (pmpi.Comm_group(comm, &members) != MPI_SUCCESS)
         return false;
-    error = pmpi.Comm_create(comm, members, &recorder.private);
+    const int error = pmpi.Comm_create(comm, members, &recorder.private);
     pmpi.Group_free(&members);
     if (error != MPI_SUCCESS)
         recorder.private = MPI_COMM_NULL;
@@ -96,7 +91,7 @@ static bool make_private(MPI_Comm comm)
 }
 
 /* Clocks and the machine table, where the processes may communicate. The first rank alone reads a
- * table's file, and says whether to measure: not all may have been given it, or see it. */
+ * table's file and decides whether to measure: other ranks may not see the file. */
 static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *skipped)
 {
     const char *const file = recorder.options.machine;
@@ -121,7 +116,7 @@ static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *
         text_add(skipped, "\"clocks and machine table: no memory\"");
         return;
     }
-    clock_synchronise("init");
+    clock_synchronise("init", INT64_MAX);
     if (clock_node_count() < 2)
         text_add(skipped, "\"machine table between nodes: one node\"");
     known = machine->length > 0;
@@ -167,6 +162,7 @@ static bool start(MPI_Comm comm, bool sessions_only)
         meeting_end();
     if (!recording)
         return false;
+    bus_error_watch();
     if (recorder.options.unrecorded || !open_files(host)) {
         /* claimed: a child or a job inside the job stays passive, without a word; and the
          * launcher has said why there is no trace */
@@ -174,9 +170,10 @@ static bool start(MPI_Comm comm, bool sessions_only)
 
         atomic_store(&recorder.stopped, true);
         recorder.passive = true;
+        bus_error_forget();
         if (reason != EEXIST)
             recorder_say("rank %d cannot write to %s: %s; it runs unrecorded", recorder.rank,
-                         recorder.folder, strerror(reason));
+                         recorder.folder, folder_error(reason));
     }
     record_start_up();
     callsite_start();
@@ -318,7 +315,7 @@ static void end_recording(void)
     where_end();
     select_end(recorder.sessions ? MPI_COMM_NULL : recorder.private);
     if (recorder.private != MPI_COMM_NULL && !recorder.sessions) {
-        clock_synchronise("finalize");
+        clock_synchronise("finalize", wait_finalize_deadline(0));
         pmpi.Comm_free(&recorder.private);
     }
     end_write("finalize");
@@ -351,6 +348,7 @@ void lifecycle_finalised(struct gathering *g, int error)
     if (error == MPI_SUCCESS)
         tool_end();
     file_close();
+    bus_error_forget();
 }
 
 void lifecycle_aborting(void)
@@ -364,6 +362,7 @@ void lifecycle_session_ending(void)
     if (atomic_fetch_sub(&sessions, 1) == 1 && recorder.sessions) {
         end_recording();
         file_close();
+        bus_error_forget();
     }
 }
 

@@ -13,7 +13,7 @@
  * with --partial.
  *
  * The exchange is nonblocking, and only after every rank has said hello does anything else follow.
- * Who has waited WAIT_NS for those below, and STEP_NS more for each level, goes on without the silent
+ * Who has waited its patience for those below, and STEP_NS more for each level, goes on without the silent
  * ones; rank 0 names them, and all record without communicating. A rank that is left without a
  * verdict for longer gives up by itself, and rank 0, which may be the late one, must know: so each
  * answers for all below, and who stays waits for the last word. The communicator is the user's, the
@@ -22,9 +22,9 @@
  */
 #include "life/meeting.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/memory.h"
 #include "base/native.h"
@@ -32,6 +32,7 @@
 #include "base/recorder.h"
 #include "base/text.h"
 #include "base/tree.h"
+#include "base/wait.h"
 #include "life/fingerprint.h"
 #include "life/parts.h"
 #include "machine/clock.h"
@@ -39,6 +40,10 @@
 enum { BELOW_BOUND = 19936, NAMED = 8 };
 enum answer { LEAVES, STAYS };
 #define WAIT_NS INT64_C(10000000000)
+/* Members that have just made a communicator together answer at once. One that is silent is likely to
+ * stay so: after the first silence later meetings are short. */
+#define AGAIN_NS INT64_C(2000000000)
+#define AFTER_SILENCE_NS INT64_C(100000000)
 #define STEP_NS INT64_C(500000000)
 
 struct hello {
@@ -66,6 +71,7 @@ struct meeting {
     struct meeting *next;
     MPI_Comm comm;
     int rank, size, parent, count, levels; /* levels: of ranks that speak through others */
+    int64_t patience;
     struct child *children;
     MPI_Request told, decided;
     struct hello own;
@@ -74,21 +80,7 @@ struct meeting {
 };
 static struct meeting *unanswered; /* under recorder.lock */
 static int tag = BELOW_BOUND;
-
-static bool wait_until(MPI_Request *request, int64_t deadline)
-{
-    const struct timespec pause = {.tv_nsec = 100000};
-    int done = 0;
-
-    for (int tries = 0; !done; tries++) {
-        pmpi.Test(request, &done, MPI_STATUS_IGNORE);
-        if (!done && now_ns() > deadline)
-            return false;
-        if (!done && tries > 1000)
-            nanosleep(&pause, NULL);
-    }
-    return true;
-}
+static atomic_bool silence; /* some rank has not answered */
 
 /* Not the same number in each program, as the bound is the library's. */
 static void choose_tag(MPI_Comm comm)
@@ -198,6 +190,7 @@ static struct meeting *meeting_make(MPI_Comm comm, bool several, bool heads, boo
     pmpi.Comm_rank(comm, &m->rank);
     pmpi.Comm_size(comm, &m->size);
     m->own = hello_of(begun);
+    m->patience = !begun ? WAIT_NS : atomic_load(&silence) ? AFTER_SILENCE_NS : AGAIN_NS;
     if (!place(m, several)) {
         memory_free(m);
         return NULL;
@@ -240,21 +233,33 @@ static void hear(struct meeting *m, int64_t deadline)
     }
 }
 
-static void say_silent(const struct hello *all, int size)
+static void say_silent(const struct meeting *m)
 {
+    const struct hello *const all = &m->own;
+    const long long missing = (long long)(m->size - all->heard);
     struct text list = {0};
 
     for (int64_t i = 0; i < all->silent && i < NAMED; i++)
         text_add(&list, "%s%lld", i > 0 ? ", " : "", (long long)all->named[i]);
     if (all->silent > NAMED)
         text_add(&list, ", ...");
-    if (all->heard + all->silent < size)
+    if (all->heard + all->silent < m->size)
         text_add(&list, "; the others answer through them");
-    recorder_say("%lld of %d ranks have not answered for 10 s (%s): clocks stay unsynchronised; if "
-                 "they run without mpiprof, give --partial",
-                 (long long)(size - all->heard), size, list.bytes != NULL ? list.bytes : "");
-    snprintf(recorder.note, sizeof recorder.note, "%lld of %d ranks have not answered: %s",
-             (long long)(size - all->heard), size, list.bytes != NULL ? list.bytes : "");
+    const char *const ranks = list.bytes != NULL ? list.bytes : "";
+
+    if (all->begun) {
+        if (!atomic_load(&silence))
+            recorder_say("%lld of %d ranks of a communicator have not answered for 2 s (%s): "
+                         "nothing is switched on it, or on others like it",
+                         missing, m->size, ranks);
+    } else {
+        recorder_say(
+            "%lld of %d ranks have not answered for 10 s (%s): clocks stay unsynchronised; "
+            "if they run without mpiprof, give --partial",
+            missing, m->size, ranks);
+        snprintf(recorder.note, sizeof recorder.note, "%lld of %d ranks have not answered: %s",
+                 missing, m->size, ranks);
+    }
     text_free(&list);
 }
 
@@ -271,8 +276,10 @@ static void decide(const struct meeting *m, struct verdict *v)
         v->state &= ~RECORDING;
     }
     v->together = all->heard == m->size;
-    if (all->silent > 0)
-        say_silent(all, m->size);
+    if (all->silent > 0) {
+        say_silent(m);
+        atomic_store(&silence, true);
+    }
 }
 
 /* False: nobody has said anything for too long. */
@@ -285,9 +292,10 @@ static bool follow(struct meeting *m, int64_t deadline, struct verdict *v)
     }
     m->answer = LEAVES;
     tell_parent(m, &m->answer, sizeof m->answer);
-    if (m->rank == 1)
+    if (m->rank == 1 && !m->own.begun)
         recorder_say("rank 0 has not answered for 10 s: clocks stay unsynchronised; if it runs "
                      "without mpiprof, give --partial");
+    atomic_store(&silence, true);
     v->together = 0;
     return false;
 }
@@ -332,10 +340,10 @@ bool meeting_hold(MPI_Comm comm, bool several, bool heads, bool begun, struct ve
 
     while (levels < TREE_CHILDREN && m->size >> levels > 1)
         levels++;
-    hear(m, start + WAIT_NS + m->levels * STEP_NS);
+    hear(m, start + m->patience + m->levels * STEP_NS);
     if (heads)
         decide(m, v);
-    else if (!follow(m, start + WAIT_NS + WAIT_NS / 4 + (levels + 1) * STEP_NS, v)) {
+    else if (!follow(m, start + m->patience + m->patience / 4 + (levels + 1) * STEP_NS, v)) {
         keep(m);
         return true;
     }
@@ -353,14 +361,6 @@ bool meeting_hold(MPI_Comm comm, bool several, bool heads, bool begun, struct ve
     return true;
 }
 
-static void cancel(MPI_Request *request)
-{
-    if (*request == MPI_REQUEST_NULL)
-        return;
-    pmpi.Cancel(request);
-    pmpi.Request_free(request);
-}
-
 /* In MPI_Finalize, or before the program may free the communicator. What a message may still come
  * to is not freed. */
 void meeting_end(void)
@@ -372,10 +372,10 @@ void meeting_end(void)
     recorder_unlock();
     for (; m != NULL; m = m->next) {
         for (int i = 0; i < m->count; i++) {
-            cancel(&m->children[i].hello);
-            cancel(&m->children[i].answer);
+            wait_cancel(&m->children[i].hello);
+            wait_cancel(&m->children[i].answer);
         }
-        cancel(&m->told);
-        cancel(&m->decided);
+        wait_cancel(&m->told);
+        wait_cancel(&m->decided);
     }
 }

@@ -50,6 +50,7 @@
     X(RUNS, "16", false)                                                                           \
     X(SAMPLE, "1", false)                                                                          \
     X(SCRATCH, "67108864", true)                                                                   \
+    X(SHARE, NULL, false)                                                                          \
     X(SKIP_PACKAGES, NULL, false)                                                                  \
     X(STACK, "1", false)                                                                           \
     X(SWITCH, "", true)                                                                            \
@@ -117,6 +118,7 @@ void options_read(void)
                           .partial = text[PARTIAL] != NULL,
                           .quiet = text[QUIET] != NULL,
                           .several = text[PARTS] != NULL,
+                          .share = text[SHARE] != NULL,
                           .together = text[TOGETHER] != NULL,
                           .unrecorded = text[UNRECORDED] != NULL,
                           .where = text[WHERE] != NULL,

@@ -5,7 +5,7 @@
  *      after it           each process:  the names of those
  *                                        it would hear of   -> "bare"
  *
- * Names are symbolic links in a folder that all know beforehand: made with their text at once, on
+ * Names are marks in a folder that all know beforehand: files that have their text at once, on
  * network file systems too, and what stands first stays. So no two processes can disagree about a
  * third, however late it is; and one that was taken for bare knows it. Where the launcher could not
  * name such a folder, a process that is of a later part sends nothing, and nothing else is known.
@@ -23,35 +23,42 @@
 #include "life/parts.h"
 #include "trace/folder.h"
 
-static char folder[PATH_BYTES]; /* of the links; no other job has it */
+static char folder[PATH_BYTES]; /* of the marks; no other job has it */
 static bool marked;             /* this process is known to all as one that records */
 static int marked_rank;         /* as the launcher says */
 
-static bool link_of(char *path, int rank)
+enum { DIGITS = 16 };
+static const char here[] = "here", bare[] = "bare";
+
+static const char *name_of(char name[DIGITS], int rank)
 {
-    return folder[0] != '\0' && snprintf(path, PATH_BYTES, "%s/%d", folder, rank) < PATH_BYTES;
+    snprintf(name, DIGITS, "%d", rank);
+    return name;
 }
 
 void parts_mark(void)
 {
     const struct options *const o = &recorder.options;
-    char path[PATH_BYTES];
+    char name[DIGITS];
 
     if (o->marks == NULL || o->rank < 0 || folder[0] != '\0' ||
         !folder_make_unique(folder, o->marks, NULL))
         return;
     marked_rank = o->rank;
-    marked = link_of(path, marked_rank) && symlink("here", path) == 0;
+    marked = folder_mark(folder, name_of(name, marked_rank), here);
 }
 
 /* Whether a rank of MPI_COMM_WORLD records; from here on it is so for all who ask. */
 static bool is_here(int rank)
 {
-    char path[PATH_BYTES], text[8];
+    char name[DIGITS], text[8];
 
-    if (!link_of(path, rank) || symlink("bare", path) == 0 || errno != EEXIST)
+    name_of(name, rank);
+    if (folder[0] == '\0' || (!folder_marked(folder, name, text, sizeof text) &&
+                              (folder_mark(folder, name, bare) || errno != EEXIST ||
+                               !folder_marked(folder, name, text, sizeof text))))
         return false;
-    return readlink(path, text, sizeof text) == 4 && memcmp(text, "here", 4) == 0;
+    return strcmp(text, here) == 0;
 }
 
 /* Whether another rank of MPI_COMM_WORLD records, and knows that this process does. */
@@ -73,13 +80,13 @@ bool parts_several(bool with_world)
            found && *number > 0;
 }
 
-/* All have looked: the links have served. The folder goes with the last of them. */
+/* All have looked: the marks have served. The folder goes with the last of them. */
 void parts_end(void)
 {
-    char path[PATH_BYTES];
+    char name[DIGITS];
 
-    if (marked && link_of(path, marked_rank))
-        unlink(path);
+    if (marked)
+        folder_unmark(folder, name_of(name, marked_rank));
     if (folder[0] != '\0')
         rmdir(folder);
 }

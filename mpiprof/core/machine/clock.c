@@ -1,17 +1,18 @@
-/* Clocks: one per node, and how the nodes' clocks stand to each other.
+/* Clocks: one per node, and the offsets between the nodes' clocks.
  *
  *      node 0   1   2   3   4   5 ...       round 0: 1 asks 0
  *           |<--|   |   |                   round 1: 2 asks 0, 3 asks 1
  *           |<------|   |                   round 2: 4 .. 7 ask 0 .. 3: O(log nodes) rounds
  *           |   |<------|
  *
- * A node is a boot id and a time namespace, not a host name. The node of rank 0 is the first. A
- * leader asks another for the time TRIES times and keeps the answer with the shortest round trip:
- * the other's clock was read somewhere within it, so half of it bounds the error. The answers stay
- * in the leaders' tables; the analysis composes them, nothing is gathered.
+ * A node is identified by a boot id and a time namespace, not by a host name. The first node is
+ * that of rank 0. A leader asks another leader for the time TRIES times and uses the answer with
+ * the shortest round trip. The other clock was read within this round trip, so half of it bounds
+ * the error. The leaders store the answers in their tables, and the analysis composes them; no
+ * collection is needed.
  *
- * Which nodes there are is collected along a tree, and goes back to all as a list of nodes; a rank
- * keeps of it what it needs, which is no more than log2(nodes) others.
+ * The list of nodes is collected along a tree and distributed to all ranks. A rank stores only the
+ * nodes that it needs, at most log2(nodes) others.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +29,7 @@
 #include "base/recorder.h"
 #include "base/text.h"
 #include "base/tree.h"
+#include "base/wait.h"
 #include "machine/clock.h"
 #include "trace/file.h"
 
@@ -35,20 +37,20 @@ enum { TRIES = 20, TAG = 19937, STALE_NS = 20000 };
 
 struct node {
     uint64_t name;
-    int64_t leader, second; /* its first ranks; -1: it has one only */
-    int64_t world_rank;     /* the leader's */
+    int64_t leader, second; /* first two ranks of the node; second is -1 if it has only one */
+    int64_t world_rank;     /* of the leader */
 };
 struct offset {
-    int64_t ahead_ns, error_ns, at_ns; /* at_ns 0: never compared */
+    int64_t ahead_ns, error_ns, at_ns; /* at_ns is 0 before the first comparison */
     double rate, rate_error;
 };
-struct row { /* a node's */
+struct row { /* offset of one node */
     int64_t node;
     struct offset offset;
 };
 enum { ROUNDS = 31, ROWS = 256 };
 static struct node partners[ROUNDS];                  /* of a leader, by round */
-static struct node own_node, first_node, second_node; /* the latter: of the job */
+static struct node own_node, first_node, second_node; /* first and second node of the job */
 static int nodes, my_node = -1;
 
 static size_t read_file(const char *path, char *bytes, size_t room)
@@ -66,7 +68,7 @@ static size_t read_file(const char *path, char *bytes, size_t room)
     return strlen(bytes);
 }
 
-/* The name of this node's clock. MPIPROF_NODE stands in for it in tests of several nodes. */
+/* Return the name of this node's clock. MPIPROF_NODE replaces it in tests of several nodes. */
 const char *clock_node(void)
 {
     static char name[200];
@@ -90,7 +92,7 @@ uint64_t clock_node_hash(void)
     return hash_text(1, clock_node(), -1);
 }
 
-/* Of the nodes that a part of the ranks has found, keeps those that were not known earlier. */
+/* Remove the nodes of an appended list that were already in the first `earlier` bytes. */
 static void join_nodes(struct text *all, size_t earlier)
 {
     struct node *const list = (struct node *)(void *)all->bytes;
@@ -116,7 +118,7 @@ static void join_nodes(struct text *all, size_t earlier)
     all->length = count * sizeof *list;
 }
 
-/* The list of all nodes, on all ranks; NULL: some have no memory for it. */
+/* Return the list of all nodes on all ranks, or NULL if a rank has no memory for it. */
 static struct node *list_nodes(MPI_Comm comm, int rank)
 {
     const struct node mine = {clock_node_hash(), rank, -1, recorder.rank};
@@ -147,7 +149,7 @@ static struct node *list_nodes(MPI_Comm comm, int rank)
     return list;
 }
 
-/* Whom this node's leader compares clocks with, round by round. */
+/* Store the nodes with which this node's leader compares clocks, by round. */
 static void find_partners(const struct node *list)
 {
     int step = 1;
@@ -159,8 +161,8 @@ static void find_partners(const struct node *list)
             partners[round] = list[my_node - step];
 }
 
-/* Learns which ranks share a clock; every member of recorder.private calls it. False: some lack
- * memory for that. */
+/* Determine which ranks share a clock. Every member of recorder.private calls it. Returns false if
+ * a rank has no memory. */
 bool clock_nodes(MPI_Comm comm)
 {
     int rank = 0;
@@ -186,40 +188,64 @@ int clock_node_count(void)
     return nodes;
 }
 
-/* A rank of recorder.private that shares a clock with its rank 0, or -1. */
+/* Return a rank of recorder.private that shares a clock with rank 0, or -1. */
 int clock_neighbour(void)
 {
     return (int)first_node.second;
 }
 
-/* The leader of the second node as a rank of recorder.private, or -1. */
+/* Return the rank of the second node's leader in recorder.private, or -1. */
 int clock_second_leader(void)
 {
     return nodes > 1 ? (int)second_node.leader : -1;
 }
 
-/* This node's clock against the first node's: what it is ahead by, how well that is known, and how
- * fast it changes. Two quartz clocks part by no more than DRIFT; after two comparisons it is known
- * how fast these two do. Of leaders, and by clock_share of all ranks. */
+/* Offset of this node's clock from the first node's, its error, and its rate. Two quartz clocks
+ * differ by at most `drift`; two comparisons determine their actual rate. Valid on leaders, and
+ * after clock_share on all ranks. */
 static const struct offset never;
-static const struct offset *_Atomic known = &never; /* replaced, never changed: threads read it */
+/* replaced, never modified, because threads read it */
+static const struct offset *_Atomic known = &never;
 static int64_t origin;
 static const double drift = 1e-5, wander = 2e-7;
 
-static void answer(int leader)
+/* A message of a comparison; returns false if the partner does not answer by the deadline. `values` is
+ * static: a partner that comes later may still write there. */
+static bool pass(bool sends, int64_t *values, int count, int leader, int64_t deadline)
+{
+    const int bytes = count * (int)sizeof *values;
+    MPI_Request request;
+    const int error =
+        sends ? pmpi.Isend(values, bytes, MPI_BYTE, leader, TAG, recorder.private, &request)
+              : pmpi.Irecv(values, bytes, MPI_BYTE, leader, TAG, recorder.private, &request);
+
+    if (error != MPI_SUCCESS)
+        return false;
+    if (deadline == INT64_MAX)
+        return pmpi.Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    if (wait_until(&request, deadline))
+        return true;
+    wait_cancel(&request);
+    return false;
+}
+
+static bool answer(int leader, int64_t deadline)
 {
     for (int i = 0; i < TRIES; i++) {
-        int64_t t[3] = {0};
+        static int64_t asked, t[3];
 
-        pmpi.Recv(t, sizeof *t, MPI_BYTE, leader, TAG, recorder.private, MPI_STATUS_IGNORE);
+        if (!pass(false, &asked, 1, leader, deadline))
+            return false;
         t[0] = now_ns();
         t[1] = clock_common(t[0]) + origin - t[0];
         t[2] = clock_bound();
-        pmpi.Send(t, sizeof t, MPI_BYTE, leader, TAG, recorder.private);
+        if (!pass(true, t, 3, leader, deadline))
+            return false;
     }
+    return true;
 }
 
-/* A few in a run: the old ones stay, as a reader may still be in them. */
+/* Old offsets, a few per run, stay allocated, because a thread may still read them. */
 static void publish(struct offset now)
 {
     struct offset *const made = memory_get(sizeof *made);
@@ -230,7 +256,7 @@ static void publish(struct offset now)
     atomic_store(&known, made);
 }
 
-/* From a comparison at a time of this node's clock. */
+/* Update the offset after a comparison at time `at` of this node's clock. */
 static void compared(int64_t at, int64_t ahead, int64_t error)
 {
     const struct offset before = *atomic_load(&known);
@@ -242,7 +268,7 @@ static void compared(int64_t at, int64_t ahead, int64_t error)
         const double span = (double)(at - before.at_ns);
         const double rate_error = (double)(error + before.error_ns) / span + wander;
 
-        if (rate_error < drift) { /* else too short a span to say anything */
+        if (rate_error < drift) { /* otherwise the time span is too short for a rate */
             now.rate = (double)(ahead - before.ahead_ns) / span;
             now.rate_error = rate_error;
         }
@@ -250,19 +276,19 @@ static void compared(int64_t at, int64_t ahead, int64_t error)
     publish(now);
 }
 
-static void ask(const struct node *of, const char *when)
+static bool ask(const struct node *of, const char *when, int64_t deadline)
 {
     int64_t best = INT64_MAX, offset = 0, at = 0, above = 0, bound = 0;
     const int leader = (int)of->leader;
     struct text t = {0};
 
     for (int i = 0; i < TRIES; i++) {
-        int64_t theirs[3] = {0};
+        static int64_t question, theirs[3];
         const int64_t before = now_ns();
 
-        pmpi.Send(theirs, sizeof *theirs, MPI_BYTE, leader, TAG, recorder.private);
-        pmpi.Recv(theirs, sizeof theirs, MPI_BYTE, leader, TAG, recorder.private,
-                  MPI_STATUS_IGNORE);
+        if (!pass(true, &question, 1, leader, deadline) ||
+            !pass(false, theirs, 3, leader, deadline))
+            return false;
         const int64_t after = now_ns();
 
         if (after - before < best) {
@@ -281,25 +307,30 @@ static void ask(const struct node *of, const char *when)
     text_add(&t, "\"error_ns\": %lld, \"when\": \"%s\"}}\n", (long long)(best / 2 + 1), when);
     file_line(&t);
     text_free(&t);
+    return true;
 }
 
-/* Every member of recorder.private calls it; only node leaders of several nodes communicate. */
-void clock_synchronise(const char *when)
+/* Every member of recorder.private calls it; only node leaders of several nodes communicate. With a
+ * deadline, a leader whose partner does not come keeps the clocks as they were compared before. */
+void clock_synchronise(const char *when, int64_t deadline)
 {
+    bool there = true;
     int rank = -1;
 
     pmpi.Comm_rank(recorder.private, &rank);
     if (nodes < 2 || own_node.leader != rank)
         return;
-    for (int step = 1, round = 0; step < nodes && round < ROUNDS; step *= 2, round++) {
+    for (int step = 1, round = 0; there && step < nodes && round < ROUNDS; step *= 2, round++) {
         if (my_node < step && step < nodes - my_node)
-            answer((int)partners[round].leader);
+            there = answer((int)partners[round].leader, deadline);
         else if (my_node >= step && my_node - step < step)
-            ask(&partners[round], when);
+            there = ask(&partners[round], when, deadline);
     }
+    if (!there)
+        file_note("clocks were not compared at %s: another node did not answer", when);
 }
 
-/* What the leaders know goes to all, some nodes at a time: so none needs memory for all. */
+/* Distribute the leaders' offsets in batches of nodes, so that no rank needs memory for all. */
 static void share_offsets(int rank)
 {
     const struct row mine = {my_node, *atomic_load(&known)};
@@ -325,7 +356,7 @@ static void share_offsets(int rank)
     text_free(&rows);
 }
 
-/* Every member of recorder.private calls it, after a comparison: what leaders know, all know. */
+/* Distribute the leaders' offsets after a comparison. Every member of recorder.private calls it. */
 void clock_share(void)
 {
     int rank = -1;
@@ -338,7 +369,7 @@ void clock_share(void)
     tree_share(&origin, sizeof origin, false, recorder.private);
 }
 
-/* A time of this node's clock on the first node's, since an origin that all share. */
+/* Convert a time of this node's clock to the first node's clock, relative to the common origin. */
 int64_t clock_common(int64_t ns)
 {
     const struct offset *const o = atomic_load(&known);
@@ -347,7 +378,7 @@ int64_t clock_common(int64_t ns)
     return ns + o->ahead_ns + (int64_t)(o->rate * since) - origin;
 }
 
-/* How wrong that may be now. */
+/* Return the current bound on the error in ns. */
 int64_t clock_bound(void)
 {
     const struct offset *const o = atomic_load(&known);
@@ -357,7 +388,7 @@ int64_t clock_bound(void)
     return o->error_ns + (int64_t)(o->rate_error * (double)(now_ns() - o->at_ns));
 }
 
-/* Whether comparing again would help. */
+/* Return true if a new comparison would reduce the error. */
 bool clock_is_stale(void)
 {
     const struct offset *const o = atomic_load(&known);

@@ -1,4 +1,4 @@
-/* Clocks of nodes, as one: clock.c. */
+/* Synchronisation of the nodes' clocks (clock.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -6,7 +6,7 @@
 #include "base/native.h"
 
 bool clock_nodes(MPI_Comm comm);
-void clock_synchronise(const char *when);
+void clock_synchronise(const char *when, int64_t deadline);
 const char *clock_node(void);
 uint64_t clock_node_hash(void);
 int clock_node_count(void);

@@ -1,18 +1,18 @@
-/* The line t(m) = alpha + beta m through measured times, and where it bends.
+/* Fit of t(m) = alpha + beta m to measured times, with a bend at the buffer size.
  *
- *      t |            / pace
- *        |          /
- *        |        _/
- *        |   __.--  beta
- *        |--'                     A port that was idle lets the first bytes of its buffer
- *        +--------+--------- m    through at once; the others take what the link takes.
- *              buffer
+ *   t |            / pace
+ *     |          /
+ *     |        _/
+ *     |   __.--  beta
+ *     |--'                     An idle port accepts the first bytes, up to its buffer, at once.
+ *     +--------+--------- m    The remaining bytes take the link's time per byte.
+ *           buffer
  *
- * Large messages show the pace, one way, if they are larger than the buffer. Messages both ways at
- * once follow each other without a rest, so that smaller ones show it as well: what they take beyond
- * twice the time one way is no other direction's. (On emulated ports of 100 Mbit/s 16 KB take 0.09 ms
- * one way and 1.37 ms both ways. Predictions by the first were short by a factor of ten, and those of
- * what one rank alone sends by forty.)
+ * One-way messages show the pace only if they are larger than the buffer. Simultaneous messages
+ * both ways follow each other without idle time, so smaller ones show the pace too. Their time
+ * beyond twice the one-way time is due to the link alone. On emulated ports of 100 Mbit/s, 16 KB
+ * take 0.09 ms one way and 1.37 ms both ways. Predictions from the one-way time were too short by a
+ * factor of 10, and by a factor of 40 if only one rank sends.
  */
 #include "machine/line.h"
 
@@ -21,7 +21,7 @@ static double shorter(double a, double b)
     return a < b ? a : b;
 }
 
-/* A message takes no longer than a larger one: where it did, it was disturbed. */
+/* Make the times monotonic: a message that took longer than a larger one was disturbed. */
 void line_order(struct line *l)
 {
     for (int i = l->count - 2; i >= 0; i--) {
@@ -30,7 +30,8 @@ void line_order(struct line *l)
     }
 }
 
-/* Least squares of t = alpha + beta m, weighted by 1/t: small messages count as much as large. */
+/* Least-squares fit of t = alpha + beta m with weights 1/t, so that small and large messages count
+ * equally. */
 static void fit(const struct line *t, double *alpha, double *beta)
 {
     double w = 0, x = 0, y = 0, xx = 0, xy = 0;
@@ -51,7 +52,6 @@ static void fit(const struct line *t, double *alpha, double *beta)
     *alpha = w > 0 ? (y - *beta * x) / w : 0;
 }
 
-/* What a byte more takes between the two largest sizes. */
 static double last_slope(const struct line *l, const double *times)
 {
     const int last = l->count - 1;

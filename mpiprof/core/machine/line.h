@@ -1,10 +1,10 @@
-/* A link, from how long messages of several sizes take: line.c. */
+/* Link parameters from the times of messages of several sizes (alpha_beta_fit.c). */
 #pragma once
 
 enum { MOST_SIZES = 24 };
 
-struct link { /* ns, ns a byte, bytes: t(m) = alpha + beta min(m, buffer) + pace max(m - buffer, 0)
-               */
+/* ns, ns per byte, bytes: t(m) = alpha + beta min(m, buffer) + pace max(m - buffer, 0) */
+struct link {
     double alpha, beta, pace, buffer;
 };
 

@@ -1,9 +1,9 @@
-/* The machine table: the time of one message T(m) within and between nodes, one way and both ways
- * at once, and of reducing a byte. By ping-pong of rank 0 with a neighbour on its node, and with
- * another node's leader.
+/* The machine table: message times T(m) within and between nodes, one way and both ways at once,
+ * and the time to reduce a byte. Rank 0 measures by ping-pong with a neighbour on its node and with
+ * the leader of another node.
  *
- * At Init within 50 ms: few sizes, as many rounds as fit, what does not fit is left out and said.
- * `calibrate` takes its time.
+ * In MPI_Init the measurement takes at most 50 ms, with few sizes and as many repetitions as fit.
+ * Omitted sizes are reported. `calibrate` has no such limit.
  */
 #include <string.h>
 
@@ -20,10 +20,11 @@
 
 enum { VECTOR = 8192 };
 
-/* What all ranks plan with: the slowest link that was measured; an Ethernet's, where none was. */
+/* Link parameters for predictions on all ranks: the slowest measured link, or that of an Ethernet
+ * without a measurement. */
 struct link machine_link = {20000, 1, 0, 0};
 
-/* How long so many bytes take through a port that has been idle before the first of them. */
+/* Return the time in ns of so many bytes through a port that was idle before. */
 double machine_passing(const struct link *l, double bytes)
 {
     const double late = bytes > l->buffer ? bytes - l->buffer : 0;
@@ -48,7 +49,8 @@ static double gamma_of(MPI_Datatype type, int bytes, MPI_Op op, int repetitions)
     return (double)best / VECTOR;
 }
 
-/* Open MPI's MPI_Reduce_local looks into MPI_COMM_WORLD, which Sessions alone do not make. */
+/* Open MPI's MPI_Reduce_local accesses MPI_COMM_WORLD, which does not exist under Sessions without
+ * MPI_Init. */
 bool machine_reduces(void)
 {
 #ifdef MPIPROF_ABI_openmpi
@@ -72,8 +74,8 @@ static void gamma_add(struct text *out, bool full)
              gamma_of(MPI_DOUBLE_INT, 16, MPI_MAXLOC, full ? 1000 : 20));
 }
 
-/* Every member of recorder.private calls it; rank 0 gets the table as JSON. The others sleep until
- * it is made: where ranks outnumber cores, those that poll would be what is measured. */
+/* Measure the machine table. Every member of recorder.private calls it; rank 0 gets the JSON. The
+ * other ranks sleep: if ranks outnumber cores, polling would disturb the measurement. */
 void machine_measure(struct text *out, bool full)
 {
     static struct pingpong within, between;

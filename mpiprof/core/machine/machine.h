@@ -1,4 +1,4 @@
-/* How long messages take here: machine.c. */
+/* Message times on this machine (machine.c). */
 #pragma once
 #include <stdbool.h>
 

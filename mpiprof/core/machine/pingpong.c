@@ -1,23 +1,24 @@
-/* The time of one message T(m) between two ranks, one way and both ways at once.
+/* Measurement of the message time T(m) between two ranks, one way and both ways at once.
  *
- *      leader   command  | send ->        <- | send ->        <- |     a round: the shortest of
- *      peer     -> sleep |     -> send       |     -> send       |     its exchanges counts
+ *      leader   command  | send ->        <- | send ->        <- |     repetition: the shortest
+ *      peer     -> sleep |     -> send       |     -> send       |     exchange counts
  *
- * Both ways at once, the shortest would be one into which the leader came later than the peer, half
- * of whose time had passed: there a first exchange brings both together, and the others' mean counts.
+ * For exchanges both ways, the shortest would be one that the leader enters after half of the
+ * peer's time has passed. So a first exchange synchronises both, and the mean of the others counts.
  *
- * Where ranks share cores with others, most exchanges wait for a core. So a round is clean where the
- * leader kept its core throughout; what clean rounds say is in rounds.c. (On a machine with five busy
- * processes a core the shortest of all exchanges differed by a factor of 60,000 between runs.) After
- * a disturbed round both sleep for a moment, as who wakes up is given a core at once, and exchange
- * some messages more, to warm up. Of large messages a round has fewer of both, as it must end before
- * the core is taken; and `calibrate` goes on with the sizes that still lack clean rounds.
+ * If ranks share cores with other processes, most exchanges wait for a core. So a repetition is
+ * clean if the leader did not lose its core; repetitions.c evaluates the clean ones. (On a machine
+ * with five busy processes per core, the shortest of all exchanges differed by a factor of 60,000
+ * between runs.) After a disturbed repetition both ranks sleep briefly, because a process that
+ * wakes up gets a core at once. They then exchange some extra messages to warm up. A repetition of
+ * large messages has fewer exchanges and warm-up messages, because it must end before the core is
+ * taken. `calibrate` continues with the sizes that still lack clean repetitions.
  *
- * `calibrate` has its passes over some seconds, with sleep in between: how far apart the processors
- * are changes (rounds.c), and a short burst would show the one distance that it happens to meet.
+ * `calibrate` distributes its passes over some seconds, with sleep in between. The distance of the
+ * processors changes (repetitions.c), and a short burst would measure only one distance.
  *
- * How many rounds were clean, and their spread, is written with the times: a reader leaves out what
- * would not repeat.
+ * The number of clean repetitions and their spread are written with the times, so that a reader can
+ * ignore results that are not reproducible.
  */
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -78,7 +79,7 @@ static void rest(const struct command *c)
         nanosleep(&pause, NULL);
 }
 
-/* The peer does as it is told until there are no exchanges. */
+/* Run the leader's commands on the peer, until a command has no exchanges. */
 static void follow(int leader)
 {
     struct command c = {0};
@@ -93,7 +94,6 @@ static void follow(int leader)
     }
 }
 
-/* How often this thread has left its core. */
 static long switches(void)
 {
     struct rusage used = {0};
@@ -102,7 +102,8 @@ static long switches(void)
     return used.ru_nvcsw + used.ru_nivcsw;
 }
 
-/* Sleeps first, where there is a pause; returns the next one's: none after a clean round. */
+/* Run one repetition, after a sleep if there is a pause. Returns the next pause, which is 0 after a
+ * clean one. */
 static int64_t lead_round(struct rounds *r, int peer, int bytes, bool both, int64_t pause_ns)
 {
     const int64_t small = both ? EXCHANGES_BOTH : EXCHANGES;
@@ -145,9 +146,10 @@ static bool enough(const struct pingpong *p)
     return true;
 }
 
-/* Passes over all sizes while there is time: a disturbance then hits one pass, not one size. The
- * first one may take longer: it makes the connections, and of 1 KB alone no link's pace is known.
- * After that `calibrate` has passes over the sizes of which there is not enough yet. */
+/* Run passes over all sizes while time is left, so that a disturbance affects one pass and not one
+ * size. The first pass may take longer: it opens the connections, and 1 KB alone does not show the
+ * pace of a link. Later passes of `calibrate` measure only sizes without enough clean
+ * repetitions. */
 static void lead(struct pingpong *p, int peer, bool full)
 {
     static const int quick[] = {0, 1024, 16384, QUICK};
@@ -180,7 +182,7 @@ done:
     pmpi.Send(&end, sizeof end, MPI_BYTE, peer, TAG, recorder.private);
 }
 
-/* The leader gets the times; the peer helps, the others pass. */
+/* Measure on the leader with the help of the peer; other ranks return at once. */
 void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool full)
 {
     static char quick[2][QUICK];
@@ -190,7 +192,7 @@ void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool f
     for (int i = 0; i < 2; i++)
         buffers[i] = full ? calloc(1, LARGEST) : quick[i];
     if (buffers[0] == NULL || buffers[1] == NULL)
-        abort(); /* `calibrate` alone: no user's program */
+        abort(); /* only in `calibrate`, which runs no program of the user */
     if (rank == leader)
         lead(p, peer, full);
     else
@@ -202,7 +204,7 @@ void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool f
             memory_give_back(buffers[i], QUICK);
 }
 
-/* ---- what follows from it */
+/* ---- results */
 
 static void times(struct pingpong *p, struct line *l)
 {

@@ -1,4 +1,4 @@
-/* How long messages between two ranks take: pingpong.c. */
+/* Measurement of message times between two ranks (pingpong.c). */
 #pragma once
 #include <stdbool.h>
 

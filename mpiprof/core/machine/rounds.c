@@ -1,14 +1,14 @@
-/* The time of a message from rounds that were measured, and whether it would come out again.
+/* The time of a message from repeated measurements, and its repeatability.
  *
- * Two processors are at times nearer to each other, and at times farther: the scheduler moves a
- * process to another core, and a host moves the processors of its guests. On one virtual machine a
- * cache line took 28 ns or 130 ns from the one to the other, and a message 125 ns or 335 ns, for
- * milliseconds or for a minute. So rounds have two levels, and their middle is now on the one, now
- * on the other. The lower one comes again: the time is the first tenth's end of the rounds.
+ * The distance of two processors varies: the scheduler moves a process to another core, and a host
+ * moves the processors of its guests. On one virtual machine a cache line took 28 ns or 130 ns to
+ * the other processor, and a message 125 ns or 335 ns. Either lasted for milliseconds or for a
+ * minute. So the repetitions have two levels, and their median is sometimes at one and sometimes at
+ * the other. The lower level is reproducible, so the time is the first decile of the repetitions.
  *
- * That holds where the lower level is met again and again. The rounds, in the order of time, fall
- * into parts, and each part's shortest round is what a shorter measurement would have found. The
- * spread is by how much the middle one of the parts lies above the time.
+ * This requires that the lower level occurs again and again. So the repetitions, in order of time,
+ * are divided into batches. The minimum of a batch is the result that a shorter measurement would
+ * have found. The spread is the median of these minima relative to the time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ bool rounds_enough(const struct rounds *r)
     return r->count[1] >= ENOUGH;
 }
 
-/* Whether the clean rounds count: where there are too few, the others do. */
+/* Return 1 to use the clean repetitions, or 0 if there are too few. */
 static bool kind(const struct rounds *r)
 {
     return r->count[1] >= LEAST || r->count[1] >= r->count[0];
@@ -41,7 +41,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* ns; 0 without any round. */
+/* Return the time in ns, or 0 without any repetition. */
 double rounds_time(const struct rounds *r)
 {
     const int count = r->count[kind(r)];
@@ -54,7 +54,7 @@ double rounds_time(const struct rounds *r)
     return sorted[count / TENTH];
 }
 
-/* 1 where the time would come out again, and where there is none. */
+/* Return the spread. It is 1 if the time is reproducible or there is none. */
 double rounds_spread(const struct rounds *r)
 {
     const int count = r->count[kind(r)], parts = count < PARTS ? count : PARTS;

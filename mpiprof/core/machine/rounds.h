@@ -1,11 +1,11 @@
-/* What the rounds of a measurement say: rounds.c. */
+/* Statistics of repeated time measurements (repetitions.c). */
 #pragma once
 #include <stdbool.h>
 
 enum { MOST_ROUNDS = 64 };
 
-/* The rounds of one size, in the order of time: `ns[1]` of clean ones, in which the leader kept its
- * core, `ns[0]` of the others. */
+/* The repetitions of one message size in order of time. `ns[1]` contains the clean ones, in which
+ * the leader did not lose its core, and `ns[0]` the others. */
 struct rounds {
     int count[2];
     double ns[2][MOST_ROUNDS];

@@ -1,10 +1,10 @@
-/* A call as it passes between Python and OTF2's files: this list is the C struct and, by
- * reading_layout(), Python's.
+/* A call in the exchange between Python and OTF2's files. This list defines the C struct, and
+ * Python's data type by reading_layout().
  *
- * Times are the file's ticks; `exit` is NEVER while a call is open. `region`, `site`,
- * `communicator` and `request` are the file's numbers, UNKNOWN where there is none. `given` says
- * which of the file's attributes tell what its records do not (a bit for each of enum attribute);
- * `recorded`, that there was a record of the collective beside its region.
+ * Times are ticks of the file; `exit` is NEVER while a call is open. `region`, `site`,
+ * `communicator` and `request` are numbers of the file, or UNKNOWN if there is none. `given` has a
+ * bit for each attribute (enum attribute) that the file provides in addition to its records.
+ * `recorded` is set if the file has a record of the collective besides its region.
  */
 #pragma once
 #include <stdint.h>
@@ -37,10 +37,10 @@ struct call {
 
 _Static_assert(sizeof(struct call) == 80, "no padding");
 
-/* As the records of a log (trace/event.h). */
+/* as in the records of a log (tracefile/event.h) */
 enum { KIND_CALL = 1, KIND_START = 2, KIND_COMPLETION = 3 };
 
-/* Our attributes of an Enter; the file numbers them in this order from the first one on. */
+/* Attributes that mpiprof adds to an Enter. The file numbers them consecutively in this order. */
 enum attribute {
     ATTRIBUTE_SEQUENCE,
     ATTRIBUTE_START,
@@ -53,13 +53,13 @@ enum attribute {
     ATTRIBUTES
 };
 
-/* What a region is to us; given by Python for each. */
+/* Class of a region, assigned by Python. */
 enum class {
-    OTHER,      /* of the program: a call site for what is called in it */
-    IGNORED,    /* of MPI, and nothing to us: MPI_Init */
-    COLLECTIVE, /* blocking */
-    STARTING,   /* a nonblocking one */
-    RESTARTING, /* a persistent one: MPI_Start */
+    OTHER,      /* region of the program: the call site of calls inside it */
+    IGNORED,    /* MPI function without relevance, such as MPI_Init */
+    COLLECTIVE, /* blocking collective */
+    STARTING,   /* nonblocking collective */
+    RESTARTING, /* start of a persistent operation: MPI_Start */
     POINT_TO_POINT,
     COMPLETING, /* Wait and Test */
     ONE_SIDED,

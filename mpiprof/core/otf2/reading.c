@@ -1,12 +1,12 @@
-/* The events of one OTF2 location to its collective calls.
+/* Conversion of the events of one OTF2 location to collective calls.
  *
- * OTF2's reader calls us for each event: some 10 ns, where a function of Python's takes 1 us. Python
- * opens the files, and hands the functions here to the reader. Nothing of OTF2 is needed to build
- * this: what is declared here of it has been the same since its version 2, and what takes part in
- * a call is plain numbers. One reading is one thread's at a time.
+ * OTF2's reader calls a function here for each event. This takes some 10 ns, compared with 1 us for
+ * a Python function. Python opens the files and passes these functions to the reader. The build
+ * needs no OTF2: the declarations used here have not changed since OTF2 version 2, and all
+ * arguments are plain numbers. One thread at a time uses a reading.
  *
- * A stack holds the regions that have been entered. A record of a collective becomes a call when it
- * comes, and gets its exit when the region is left. What is entered and never left stays open.
+ * A stack contains the entered regions. A record of a collective creates a call, which gets its
+ * exit when the region is left. A region that is never left stays open.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -18,12 +18,12 @@ enum { SUCCESS = 0, FAILED = 1 };
 
 struct frame {
     uint64_t enter;
-    size_t first; /* of the calls that were told while it was the innermost */
-    size_t site;  /* the innermost frame of the program around it, plus 1 */
+    size_t first; /* first call that was recorded while this was the innermost region */
+    size_t site;  /* stack position + 1 of the innermost program region around it; 0 for none */
     uint32_t region;
-    uint32_t context; /* UNKNOWN without */
+    uint32_t context; /* UNKNOWN without a calling context */
     uint8_t class;
-    struct call call; /* as attributes tell it */
+    struct call call; /* as far as attributes describe it */
 };
 
 struct reading {
@@ -34,10 +34,10 @@ struct reading {
     const uint8_t *classes;
     const uint32_t *regions; /* of calling contexts */
     uint32_t class_count, context_count;
-    uint32_t first_attribute; /* UNKNOWN: the file has none of ours */
+    uint32_t first_attribute; /* UNKNOWN if the file has no attributes of mpiprof */
     uint64_t first_time, last_time, events, unknown, outside;
     uint64_t spent[CLASSES];
-    uint64_t program; /* its name's number, UNKNOWN before it has told one */
+    uint64_t program; /* number of the program's name; UNKNOWN before the event ProgramBegin */
     bool failed, began, ended;
     uint32_t (*attribute_count)(const void *list);
     int (*attribute)(const void *list, uint32_t i, uint32_t *which, uint8_t *type, uint64_t *value);
@@ -45,7 +45,7 @@ struct reading {
 
 #define QUOTE(type, name, format) #name ":" format " "
 
-/* Names and types of a call's fields. */
+/* Return the names and types of a call's fields. */
 DOOR const char *reading_layout(void)
 {
     return CALL_FIELDS(QUOTE);
@@ -78,7 +78,7 @@ DOOR void reading_close(struct reading *r)
     free(r);
 }
 
-/* ---- growing */
+/* ---- growing arrays */
 
 static bool grown(struct reading *r, void **array, size_t used, size_t *room, size_t size)
 {
@@ -114,7 +114,7 @@ static struct call *call_new(struct reading *r, const struct frame *f, uint64_t 
             c->site = r->stack[f->site - 1].region;
         if ((f->call.given & 1u << ATTRIBUTE_OUTSIDE) == 0)
             c->outside = r->outside;
-        else if (r->count - 1 > f->first) /* told of the first call of a Wait */
+        else if (r->count - 1 > f->first) /* the attribute belongs to the first call of a Wait */
             c->outside = 0;
         r->outside = 0;
     }
@@ -193,7 +193,6 @@ static int entered(struct reading *r, uint64_t time, const void *list, uint32_t 
     return SUCCESS;
 }
 
-/* The calls that were told in a frame, which ends now. */
 static void ended(struct reading *r, const struct frame *f, uint64_t time)
 {
     const bool told = r->count > f->first;
@@ -217,14 +216,13 @@ static int left(struct reading *r, uint64_t time, uint32_t region)
 
     while (i > 0 && r->stack[i - 1].region != region)
         i--;
-    if (i == 0) /* never entered: the file begins in its middle */
+    if (i == 0) /* never entered, because the file begins later */
         return SUCCESS;
     ended(r, &r->stack[i - 1], time);
     r->depth = i - 1;
     return r->failed ? FAILED : SUCCESS;
 }
 
-/* The innermost region of MPI. */
 static const struct frame *innermost(const struct reading *r)
 {
     return r->depth > 0 && r->stack[r->depth - 1].class != OTHER ? &r->stack[r->depth - 1] : NULL;
@@ -253,7 +251,7 @@ static int told(struct reading *r, uint64_t time, uint8_t kind, uint8_t operatio
     return SUCCESS;
 }
 
-/* ---- what OTF2's reader calls */
+/* ---- callbacks of OTF2's reader */
 
 #define EVENT                                                                                      \
     uint64_t location, uint64_t time, uint64_t position, void *user, const void *attributes
@@ -354,16 +352,16 @@ DOOR int reading_unknown(EVENT)
     return SUCCESS;
 }
 
-/* OTF2 tells of an error by its return value, too: it need not be printed. */
+/* Suppress the printing of errors, which OTF2 also reports by its return value. */
 DOOR int reading_error(void *user, const char *file, uint64_t line, const char *function, int code)
 {
     (void)user, (void)file, (void)line, (void)function;
     return code;
 }
 
-/* ---- the result */
+/* ---- results */
 
-/* Tells what is still open at the end; returns the number of calls, -1 without memory. */
+/* Add the collective calls of open regions. Returns the number of calls, or -1 without memory. */
 DOOR int64_t reading_finish(struct reading *r)
 {
     for (size_t i = 0; i < r->depth; i++) {
@@ -384,8 +382,8 @@ DOOR const struct call *reading_calls(const struct reading *r)
     return r->calls;
 }
 
-/* First and last time, events, unknown ones, whether the program began and ended, its name, and the
- * ticks in the classes from POINT_TO_POINT on. */
+/* Store the first and last time, the numbers of events and of unknown events, if the program began
+ * and ended, its name, and the ticks per class from POINT_TO_POINT on. */
 DOOR void reading_facts(const struct reading *r, uint64_t *facts)
 {
     *facts++ = r->first_time;

@@ -1,9 +1,10 @@
-/* The calls of one location to OTF2's events, by OTF2's own functions, whose addresses are given.
+/* Conversion of the calls of one location to OTF2 events, by OTF2's functions, which Python passes
+ * as addresses.
  *
- * A call is its call site's region around MPI's, and in that a record of the collective. The calls
- * are in the order in which they were entered; completions with equal times are one Wait. Calls that
- * overlap on one thread (one that was left by longjmp) stay open, and times never go back: a tick
- * earlier than the one before is written as that one.
+ * A call is written as the region of its call site, which contains the region of MPI and in it a
+ * record of the collective. The calls are in the order of entry; completions with equal times are
+ * one Wait. A call that overlaps with others on one thread (abandoned by longjmp) stays open. Times
+ * never decrease: an earlier tick is replaced by the previous one.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +22,7 @@ typedef int complete_function(void *writer, void *attributes, uint64_t time, uin
                               uint64_t received, uint64_t request);
 typedef int add_function(void *attributes, uint32_t attribute, uint64_t value);
 
-/* In Python's order (writing_calls). */
+/* in the order of Python's list (writing_calls) */
 struct otf2 {
     enter_function *enter, *leave;
     begin_function *begin;
@@ -93,7 +94,7 @@ static void starting(struct writing *w, const struct call *c)
         leave(w, c, c->region);
 }
 
-/* The completions of one Wait; returns how many they are. */
+/* Write the completions of one Wait. Returns their number. */
 static size_t waiting(struct writing *w, const struct call *c, size_t count)
 {
     size_t n = 0;
@@ -110,8 +111,8 @@ static size_t waiting(struct writing *w, const struct call *c, size_t count)
     return n;
 }
 
-/* Writes calls; returns the number of events, -1 where OTF2 has refused one.
- * last_time: of the location so far, and then. */
+/* Write calls and update `last_time` of the location. Returns the number of events, or -1 if OTF2
+ * reported an error. */
 DOOR int64_t writing_calls(const void *const *functions, void *writer, void *attributes,
                            uint32_t first_attribute, uint32_t wait_region, uint64_t *last_time,
                            const struct call *calls, int64_t count)

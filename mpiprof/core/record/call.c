@@ -15,6 +15,7 @@
 #include "record/inside.h"
 #include "record/python.h"
 #include "record/record.h"
+#include "record/refusal.h"
 #include "record/signature.h"
 #include "record/site.h"
 #include "record/stack.h"
@@ -168,14 +169,14 @@ bool call_within(const void *here)
 }
 
 /* A call whose place in the order is known already: gather.c. */
-void call_begin_counted(struct call *c, int operation, struct communicator *comm, uint32_t sequence,
-                        const void *address)
+void call_begin_counted(struct call *c, int operation, const struct turn *at, const void *address)
 {
     struct recent none = {.address = address};
 
-    call_enter(c, operation, comm->handle, ROOT_NONE, address);
-    c->comm = comm;
-    c->sequence = sequence;
+    call_enter(c, operation, at->comm->handle, ROOT_NONE, address);
+    c->comm = at->comm;
+    c->creation = at->creation;
+    c->sequence = at->sequence;
     call_note(c, &none, false);
 }
 
@@ -200,6 +201,17 @@ static void call_retract(struct call *c)
     c->signatures = NULL;
 }
 
+/* Whether a call that has failed has taken part in nothing. */
+static bool is_refused(const struct call *c, int error)
+{
+    if (c->creation != NULL)
+        return refusal_of_creation(c->creation, error);
+    if (c->operation >= OP_COLLECTIVES && c->handle != MPI_COMM_NULL)
+        return false; /* MPI_Finalize and MPI_Comm_disconnect */
+    /* On an algorithm of ours it has taken part, whatever came of it. */
+    return (c->algorithm == NULL || c->own != NULL) && refusal_by_class(error);
+}
+
 /* After the native routine; true: it succeeded and its arguments may be read. */
 bool call_end(struct call *c, int error)
 {
@@ -207,13 +219,9 @@ bool call_end(struct call *c, int error)
         return false;
     if (c->site != NULL || c->key != NULL || c->watched)
         c->exit_ns = now_ns();
+    record_check();
     if (error != MPI_SUCCESS) {
-        /* Windows and files have no communicator's handle. */
-        const bool makes = c->operation >= OP_COLLECTIVES && c->handle != MPI_COMM_NULL;
-
-        /* On an algorithm of ours it has taken part, whatever came of it. */
-        c->refused = c->comm != NULL && (c->algorithm == NULL || c->own != NULL) &&
-                     comm_error_is_local(error, makes);
+        c->refused = c->comm != NULL && is_refused(c, error);
         if (c->comm != NULL && !c->refused)
             c->comm->failed = true;
         if (c->refused) {
@@ -231,7 +239,7 @@ bool call_end(struct call *c, int error)
             return false;
         }
         c->sequence = c->comm->next++;
-        if (c->comm->unrecorded)
+        if (!wanted(c)) /* it could not be known when the call began */
             return false;
         call_open(c);
         if (c->record != NULL) {
@@ -264,8 +272,10 @@ void call_leave(struct call *c)
         hooks.ended(c);
     }
     t->call = NULL;
-    if (c->unlogged && t->window != NULL)
+    if (c->unlogged && t->window != NULL) {
+        record_check();
         t->window->head.inside = 0;
+    }
     if (where_asked)
         where_left();
     if (c->begin_ns != 0 && c->exit_ns != 0)

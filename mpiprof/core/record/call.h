@@ -8,9 +8,14 @@
 #include "record/entry.h"
 #include "record/thread.h"
 
+struct turn { /* whose call it is, and its number there; NULL: nobody's that is known */
+    struct communicator *comm;
+    const struct creation *creation; /* NULL: the call makes nothing */
+    uint32_t sequence;
+};
+
 bool call_begin_slow(struct call *c, int operation, MPI_Comm comm, int root, const void *address);
-void call_begin_counted(struct call *c, int operation, struct communicator *comm, uint32_t sequence,
-                        const void *address);
+void call_begin_counted(struct call *c, int operation, const struct turn *at, const void *address);
 bool call_end(struct call *c, int error);
 void call_failed(struct call *c, int error);
 bool call_within(const void *here);

@@ -19,6 +19,7 @@
 #include "base/recorder.h"
 #include "base/text.h"
 #include "record/callsite.h"
+#include "record/python.h"
 #include "record/site.h"
 #include "record/stack.h"
 
@@ -90,8 +91,11 @@ static struct site *site_of(uint64_t key, const void **frames, int count)
     const int kept = errno; /* the program's */
     struct text t = {0};
 
-    for (int i = 0; i < count; i++)
-        frame_add(&t, frames[i]);
+    if (python_exit_address(frames[0]))
+        text_add(&t, "{\"file\": \"at exit (mpi4py)\", \"line\": 0, \"function\": \"\"}");
+    else
+        for (int i = 0; i < count; i++)
+            frame_add(&t, frames[i]);
     struct site *const s = site_new(&native_sites, key, &t);
 
     text_free(&t);

@@ -29,6 +29,8 @@
 #include "record/identity.h"
 #include "record/making.h"
 #include "record/members.h"
+#include "record/refusal.h"
+#include "record/stack.h"
 #include "record/thread.h"
 #include "record/topology.h"
 #include "trace/file.h"
@@ -48,33 +50,22 @@ static uint64_t handle_key(MPI_Comm comm)
 /* Under recorder.lock. */
 static void handle_names(MPI_Comm comm, struct communicator *c)
 {
-    living += (c != NULL) - (comm_find(comm) != NULL);
+    living += (c != NULL) - (map_get(&by_handle, handle_key(comm)) != NULL);
     map_put(&by_handle, handle_key(comm), c);
     atomic_fetch_add(&recorder.generation, 1);
 }
 
+/* NULL: the communicator is unknown. The callbacks of a communicator that this thread is freeing may
+ * still call on it; a callback that has left the call is no longer on the stack. */
 struct communicator *comm_find(MPI_Comm comm)
 {
-    return map_get(&by_handle, handle_key(comm));
-}
+    struct communicator *const found = map_get(&by_handle, handle_key(comm));
+    const struct freeing *const f = self.freeing;
 
-/* Errors of a local argument check: the call has taken part in nothing. In making a communicator
- * Open MPI says MPI_ERR_OTHER of a dimension below 0; where a library says it because there is no
- * room for one more, all members hear it, and all take the call back alike. */
-bool comm_error_is_local(int error, bool makes)
-{
-    static const int classes[] = {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE,
-                                  MPI_ERR_TAG,    MPI_ERR_COMM,  MPI_ERR_RANK,
-                                  MPI_ERR_ROOT,   MPI_ERR_OP,    MPI_ERR_TOPOLOGY,
-                                  MPI_ERR_ARG,    MPI_ERR_INFO,  MPI_ERR_UNSUPPORTED_OPERATION,
-                                  MPI_ERR_GROUP,  MPI_ERR_DIMS};
-    int class = error;
-
-    pmpi.Error_class(error, &class);
-    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-        if (class == classes[i])
-            return true;
-    return makes && class == MPI_ERR_OTHER;
+    if (found != NULL || f == NULL || (const void *)f < (const void *)&found || !stack_holds(f) ||
+        f->stamp != self.freeing_stamp || f->comm == NULL || f->comm->handle != comm)
+        return found;
+    return f->comm;
 }
 
 /* ---- making entries */
@@ -290,7 +281,7 @@ bool comm_made(struct creation *c, int error)
     if (error == MPI_SUCCESS) /* or what is said of it when a handler was asked */
         return !c->failed;
     c->failed = true;
-    if (c->counted && comm_error_is_local(error, true) && c->parent->next == c->sequence + 1) {
+    if (c->counted && refusal_of_creation(c, error) && c->parent->next == c->sequence + 1) {
         c->parent->next = c->sequence;
         c->parent->history >>= 8;
         c->counted = false;
@@ -331,6 +322,7 @@ void comm_freed(struct freeing *f, int error)
     self.freeing = f->outer;
     self.freeing_stamp = f->outer_stamp;
     if (error == MPI_SUCCESS) {
+        atomic_fetch_add(&recorder.generation, 1); /* threads remember what they have found */
         hooks.freed(c);
         if (c->unrecorded) /* no row refers to it */
             memory_free(c);

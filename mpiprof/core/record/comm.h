@@ -15,7 +15,6 @@ void comm_register(struct creation *c, MPI_Comm made);
 void comm_freeing(struct freeing *f, MPI_Comm comm);
 void comm_freed(struct freeing *f, int error);
 void comm_named(MPI_Comm comm, int error);
-bool comm_error_is_local(int error, bool makes);
 int comm_living(void);
 struct communicator *comm_derive(const struct communicator *like, const char *how, uint32_t number);
 

@@ -28,7 +28,7 @@ struct communicator {
     bool agreed;      /* all members take part in what is agreed on it: it may be switched */
     bool failed;      /* an operation has, on this rank */
     bool unrecorded;  /* beyond MOST_COMMUNICATORS */
-    uint32_t kin;     /* which of many alike it is, > 0: they share their rows; 0: it has its own */
+    int64_t kin;      /* which of many alike it is, > 0: they share their rows; 0: it has its own */
     uint64_t kind;    /* what those that are alike have in common */
     struct communicator *spare; /* the next of its kind that is free to be used again */
     MPI_Comm handle, private;
@@ -52,8 +52,20 @@ struct communicator {
     struct scratch scratch;
 };
 enum { HISTORY_CREATION = 255 };
+/* The addresses of what a call was given; NULL: it has no such argument. */
+struct creation_arguments {
+    const MPI_Group *group; /* in C alone */
+    const int *root, *local_leader, *color;
+    const int *ndims, *dims;           /* Cart_create */
+    const int *nnodes, *index, *edges; /* Graph_create */
+    const int *n, *degrees;            /* Dist_graph_create */
+    const int *indegree, *outdegree;   /* Dist_graph_create_adjacent */
+    const int *sources, *destinations; /* both of these */
+    bool result_is_null;               /* no address for the new communicator */
+};
 struct creation {
     const char *how, *text;
+    struct creation_arguments given;
     int tag, text_length;
     struct communicator *parent;
     MPI_Comm parent_handle;

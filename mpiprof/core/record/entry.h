@@ -23,12 +23,13 @@ struct call {
     int64_t begin_ns, enter_ns, exit_ns;
     bool counted, wide;
     bool refused; /* by the library's check of its arguments: it has taken part in nothing */
-    uint32_t kin; /* in an extension: which of many communicators alike; 0: none */
+    int64_t kin;  /* in an extension: which of many communicators alike; 0: none */
     const struct signature *expected; /* the record's, from what the arguments say by themselves */
     bool complete;                    /* of these: it is the call's own, bytes and all */
     bool unlogged; /* paused, left out of the sample, or on a communicator without records */
     bool settled;  /* an error handler has been asked: what follows from the error is done */
     bool running;  /* an algorithm of ours */
+    const struct creation *creation; /* the communicator, window or file that it makes */
     const struct own_algorithm *own; /* forced.c: of the library's, that it has been told */
     MPI_Comm on;                     /* of these: where, if not on the call's own */
     int on_fortran;

@@ -28,7 +28,8 @@ struct turn gathering_of(struct communicator *comm)
 /* What makes a communicator, window or file was counted by its parent. */
 struct turn gathering_making(const struct creation *c)
 {
-    return (struct turn){.comm = c->counted ? c->parent : NULL, .sequence = c->sequence};
+    return (struct turn){
+        .comm = c->counted ? c->parent : NULL, .creation = c, .sequence = c->sequence};
 }
 
 void gathering_begin(struct gathering *g, int operation, struct turn at, enum spent what,
@@ -40,7 +41,7 @@ void gathering_begin(struct gathering *g, int operation, struct turn at, enum sp
     g->recorded = at.comm != NULL && at.comm->size + at.comm->remote_size > 1 && outermost &&
                   atomic_load_explicit(&recorder.active, memory_order_relaxed);
     if (g->recorded)
-        call_begin_counted(&g->call, operation, at.comm, at.sequence, address);
+        call_begin_counted(&g->call, operation, &at, address);
     else
         g->since = outside_begin(what);
 }

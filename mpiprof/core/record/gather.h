@@ -3,10 +3,6 @@
 #include "record/call.h"
 #include "record/outside.h"
 
-struct turn { /* whose call it is, and its number there; NULL: nobody's that is known */
-    struct communicator *comm;
-    uint32_t sequence;
-};
 struct gathering {
     struct call call;
     int64_t since;

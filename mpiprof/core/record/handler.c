@@ -5,8 +5,7 @@
  * argument check is taken back, so that the sequence numbers and the history of its communicator
  * are those of the other members; any other call has taken part, counts, and its record is closed.
  * The same two ends await it when the library returns an error, and by the same rule
- * (comm_error_is_local). Only here is the error's class known: which call was left says nothing
- * about it.
+ * (refusal.c). Only here is the error's class known: which call was left says nothing about it.
  *
  * While a handler runs, the thread is no longer in the call that failed: what the handler calls is
  * counted and recorded like any other call, and so is what follows a handler that has left. When

@@ -15,6 +15,7 @@
 #include "record/members.h"
 
 enum { MOST_KIN = 1 << 30 };
+#define KIN_BY_IDENTITY (INT64_C(1) << 61) /* numbers from here on, as many again */
 
 static struct map occurrences, spares; /* under recorder.lock */
 
@@ -61,8 +62,8 @@ uint64_t identity_local(void)
  * members, as all make them in the order of their parent. The children of such a parent have no
  * common order: their number is of their identity. */
 
-uint32_t identity_kin(const struct creation *how, struct communicator *c, MPI_Comm comm,
-                      const struct members *mine)
+int64_t identity_kin(const struct creation *how, struct communicator *c, MPI_Comm comm,
+                     const struct members *mine)
 {
     const struct communicator *const parent = how->parent;
     int topology = MPI_UNDEFINED;
@@ -73,11 +74,10 @@ uint32_t identity_kin(const struct creation *how, struct communicator *c, MPI_Co
     c->kind = hash_mix(hash_text(members_hash(mine), how->how, -1),
                        parent->kin > 0 ? parent->kind : parent->identity);
     if (parent->kin > 0)
-        return MOST_KIN + (uint32_t)(c->identity % MOST_KIN);
+        return KIN_BY_IDENTITY + (int64_t)(c->identity % KIN_BY_IDENTITY);
     const uint64_t earlier = occurrence(hash_mix(c->kind, 1));
 
-    return earlier >= (uint64_t)recorder.options.alike && earlier < MOST_KIN ? (uint32_t)earlier
-                                                                             : 0;
+    return earlier >= (uint64_t)recorder.options.alike && earlier < MOST_KIN ? (int64_t)earlier : 0;
 }
 
 /* An entry of the same kind that is free, with its number in the tables; NULL: none. */

@@ -10,6 +10,7 @@ enum spent { SPENT_POINT_TO_POINT, SPENT_COMPLETION, SPENT_ONE_SIDED, SPENT_FILE
  * collective without a record. */
 static inline void inside_mark(enum spent what)
 {
+    record_check();
     if (self.window != NULL || record_window())
         self.window->head.inside = (uint16_t)(what + 1);
 }

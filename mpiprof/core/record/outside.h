@@ -1,5 +1,6 @@
 /* Time in calls that have no record: the wrappers of these, and gather.c. */
 #pragma once
+#include "base/mapped.h"
 #include "record/call.h"
 #include "record/inside.h"
 #include "record/record.h"
@@ -22,6 +23,7 @@ static inline void spent_add(enum spent what, int64_t ns)
         self.outside_ns += ns;
     if (self.window == NULL && !record_window())
         return;
+    record_check();
     struct chunk_head *const head = &self.window->head;
 
     head->inside = 0;

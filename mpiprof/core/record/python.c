@@ -8,6 +8,7 @@
  * A site is what its frames say of themselves, never their addresses: code that is made, run and
  * thrown away again and again is one site, and nothing is kept alive.
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -78,6 +79,22 @@ static void text_of(struct text *t, const object *text)
     text_add(t, "%.*s", (int)used, utf8);
 }
 
+/* Whether the first bytes of a path, which end with a package's name, name the package: not just a
+ * folder of that name, such as that of its sources. */
+static bool is_package(const char *path, size_t length)
+{
+    static const char installed[] = "-packages"; /* site-packages, dist-packages */
+    char inside[PATH_BYTES + 16];
+    const char *slash = memrchr(path, '/', length);
+
+    if (slash != NULL && slash - path >= (ptrdiff_t)sizeof installed &&
+        strncmp(slash - (sizeof installed - 1), installed, sizeof installed - 1) == 0)
+        return true;
+    return snprintf(inside, sizeof inside, "%.*s/__init__.py", (int)length, path) <
+               (int)sizeof inside &&
+           access(inside, F_OK) == 0;
+}
+
 static bool names_package(const char *file, const char *package, size_t length)
 {
     char part[256];
@@ -85,8 +102,9 @@ static bool names_package(const char *file, const char *package, size_t length)
     if (length == 0 || length > 200)
         return false;
     snprintf(part, sizeof part, "/%.*s/", (int)length, package);
-    if (strstr(file, part) != NULL)
-        return true;
+    for (const char *s = file; (s = strstr(s, part)) != NULL; s++)
+        if (is_package(file, (size_t)(s - file) + length + 1))
+            return true;
     snprintf(part, sizeof part, "/%.*s.py", (int)length, package);
     const char *const end = strstr(file, part);
 
@@ -243,6 +261,19 @@ struct site *python_site(void)
 
     py.PyGILState_Release(lock);
     return s;
+}
+
+bool python_exit_address(const void *address)
+{
+    Dl_info caller = {0}, python = {0};
+
+    if (!loaded || recorder.options.python == PYTHON_NEVER || python_is_up() ||
+        dladdr((const char *)address - 1, &caller) == 0)
+        return false;
+    if (caller.dli_fname != NULL && strstr(caller.dli_fname, "/mpi4py/MPI.") != NULL)
+        return true;
+    return dladdr(*(void **)&py.Py_IsInitialized, &python) != 0 &&
+           python.dli_fbase == caller.dli_fbase;
 }
 
 /* Where another thread is. */

@@ -3,6 +3,7 @@
  * Each thread fills a window of its own (file.c), so that no thread waits for another.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -31,6 +32,17 @@ static _Atomic uint64_t dropped;
 static _Atomic int64_t overhead_ns;
 
 /* ---- windows */
+
+/* A window with a thread's number of its own, of which there are as many as a record can hold; NULL:
+ * none to be had. */
+static struct chunk *window_new(uint32_t *number)
+{
+    *number = atomic_fetch_add(&threads, 1);
+    if (*number <= UINT16_MAX)
+        return file_window(*number);
+    atomic_fetch_sub(&threads, 1); /* it must not begin anew */
+    return NULL;
+}
 
 static void thread_end(void *unused)
 {
@@ -68,8 +80,7 @@ static void thread_begin(struct thread *t)
     recorder_unlock();
     free(s);
     if (t->window == NULL) {
-        t->number = atomic_fetch_add(&threads, 1);
-        t->window = t->number <= UINT16_MAX ? file_window(t->number) : NULL;
+        t->window = window_new(&t->number);
     }
     if (t->window == NULL) {
         t->refused = true;
@@ -109,6 +120,19 @@ bool record_window(void)
     return t->window != NULL;
 }
 
+/* What no handler can prevent (bus_error.c) is looked for beforehand. */
+void record_check_length(void)
+{
+    if (self.bus == BUS_UNKNOWN) {
+        sigset_t now;
+
+        pthread_sigmask(SIG_BLOCK, NULL, &now);
+        self.bus = sigismember(&now, SIGBUS) == 1 ? BUS_BLOCKED : BUS_OPEN;
+    }
+    if (self.bus == BUS_BLOCKED || atomic_load(&mapped_unguarded))
+        file_check();
+}
+
 void record_drop(void)
 {
     struct thread *const t = &self;
@@ -121,6 +145,7 @@ void record_drop(void)
 /* Room for `count` records in a row, or NULL: counted as dropped. */
 static struct record *slots(struct thread *t, uint32_t count)
 {
+    record_check();
     if (t->window == NULL && !t->refused)
         thread_begin(t);
     if (t->refused || atomic_load_explicit(&recorder.stopped, memory_order_relaxed)) {
@@ -170,7 +195,7 @@ static struct record *summary_slots(uint32_t count)
     if (common.window == NULL || common.used + count > CHUNK_RECORDS) {
         struct chunk *none = NULL;
 
-        common.window = file_window(atomic_fetch_add(&threads, 1));
+        common.window = window_new(&common.number);
         common.used = 0;
         /* A summary's rank may have no other window, in which its signal could be noted. */
         atomic_compare_exchange_strong(&first_window, &none, common.window);
@@ -209,6 +234,7 @@ struct record *record_statistics(uint32_t shape)
     enum { GROUP = EXT_END - EXT_AVERAGE + 1 };
     struct record *const r = summary_slots(GROUP);
 
+    record_check();
     for (int i = 1; r != NULL && i < GROUP; i++)
         record_extend(r + i, (enum extension)(EXT_AVERAGE + i - 1), 0);
     if (r != NULL) {
@@ -235,6 +261,7 @@ void record_summarise(const struct call *c, int64_t sent, int64_t received)
         record_drop();
         return;
     }
+    record_check();
     __atomic_fetch_add(&r[0].enter_ns, elapsed, __ATOMIC_RELAXED);
     __atomic_fetch_add(&r[0].exit_ns, 1, __ATOMIC_RELAXED);
     r[0].sequence = c->sequence; /* how far the rank has come, though a ring has lost the call */
@@ -269,6 +296,7 @@ void record_signal(int number)
 {
     struct chunk *const w = atomic_load(&first_window);
 
+    record_check();
     if (w != NULL && atomic_load(&recorder.active))
         w->head.signal = (uint16_t)number;
     /* Of other threads' windows there is no saying that nothing more is written to them. */

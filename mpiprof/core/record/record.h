@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "base/hash.h"
+#include "base/mapped.h"
 #include "base/recorder.h"
 #include "record/thread.h"
 
@@ -16,8 +17,16 @@ void record_start_up(void);
 void record_flush(void);
 void record_signal(int number); /* in a signal handler */
 bool record_window(void);
+void record_check_length(void);
 int64_t record_overhead_ns(void);
 uint64_t record_dropped(void);
+
+/* Before a thread writes to its window: where no handler can help, the file must be long enough. */
+static inline void record_check(void)
+{
+    if (self.bus != BUS_OPEN || atomic_load_explicit(&mapped_unguarded, memory_order_relaxed))
+        record_check_length();
+}
 
 static inline void record_publish(struct record *r, enum kind kind)
 {

@@ -51,14 +51,13 @@ struct site *site_new(struct map *m, uint64_t key, const struct text *frames)
     struct site *s = map_get(m, key);
 
     if (s == NULL && frames->bytes != NULL && sites_made < MOST_SITES &&
-        site_write(sites_made + 1, frames) && (s = calloc(1, sizeof *s)) != NULL) {
-        s->id = ++sites_made;
-        if (recorder.by_site || recorder.names_sites)
-            hooks.site_met(s,
-                           frames->bytes); /* what it makes stays: only for one that is written */
-        if (!map_put(m, key, s)) {
+        (s = calloc(1, sizeof *s)) != NULL) {
+        s->id = ++sites_made; /* never used again, whatever fails */
+        if (!site_write(s->id, frames) || !map_put(m, key, s)) {
             free(s);
             s = NULL;
+        } else if (recorder.by_site || recorder.names_sites) {
+            hooks.site_met(s, frames->bytes);
         }
     }
     if (s == NULL)

@@ -45,5 +45,6 @@ struct thread {
     uint64_t creation_stamp, freeing_stamp, watch_stamp, stamps;
     uint32_t used, number, calls;
     bool refused;
+    enum { BUS_UNKNOWN, BUS_OPEN, BUS_BLOCKED } bus; /* whether its mask blocks SIGBUS */
 };
 extern _Thread_local struct thread self;

@@ -1,4 +1,4 @@
-/* The user's places of one side's data, block after block: packed into bytes, and back. */
+/* Packing and unpacking of the blocks of the user's send or receive buffer. */
 #include <limits.h>
 
 #include "base/arguments.h"
@@ -22,7 +22,7 @@ char *blocks_at(const struct arguments *a, const struct blocks *b, int i, int64_
     return b->base + elements * extent;
 }
 
-/* Whether the user's buffer is already what the schedule wants. */
+/* Return true if the user's buffer already has the schedule's layout. */
 static bool direct(const struct arguments *a, const struct blocks *b, const struct type_facts *f)
 {
     int64_t next = 0;
@@ -39,8 +39,8 @@ static bool direct(const struct arguments *a, const struct blocks *b, const stru
     return true;
 }
 
-/* Elements into bytes, or back. MPI_Pack of older MPICHs refuses MPI_BOTTOM, which is no address to
- * it, need not know devices, and ends with an element: a message to oneself does the same. */
+/* Pack or unpack elements. A message to this rank replaces MPI_Pack in three cases: MPI_BOTTOM,
+ * which older MPICH releases reject, device memory, and incomplete elements. */
 static int pass_elements(const struct execution *e, char *at, int count, MPI_Datatype type,
                          char *packed, int bytes, bool pack, bool as_message)
 {
@@ -56,7 +56,7 @@ static int pass_elements(const struct execution *e, char *at, int count, MPI_Dat
                                 e->tag, e->comm, MPI_STATUS_IGNORE);
 }
 
-/* How many bytes of a packed block have come. */
+/* Return the number of bytes received of a packed block. */
 static int64_t come_of(const struct execution *e, const char *packed, int64_t bytes)
 {
     for (const struct lack *l = e->lacks; l != NULL; l = l->next)
@@ -65,7 +65,7 @@ static int64_t come_of(const struct execution *e, const char *packed, int64_t by
     return bytes;
 }
 
-/* Packs (or unpacks) block i; in parts, as PMPI_Pack counts in int. Returns its bytes. */
+/* Pack or unpack block i, in parts because PMPI_Pack counts in int. Returns its bytes. */
 int64_t blocks_move_one(struct execution *e, const struct blocks *b, int i, char *packed, bool pack)
 {
     const MPI_Datatype type = argument_type(e->arguments, b->side->type, 0);
@@ -112,7 +112,7 @@ bool blocks_are_direct(const struct execution *e, const struct blocks *b)
     return direct(e->arguments, b, &f);
 }
 
-/* More than an int counts: a type of many; to be freed. */
+/* Return a datatype for a count that exceeds int. The caller frees it. */
 static MPI_Datatype type_of_many(struct execution *e, const struct place *p)
 {
     const int64_t part = INT64_C(1) << 30, parts = p->count / part;
@@ -131,7 +131,7 @@ static MPI_Datatype type_of_many(struct execution *e, const struct place *p)
     return whole;
 }
 
-/* Makes the count one that an int holds. True: the type is to be freed. */
+/* Make the count fit in an int. Returns true if the caller must free the type. */
 bool blocks_counted(struct execution *e, struct place *p)
 {
     if (p->count <= INT_MAX)

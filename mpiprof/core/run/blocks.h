@@ -1,4 +1,4 @@
-/* The user's places of one side's data: blocks.c. */
+/* Blocks of the user's send or receive buffer (block_layout.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,16 +1,18 @@
-/* Buffers on a device: memory of CUDA, HIP or Level Zero, which no routine of the host may touch.
+/* Detection of buffers in device memory (CUDA, HIP, Level Zero), which no host routine may touch.
  *
- * What is on a device is asked of the runtime that the program has loaded itself, and only where
- * the program has initialised it: none is loaded or initialised from here, and nobody's last error
- * changes. One rank alone knows it of its own buffers, so that it must not decide who runs what:
+ * The query goes to the runtime that the program has loaded, and only if the program has
+ * initialised it. This file loads and initialises none, and preserves the runtime's last error. A
+ * rank knows this only of its buffers, so it must not affect the choice of an algorithm:
  *
- *   device_present   a fact of this process, which members agree on when they make a private
- *                    communicator: where one of them uses a device, all is left to the library
- *   device_holds     of a buffer, for what came later: this rank's buffers are moved by the library
- *                    to and from the host's memory (stage.c), and the schedule runs on that
+ *   device_present   a fact of this process. The members agree on it when they create a private
+ *                    communicator. If one of them uses a device, all calls stay with the library.
+ *   device_holds     a fact of a buffer, for devices that are used later. The library copies the
+ *                    buffers between device and host (pack_buffers.c), and the schedule runs on the
+ *                    host's copy.
  *
- * Threads: any, in a switched call. The table belongs to `lock`; it is made anew when a library has
- * been loaded or unloaded since. Recording asks nothing here, and touches no buffer.
+ * Threads: any, in a call that runs on a schedule. The table is protected by `lock`. It is rebuilt
+ * after a shared library has been loaded or unloaded. Recording makes no query and touches no
+ * buffer.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -27,7 +29,7 @@ enum { CUDA, HIP, LEVEL_ZERO, RUNTIMES };
 static const char *const file_names[RUNTIMES] = {"libcuda.so", "libamdhip64.so", "libze_loader.so"};
 enum { ZE_CONTEXT_DESCRIPTION = 0xd, ZE_ALLOCATION = 0x17, MOST_DRIVERS = 4 };
 
-struct ze_description { /* the heads of Level Zero's structures */
+struct ze_description { /* headers of Level Zero's structures */
     int type;
     const void *next;
     uint32_t flags;
@@ -39,7 +41,7 @@ struct ze_allocation {
     uint64_t id, page;
 };
 
-static struct runtimes { /* what is not loaded is NULL */
+static struct runtimes { /* NULL for functions that are not loaded */
     int (*cuCtxGetCurrent)(void **);
     int (*cuDeviceGetCount)(int *);
     int (*cuDevicePrimaryCtxGetState)(int, unsigned *, int *);
@@ -51,13 +53,13 @@ static struct runtimes { /* what is not loaded is NULL */
     int (*zeDriverGet)(uint32_t *, void **);
     int (*zeContextCreate)(void *, const struct ze_description *, void **);
     int (*zeMemGetAllocProperties)(void *, const void *, struct ze_allocation *, void **);
-    void *contexts[MOST_DRIVERS]; /* Level Zero's: a question needs one */
+    void *contexts[MOST_DRIVERS]; /* Level Zero contexts, which a query requires */
     bool any;
 } runtimes;
-static unsigned long long changes; /* of what is loaded, when the table was made */
+static unsigned long long changes; /* number of loads and unloads when the table was built */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- which runtimes are loaded */
+/* ---- loaded runtimes */
 
 static int count_changes(struct dl_phdr_info *info, size_t size, void *found)
 {
@@ -103,7 +105,7 @@ static void table_make(void)
     FIND(HIP, hipPeekAtLastError);
     FIND(HIP, hipGetLastError);
     FIND(HIP, hipPointerGetAttributes);
-    FIND(HIP, hsa_system_get_info); /* of what HIP is linked with */
+    FIND(HIP, hsa_system_get_info); /* a dependency of HIP */
     FIND(LEVEL_ZERO, zeDriverGet);
     FIND(LEVEL_ZERO, zeContextCreate);
     FIND(LEVEL_ZERO, zeMemGetAllocProperties);
@@ -111,17 +113,17 @@ static void table_make(void)
     memset(runtimes.contexts, 0, sizeof runtimes.contexts);
     for (int i = 0; i < RUNTIMES; i++)
         if (libraries[i] != NULL)
-            dlclose(libraries[i]); /* the program's to keep */
+            dlclose(libraries[i]); /* the program keeps its own reference */
 }
 
-/* ---- which are initialised */
+/* ---- initialised runtimes */
 
 static bool cuda_initialised(const struct runtimes *r, void **current)
 {
     return r->cuCtxGetCurrent != NULL && r->cuCtxGetCurrent(current) == 0;
 }
 
-/* HIP initialises itself at the first question; what lies below it can be asked. */
+/* HIP would initialise itself at the first query; the layer below it can be queried safely. */
 static bool hip_initialised(const struct runtimes *r)
 {
     uint64_t version = 0;
@@ -146,8 +148,8 @@ static bool ze_initialised(struct runtimes *r)
     return count > 0;
 }
 
-/* A program that uses no device may run on an MPI library that has initialised CUDA: memory is
- * there where a context is. */
+/* The MPI library may initialise CUDA although the program uses no device. Device memory exists
+ * only with a context. */
 static bool cuda_in_use(const struct runtimes *r)
 {
     void *current = NULL;
@@ -168,7 +170,7 @@ static bool cuda_in_use(const struct runtimes *r)
     return false;
 }
 
-/* ---- whose a buffer is */
+/* ---- location of a buffer */
 
 static bool cuda_holds(const struct runtimes *r, const void *buffer)
 {
@@ -181,14 +183,14 @@ static bool cuda_holds(const struct runtimes *r, const void *buffer)
            type != HOST;
 }
 
-/* 0 is the host's in every release; 1 was a device's and is the host's pinned memory since: what
- * the library moves for nothing comes to no harm. The question may set the last error, which the
- * program may be about to ask for. */
+/* Type 0 is always host memory. Type 1 was device memory and is pinned host memory since; an
+ * unnecessary copy does no harm. The query may set the last error, which the program may still want
+ * to read. */
 static bool hip_holds(const struct runtimes *r, const void *buffer)
 {
     union {
         int type;
-        char room[256]; /* has grown from release to release */
+        char room[256]; /* the structure has grown over the releases */
     } found = {.room = {0}};
 
     if (!hip_initialised(r))
@@ -217,9 +219,9 @@ static bool ze_holds(struct runtimes *r, const void *buffer)
     return false;
 }
 
-/* ---- what the others ask */
+/* ---- interface */
 
-/* With the lock held; false: there is none. */
+/* Rebuild the table if necessary, under the lock. Returns false if no runtime is loaded. */
 static bool table_ready(void)
 {
     unsigned long long now = 0;

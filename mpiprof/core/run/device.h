@@ -1,4 +1,4 @@
-/* Buffers that the host may not touch: device.c. */
+/* Detection of buffers in device memory (device.c). */
 #pragma once
 #include <stdbool.h>
 

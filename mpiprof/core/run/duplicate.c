@@ -1,16 +1,18 @@
-/* Communicators on which Open MPI runs an algorithm that it was told.
+/* Communicators with which Open MPI runs a requested algorithm.
  *
- * It looks at its control variables when a communicator is made. So each algorithm in use has a
- * duplicate of the private communicator, made with them (setting.c): for all operations one for
- * each number and size of segments, within the room that a process has for private ones (room.c).
+ * Open MPI reads its control variables when a communicator is created. So each requested algorithm
+ * has a duplicate of the private communicator, created with the variables set (mpi_t_algorithm.c).
+ * One duplicate per algorithm number and segment size serves all operations. Duplicates count
+ * against the process's limit (private_comm_pool.c).
  *
- * Made in a blocking collective of all members, at a point that all compute alike; what only one
- * can tell (room, threads, memory) is agreed before. Other communicators must not be made by them:
- * so it is made alone (making.c), and not where MPI_Comm_idup has been called, whose communicators
- * are made at some later time, in any call. One that is refused is asked for again at the 2nd, 4th,
- * 8th, ... call. They go with the private communicator.
+ * A duplicate is created in a blocking collective of all members, at a point that all compute
+ * identically. Facts that only one member knows (limit, threads, memory) are agreed first. The
+ * variables must not affect other communicators. So no other thread may create a communicator
+ * meanwhile (comm_create_lock.c). MPI_Comm_idup must not have been called, because it creates its
+ * communicator at some later time, in any call. A refused duplicate is requested again at the 2nd,
+ * 4th, 8th, ... call. Duplicates are freed with the private communicator.
  *
- * Threads: those of one communicator's calls, one at a time.
+ * Threads: the calls of one communicator, one at a time.
  */
 #include "run/duplicate.h"
 #include "base/memory.h"
@@ -24,9 +26,9 @@
 #include "schedule/schedule.h"
 #include "trace/settings.h"
 
-enum { MOST_DUPLICATES = 32 }; /* bcast has 21: 9 algorithms, 6 in 2 sizes of segments */
+enum { MOST_DUPLICATES = 32 }; /* bcast has 21: 9 algorithms, 6 of them with 2 segment sizes each */
 struct duplicate {
-    MPI_Comm comm; /* MPI_COMM_NULL: refused */
+    MPI_Comm comm; /* MPI_COMM_NULL if refused */
     int number;
     int64_t segment;
     uint32_t asked;
@@ -51,7 +53,7 @@ static MPI_Comm make_told(const struct communicator *k, const struct duplicate *
         return MPI_COMM_NULL;
     const bool told = setting_put_all(d->number, d->segment);
 
-    /* Those who can't tell it make one all the same: the others wait for them. */
+    /* A member that could not set the variables creates one too, because the others wait for it. */
     if (pmpi.Comm_create_group(k->private, members, TAG, &made) != MPI_SUCCESS)
         made = MPI_COMM_NULL;
     setting_back();
@@ -61,19 +63,18 @@ static MPI_Comm make_told(const struct communicator *k, const struct duplicate *
     return made;
 }
 
-/* Whether others would come to be made by what is put: later, or under way in other threads'
- * collectives (`han` makes its own for several nodes in the first one). */
+/* Return true if the variables could affect other communicators: those of MPI_Comm_idup, or of
+ * other threads' collectives (`han` creates some in the first one). */
 static bool harms_others(void)
 {
     return making_later() || (making_has_threads() && settings_on_node() != recorder.size);
 }
 
-/* Called by all members. */
 static void make(struct communicator *k, struct duplicate *d)
 {
     if (!all_can(k, !harms_others() && room_for_duplicate()))
         return;
-    const bool alone = making_alone(); /* all members are here */
+    const bool alone = making_alone(); /* all members take part in this call */
 
     if (all_can(k, alone)) {
         d->comm = make_told(k, d);
@@ -101,8 +102,8 @@ static struct duplicate *find(struct communicator *k, int number, int64_t segmen
     return d;
 }
 
-/* Which has the algorithm of this number for every operation; MPI_COMM_NULL: it can't be had. k's
- * private communicator is there. */
+/* Return a duplicate that runs the algorithm of this number for every operation, or MPI_COMM_NULL.
+ * The private communicator must exist. */
 MPI_Comm duplicate_ready(struct communicator *k, int number, int64_t segment)
 {
     if (k->duplicates == NULL) {
@@ -124,7 +125,6 @@ MPI_Comm duplicate_ready(struct communicator *k, int number, int64_t segment)
 }
 #endif
 
-/* k's private communicator is about to go. */
 void duplicate_forget(struct communicator *k)
 {
     for (int i = 0; i < k->duplicate_asked; i++)

@@ -1,4 +1,4 @@
-/* Communicators on which Open MPI runs an algorithm that it was told: duplicate.c. */
+/* Communicators with which Open MPI runs a requested algorithm (algorithm_comms.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

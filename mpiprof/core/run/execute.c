@@ -1,15 +1,15 @@
-/* Runs a schedule with point-to-point calls on a private communicator.
+/* Execution of a schedule with point-to-point calls on a private communicator.
  *
- * A round's local steps, then its messages at once. Receives of up to AHEAD later rounds are posted
- * beforehand where nothing in between reads or writes their ranges, so that a pipeline overlaps;
- * what the next rounds' steps are is asked of the generator when they are needed.
+ * A round runs its local steps and then posts all its messages at once. Receives of up to AHEAD
+ * later rounds are posted early if no step in between reads or writes their ranges, so that a
+ * pipeline overlaps. The generator computes the steps of a round when they are needed.
  *
- * After an error the schedule goes on to its end, as libraries do: the other members wait for this
- * rank's messages. The first error is the call's result. What rounds and requests need is small
- * (memory.h); if there is none at all, a message is left out and the call ends with
+ * After an error the schedule continues to its end, as in MPI libraries, because the other members
+ * wait for this rank's messages. The first error is the call's result. Rounds and requests need
+ * little memory (memory.h). If there is none at all, a message is omitted and the call ends with
  * MPI_ERR_NO_MEM.
  *
- * Belongs to the calling thread; the memory is the thread's and is kept for the next call.
+ * Threads: all state belongs to the calling thread, which reuses the memory in its next call.
  */
 #include <string.h>
 
@@ -27,12 +27,12 @@
 
 enum { AHEAD = 4, MANY_STEPS = 8 };
 
-struct queued { /* a round that has been generated */
+struct queued { /* a generated round */
     struct round round;
-    bool posted; /* its receives are */
+    bool posted; /* its receives have been posted */
 };
 
-/* The thread's own, kept from call to call. */
+/* per thread, reused from call to call */
 static _Thread_local struct {
     struct queued queue[AHEAD + 1];
     struct requests receives[AHEAD + 1], sends;
@@ -50,7 +50,7 @@ void execute_release(void)
 
 /* ---- local steps */
 
-/* The own block; in place it is where it belongs. */
+/* Copy this rank's block. In place, the block is already in its position. */
 static void copy_block(struct execution *e, const struct step *s)
 {
     const int rank = e->call->comm->rank;
@@ -77,7 +77,7 @@ static void reduce(struct execution *e, const struct step *s, char *target, char
 
     if (!(s->flags & STEP_RIGHT)) {
         execution_note(e, pmpi.Reduce_local(source, target, count, e->type, e->op));
-    } else { /* source = target op source, then into its place */
+    } else { /* source = target op source, then copy to the target */
         execution_note(e, pmpi.Reduce_local(target, source, count, e->type, e->op));
         execution_copy(e, target, source, length);
     }
@@ -108,9 +108,9 @@ static bool is_local(const struct step *s)
     return s->kind == STEP_COPY || s->kind == STEP_REDUCE;
 }
 
-/* ---- which receives may be posted early */
+/* ---- early receives */
 
-/* Whether a range meets that of a receive; in place, IN is a part of OUT. */
+/* Return true if a range overlaps that of a receive. In place, IN is a part of OUT. */
 static bool meets(const struct execution *e, int buffer, int64_t offset, int64_t length,
                   const struct step *receive)
 {
@@ -122,14 +122,14 @@ static bool meets(const struct execution *e, int buffer, int64_t offset, int64_t
            receive->offset < offset + length;
 }
 
-/* Whether a step before a receive reads or writes its range. */
+/* Return true if an earlier step reads or writes the range of a receive. */
 static bool disturbs(const struct execution *e, const struct step *s, const struct step *receive)
 {
     return s->kind == STEP_BARRIER || meets(e, s->buffer, s->offset, s->length, receive) ||
            (is_local(s) && meets(e, s->source, s->source_offset, s->length, receive));
 }
 
-/* Whether nothing of rounds 0 .. later, which must be generated, is in the way of a receive. */
+/* Return true if no step of rounds 0 .. later conflicts with a receive. */
 static bool clear(const struct execution *e, const struct step *receive, int later)
 {
     for (int q = 0; q <= later; q++) {
@@ -174,7 +174,7 @@ static void generate(struct execution *e, int64_t r, int place)
     q->round.failed = false;
 }
 
-/* The first round leaves the queue; its memory goes to the end for a later one. */
+/* Remove the first round; its memory moves to the end of the queue. */
 static void turn(int filled)
 {
     const struct queued first = mine.queue[0];
@@ -207,7 +207,7 @@ static void run_round(struct execution *e, int filled)
     if (!mine.queue[0].posted)
         post_receives(e, 0);
     messages_post(e, now, STEP_SEND, &mine.sends);
-    /* In their order: a receive must not overtake an earlier one from the same rank. */
+    /* Post in order: a receive must not overtake an earlier receive from the same rank. */
     for (int i = 1; i < filled && (mine.queue[i].posted || may_be_early(e, i)); i++)
         if (!mine.queue[i].posted)
             post_receives(e, i);
@@ -231,8 +231,8 @@ void execute(struct execution *e)
     }
 }
 
-/* Makes the own group's counts of one: on an inter-communicator no rank knows more of its own
- * group. They are allgathered among its members. */
+/* Allgather the counts of the local group, because on an inter-communicator a rank knows only its
+ * own. */
 void execute_counts(struct execution *e, int64_t *counts, int64_t *room)
 {
     const struct communicator *const k = e->call->comm;
@@ -251,7 +251,7 @@ void execute_counts(struct execution *e, int64_t *counts, int64_t *room)
                             .buffers = {(char *)&counts[k->rank], (char *)counts, (char *)room}};
 
     if (!schedule_prepare(own.algorithm, &own.context, &p, k->rank))
-        return; /* never: it needs nothing */
+        return; /* cannot happen: the algorithm requires no memory */
     execute(&own);
     schedule_free(&own.context);
     execution_note(e, own.error);

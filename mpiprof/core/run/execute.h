@@ -1,4 +1,4 @@
-/* A schedule's rounds, with point-to-point calls: execute.c. */
+/* Execution of a schedule's rounds with point-to-point calls (execute.c). */
 #pragma once
 #include "run/execution.h"
 

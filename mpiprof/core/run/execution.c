@@ -1,4 +1,4 @@
-/* What the parts of a call that runs on a schedule share. */
+/* Operations on the state of a call that runs on a schedule. */
 #include <string.h>
 
 #include "base/native.h"
@@ -6,7 +6,7 @@
 #include "run/execution.h"
 
 #ifndef CHUNK
-#define CHUNK (INT64_C(1) << 28) /* bytes; of an operand: those of its signature */
+#define CHUNK (INT64_C(1) << 28) /* bytes; for an operand, bytes of its type signature */
 #endif
 
 void execution_note(struct execution *e, int error)
@@ -15,7 +15,7 @@ void execution_note(struct execution *e, int error)
         e->error = error;
 }
 
-/* No longer than a chunk. Of elements with gaps only the data is touched. */
+/* Copy at most one chunk. Gaps between and inside elements are not touched. */
 void execution_copy(struct execution *e, char *to, char *from, int64_t length)
 {
     const int count = (int)(e->reduces ? length / e->unit : length);
@@ -40,7 +40,7 @@ char *execution_address(const struct execution *e, int buffer, int64_t offset)
     return e->buffers[buffer] + (e->reduces ? offset / e->unit * e->extent : offset);
 }
 
-/* The next of the chunks that a message or copy of `length` is cut into: whole elements. */
+/* Return the length of the next chunk of a message or copy: whole elements. */
 int64_t execution_chunk(const struct execution *e, int64_t length)
 {
     const int64_t most = e->reduces ? CHUNK / e->unit * e->unit + e->unit : CHUNK;

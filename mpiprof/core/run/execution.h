@@ -1,4 +1,4 @@
-/* One call that runs on a schedule: what its parts share, and execution.c. */
+/* State of one call that runs on a schedule, shared by the files of this folder (execution.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,61 +7,62 @@
 #include "record/call.h"
 #include "schedule/schedule.h"
 
-/* The user's places of a side's data, block after block. */
+/* Blocks of the user's send or receive buffer. */
 struct blocks {
     char *base;
-    int count;   /* of blocks */
-    bool v;      /* counts and displacements by block */
-    bool device; /* the library alone may touch it */
+    int count;
+    bool v;      /* each block has its count and displacement */
+    bool device; /* in device memory, which only the library may access */
     const struct side *side;
 };
-struct place { /* one of them */
+struct place { /* one block */
     char *at;
     int64_t count;
     MPI_Datatype type;
 };
 
-struct lack { /* a part of staged OUT that has not come */
+struct lack { /* a tail of a block in packed OUT that was not received */
     struct lack *next;
     const char *at;
 };
 
-/* One call that runs on a schedule. Lives on the caller's stack; its memory is the
- * communicator's. */
+/* One call that runs on a schedule, on the caller's stack. Its scratch memory belongs to the
+ * communicator. */
 struct execution {
     struct call *call;
     const struct arguments *arguments;
     const struct algorithm *algorithm;
-    const struct own_algorithm *own; /* in place of it, one of the library's own */
-    int64_t segment;                 /* of its messages; 0: whole ones */
+    const struct own_algorithm *own; /* library algorithm that runs instead of `algorithm` */
+    int64_t segment;                 /* segment size of its messages; 0 for whole messages */
     struct problem problem;
     struct context context;
-    MPI_Comm comm; /* private: of the communicator's members, an inter-communicator's merged */
-    int remote_first, own_first; /* ranks of the groups within comm */
+    MPI_Comm comm; /* private communicator; for an inter-communicator, of both groups merged */
+    int remote_first, own_first; /* first rank of each group in `comm` */
     int tag;
     char *buffers[3]; /* IN, OUT, SCRATCH */
-    bool reduces;     /* then buffers are in the type's own layout: */
+    bool reduces;     /* reduction: buffers have the layout of `type` */
     MPI_Datatype type;
     MPI_Op op;
     int64_t unit, extent; /* bytes of an element: as counted by the schedule, and in memory */
-    int64_t lower;        /* where an element's data begins */
-    int64_t span;         /* from its first byte to its last */
-    bool solid;           /* which then has no gaps */
-    bool unpack;          /* OUT is staged */
-    bool to_device;       /* the result of a reduction is */
-    bool joined;          /* IN is a part of OUT: */
-    int64_t in_at;        /* where in OUT it begins */
-    bool by_block;        /* messages are whole blocks; IN and OUT, where they are not packed: */
+    int64_t lower;        /* offset of an element's first data byte */
+    int64_t span;         /* distance from its first to its last data byte */
+    bool solid;           /* the span has no gaps */
+    bool unpack;          /* OUT is packed, to be unpacked at the end */
+    bool to_device;
+    bool joined;   /* IN is a part of OUT, or OUT a part of IN */
+    int64_t in_at; /* offset of IN in OUT */
+    bool by_block; /* messages are whole blocks of the user's buffers, which are not packed */
     struct blocks blocks[2];
-    bool own_differs;   /* sizes do, of what this rank sends to itself and expects */
-    struct lack *lacks; /* where parts of OUT have not come */
-    /* A broadcast's (lead.c): */
-    int64_t given, room; /* bytes that this rank was given; of them those that come */
-    bool told;           /* the size is the root's own, as it has said itself */
-    bool listens, heard; /* to whether it says so in place of the message; it does */
-    int parent;          /* who passes that on; < 0: not known yet */
-    bool called_off;     /* all members will know, and run the library's own */
-    int error;           /* the first */
+    bool own_differs; /* the sizes that this rank sends to itself and expects from itself differ */
+    struct lack *lacks; /* tails of OUT that were not received */
+    /* Only for a broadcast (bcast_size_agreement.c): */
+    /* bytes that this rank's arguments specify; the part of them that is received */
+    int64_t given, room;
+    bool told;           /* the root has sent its size */
+    bool listens, heard; /* a size message may arrive instead of data; it has arrived */
+    int parent;          /* rank that forwards the data; negative if unknown */
+    bool called_off;     /* cancelled: all members learn this and run the library's default */
+    int error;           /* the first error */
 };
 
 void execution_note(struct execution *e, int error);
@@ -70,7 +71,7 @@ int64_t execution_chunk(const struct execution *e, int64_t length);
 int execution_elements(const struct execution *e, int64_t bytes);
 void execution_copy(struct execution *e, char *to, char *from, int64_t length);
 
-/* The user's buffer, which MPI's prototypes have const on one side. */
+/* MPI's prototypes declare the user's buffer const for one side. */
 static inline char *execution_writable(const void *p)
 {
     return (char *)(uintptr_t)p;

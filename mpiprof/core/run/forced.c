@@ -1,18 +1,21 @@
-/* Calls on an algorithm of the library's own that it is told.
+/* Calls that run on a library algorithm by request.
  *
- *      MPICH       the program's own call, on its communicator, between two writes of the library's
- *                  control variables
- *      Open MPI    the same call on a duplicate that was made with them (duplicate.c); errors are
- *                  raised on the program's communicator
+ *   MPICH       the program's call on its communicator, between two writes of the library's
+ *               control variables
+ *   Open MPI    the same call on a duplicate that was created with the variables set
+ *               (algorithm_comms.c); errors are raised on the program's communicator
  *
- * What decides is known to all members: processes, bytes, elements of a reduction, and what they
- * agreed on with the private communicator (k->obstacle). A broadcast may have another type and count
- * on each member, by which the libraries would divide it: so it is one of bytes, packed where they
- * do not follow each other. MPI_IN_PLACE decides nothing under Open MPI but the name, as members of
- * one call must not meet on different communicators. Reductions with the program's own operations
- * are left alone: which algorithms keep the order of ranks was not tried.
+ * All members know the deciding facts: processes, bytes, elements of a reduction, and their
+ * agreement on k->obstacle with the private communicator.
  *
- * What the library would refuse or replace is never asked for (forced_applies).
+ * In a broadcast, members may have different types and counts, by which the libraries would split
+ * it. So it runs as a broadcast of bytes, and data with gaps is packed.
+ *
+ * Under Open MPI, MPI_IN_PLACE affects only the recorded algorithm, because members of one call
+ * must not use different communicators. Reductions with user-defined operations stay with the
+ * library, because it is untested which algorithms keep the order of ranks.
+ *
+ * An algorithm that the library would refuse or replace is never requested (forced_applies).
  */
 #include <limits.h>
 #include <stdatomic.h>
@@ -46,11 +49,11 @@ static bool left(const struct communicator *k, enum obstacle why)
     return false;
 }
 
-/* ---- whether the library would run it, by what all members know */
+/* ---- applicability, from facts that all members know */
 
 static int64_t elements_of(const struct execution *e)
 {
-    return e->problem.bytes / e->unit; /* of a broadcast: bytes */
+    return e->problem.bytes / e->unit; /* bytes, for a broadcast */
 }
 
 static bool regular(const struct problem *p)
@@ -77,11 +80,12 @@ static bool holds(enum need need, const struct execution *e)
     case NEED_regular: return regular(&e->problem);
     case NEED_parent:
     case NEED_consecutive: return false;
-    default: return true; /* MPI_IN_PLACE: forced_begin; MPI's own operations commute */
+    /* MPI_IN_PLACE is checked in forced_begin; predefined operations commute */
+    default: return true;
     }
 }
 
-/* Open MPI: what runs in its place where segments are too few. */
+/* Return false if Open MPI would replace the algorithm because there are too few segments. */
 static bool has_segments(const struct own_algorithm *a, int64_t segment, const struct execution *e)
 {
     const int64_t elements = elements_of(e), half = elements / 2;
@@ -112,13 +116,13 @@ bool forced_applies(const struct own_algorithm *a, int64_t segment, const struct
     return has_segments(a, segment, e);
 }
 
-/* Whether all members may name it to the library, by what they have agreed on. */
+/* Return true if all members agreed that they can request the algorithm. */
 bool forced_known(const struct communicator *k, const struct own_algorithm *a, int64_t segment)
 {
     return has_private(k) && k->obstacle == OBSTACLE_NONE && setting_has(a->operation, segment > 0);
 }
 
-/* Whether it needs a communicator of its own. */
+/* Return true if a library algorithm requires a communicator. */
 bool forced_duplicates(void)
 {
 #ifdef MPIPROF_ABI_openmpi
@@ -128,7 +132,7 @@ bool forced_duplicates(void)
 #endif
 }
 
-/* Makes what it needs ahead of the calls that use it; by all members. False: it can't be had. */
+/* Create the required resources in advance. Collective. Returns false if this fails. */
 bool forced_prepare(struct communicator *k, const struct own_algorithm *a, int64_t segment)
 {
     if (!forced_known(k, a, segment))
@@ -140,7 +144,7 @@ bool forced_prepare(struct communicator *k, const struct own_algorithm *a, int64
 #endif
 }
 
-/* Whether all members can have it now; k's private communicator is there. */
+/* Return true if all members can run the algorithm now. The private communicator must exist. */
 bool forced_ready(struct execution *e, const struct own_algorithm *a, int64_t segment)
 {
     struct communicator *const k = e->call->comm;
@@ -159,9 +163,9 @@ bool forced_ready(struct execution *e, const struct own_algorithm *a, int64_t se
     return true;
 }
 
-/* ---- a call */
+/* ---- one call */
 
-/* Whether it is this algorithm that runs: MPI_IN_PLACE may have one of its own. */
+/* Return false if the library uses another algorithm because of MPI_IN_PLACE. */
 static bool is_named(const struct execution *e)
 {
     const bool in_place = argument_in_place(e->arguments, e->arguments->sendbuf);
@@ -177,7 +181,7 @@ static bool is_named(const struct execution *e)
 #endif
 }
 
-/* False: the call is to run on the library's own choice. */
+/* Returns false if the call must run on the library's default. */
 bool forced_begin(struct execution *e, const char *label)
 {
     struct call *const c = e->call;
@@ -194,7 +198,8 @@ bool forced_begin(struct execution *e, const char *label)
     return true;
 }
 
-/* A broadcast, as one of bytes. Who has no memory for that gives what it has: the same bytes. */
+/* Run a broadcast as one of bytes. A rank without memory for packing passes its arguments, which
+ * describe the same bytes. */
 int forced_message(struct execution *e)
 {
     const struct call *const c = e->call;
@@ -217,24 +222,23 @@ int forced_message(struct execution *e)
     return e->error;
 }
 
-/* After the native routine; gives what the call returns. */
+/* Complete the call after the native routine. Returns the program's error code. */
 int forced_end(struct call *c, int error)
 {
     forced_settle();
-    if (error != MPI_SUCCESS && c->on != MPI_COMM_NULL) /* which returns its errors */
+    if (error != MPI_SUCCESS && c->on != MPI_COMM_NULL) /* this communicator returns its errors */
         pmpi.Comm_call_errhandler(c->handle, error);
     return error;
 }
 
-/* The library's variables are the program's again, as nothing of ours is under way in a call. */
+/* Restore the library's control variables when no requested call is active. */
 void forced_settle(void)
 {
-#ifndef MPIPROF_ABI_openmpi /* there they are put for no longer than a duplicate takes */
+#ifndef MPIPROF_ABI_openmpi /* Open MPI's variables are restored as soon as the duplicate exists */
     setting_back();
 #endif
 }
 
-/* The same in Fortran. */
 MPI_Fint *forced_fortran(struct call *c, MPI_Fint *comm)
 {
 #ifdef MPIPROF_ABI_openmpi

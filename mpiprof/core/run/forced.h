@@ -1,4 +1,4 @@
-/* Calls on an algorithm of the library's own that it is told: forced.c. */
+/* Calls that run on a library algorithm by request (library_algorithm.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +19,6 @@ void forced_settle(void);
 int forced_met(enum obstacle why);
 MPI_Fint *forced_fortran(struct call *c, MPI_Fint *comm);
 
-/* The communicator that a call's native routine is given. */
 static inline MPI_Comm forced_comm(const struct call *c, MPI_Comm comm)
 {
     return c->own != NULL && c->on != MPI_COMM_NULL ? c->on : comm;

@@ -1,21 +1,22 @@
-/* What size a broadcast has, where its members may disagree on it.
+/* Agreement on the size of a broadcast.
  *
- * How many messages a rank sends and waits for follows from the size that it was given. In a wrong
- * program that may not be the root's: then ranks would wait for blocks that nobody sends, or take a
- * part for the whole. So it is the root's size that counts. Where the root sends in blocks, or more
- * than scratch memory holds in any case (scratch.c), a word of its size goes ahead, over the tree
- * on which the algorithm opens (schedule.h). Less than that goes without a word:
+ * The number of messages that a rank sends and expects follows from its size argument. In an
+ * erroneous program this may differ from the root's. Then ranks would wait for blocks that nobody
+ * sends, or take a part for the whole. So the root's size applies. If the root sends several
+ * blocks, or more than every scratch region holds (scratch.c), a size message precedes the data. It
+ * follows the tree with which the algorithm opens (schedule.h). A smaller broadcast has no size
+ * message:
  *
- *                         the root sends a word       the root sends the message alone
- *   who waits for a word  takes its size              finds the message there: it is in one block
- *   who waits for the     finds the word there, and   gets it; its length tells
- *   message alone         takes its size
+ *                         root sends a size message    root sends data only
+ *    rank expects size    takes the size               finds the data: it is one block
+ *    rank expects data    finds the size, takes it     receives the data; its length is the size
  *
- * Either has a tag of its own, and comes from the same rank. So all members send and expect what
- * the root's size asks for. Who was given less than that takes what there is room for, and has an
- * error. Who was given more gets what there is: MPICH calls that an error, Open MPI does not.
+ * Both messages come from the same rank, with different tags. So all members send and expect the
+ * messages for the root's size. A rank with a smaller size receives as much as fits and reports an
+ * error. A rank with a larger size receives what the root sent. MPICH reports this as an error,
+ * Open MPI does not.
  *
- * Belongs to the calling thread.
+ * Threads: all state belongs to the calling thread.
  */
 #include <sched.h>
 
@@ -29,7 +30,7 @@
 #include "run/stage.h"
 #include "schedule/schedule.h"
 
-enum { PATIENCE = 256 }; /* tests between two looks for the other kind of message */
+enum { PATIENCE = 256 }; /* tests between two probes for the other type of message */
 
 struct word {
     int64_t bytes, block_size;
@@ -43,7 +44,7 @@ static bool has_word(const struct execution *e)
     return p->bytes > SCRATCH_SURE || (blocks != NULL && blocks(p) > 1);
 }
 
-/* Waits for a message; false: its sender has sent one of the other kind, with another tag. */
+/* Wait for a message. Returns false if its sender has sent the other type, with the other tag. */
 static bool arrives(const struct execution *e, MPI_Request *request, int other_tag, int *error,
                     MPI_Status *status)
 {
@@ -62,7 +63,7 @@ static bool arrives(const struct execution *e, MPI_Request *request, int other_t
     }
 }
 
-/* For the message that this rank listens for. */
+/* Wait for data that a size message may replace. */
 int lead_wait(struct execution *e, MPI_Request *request, MPI_Status *status)
 {
     int error;
@@ -72,7 +73,7 @@ int lead_wait(struct execution *e, MPI_Request *request, MPI_Status *status)
     return error;
 }
 
-/* False: the message itself is there. */
+/* Receive the size message. Returns false if data has arrived instead. */
 static bool word_comes(struct execution *e, struct word *w)
 {
     MPI_Request request;
@@ -85,7 +86,8 @@ static bool word_comes(struct execution *e, struct word *w)
     return comes;
 }
 
-/* Gets the root's word, but at the root, and passes it on; false: the message itself is there. */
+/* Receive the root's size and forward it along the tree. Returns false if data has arrived in its
+ * place. */
 static bool word_spreads(struct execution *e, struct word *w)
 {
     struct problem whole = e->problem;
@@ -131,7 +133,7 @@ static void word_take(struct execution *e, const struct word *w)
         e->room = w->bytes;
 }
 
-/* Before a call that is a broadcast: what all members are to believe. */
+/* Agree on the size before a broadcast. */
 void lead_begin(struct execution *e)
 {
     struct word w = {e->problem.bytes, e->problem.block_size};
@@ -149,7 +151,7 @@ void lead_begin(struct execution *e)
     }
 }
 
-/* Whether the call has to begin again, as a word has come in place of the message. */
+/* Return true if the call must start again, because a size message arrived instead of data. */
 bool lead_again(struct execution *e)
 {
     struct word w = {e->problem.bytes, e->problem.block_size};
@@ -163,7 +165,7 @@ bool lead_again(struct execution *e)
     return true;
 }
 
-/* Whether less has come than was expected, as the root has no more; then no more is passed on. */
+/* Return true if the message is short because the root has no more data to forward. */
 bool lead_is_short(struct execution *e, int64_t expected, int64_t bytes)
 {
     if (e->algorithm->opening == NULL || e->told || bytes == 0 || expected != e->room)
@@ -172,7 +174,7 @@ bool lead_is_short(struct execution *e, int64_t expected, int64_t bytes)
     return true;
 }
 
-/* How much of a message this rank has, and others are to get. */
+/* Return the length of a message that this rank has. */
 int64_t lead_length(const struct execution *e, int64_t offset, int64_t length)
 {
     const int64_t left = e->room > offset ? e->room - offset : 0;
@@ -180,7 +182,7 @@ int64_t lead_length(const struct execution *e, int64_t offset, int64_t length)
     return e->algorithm->opening == NULL || length < left ? length : left;
 }
 
-/* After a call that is a broadcast, and before what has come is unpacked. */
+/* Complete a broadcast before unpacking. */
 void lead_end(struct execution *e)
 {
     if (e->room == e->given)

@@ -1,8 +1,8 @@
-/* What size a broadcast has: lead.c. */
+/* Agreement on the size of a broadcast (bcast_size_agreement.c). */
 #pragma once
 #include "run/execution.h"
 
-enum { LEAD_TAGS = 16383 }; /* tags of messages; as many again are those of what is told */
+enum { LEAD_TAGS = 16383 }; /* number of tags for data messages, and again for size messages */
 
 void lead_begin(struct execution *e);
 bool lead_again(struct execution *e);

@@ -1,15 +1,16 @@
-/* The messages of a schedule's rounds: posted, marked and waited for.
+/* Messages of a schedule's rounds: posting, marking and waiting.
  *
- * They carry the call's sequence number in their tag. Those above CHUNK are cut, alike on both
- * sides.
+ * Each message carries the call's sequence number in its tag. Messages above CHUNK are split,
+ * identically on both sides.
  *
- * Members may disagree on sizes. What is longer than this rank expects is truncated by the library.
- * What is shorter is an error too, but where it is its sender's own and ends in this rank's OUT:
- * then it is a message like any other. On a broadcast's size its members agree (lead.c). Wrong data
- * is not passed on: what a rank sends of what has come, after an error, is a marker of another
- * length, which is an error where it arrives. A rank whose own two sizes differ calls the operation
- * off, where all depend on its data: it sends empty messages, whoever gets one does, too, and in the
- * end all run the library's own.
+ * Members may disagree on sizes. The library truncates a message that is longer than expected. A
+ * shorter message is an error too, unless it carries only its sender's data and goes to this rank's
+ * OUT. The members of a broadcast agree on its size (bcast_size_agreement.c).
+ *
+ * Wrong data is not forwarded. After an error, a rank sends a marker instead of received data. A
+ * marker has another length, which is an error at its receiver. If the two sizes of a rank differ
+ * and all members depend on its data, it cancels the operation. It sends empty messages, and so
+ * does every rank that receives an empty message. In the end all members run the library's default.
  */
 #include "run/messages.h"
 
@@ -22,7 +23,7 @@
 #include "run/stage.h"
 #include "schedule/schedule.h"
 
-/* NULL: no memory, which is noted. */
+/* Returns NULL if there is no memory; the error is recorded. */
 static struct pending *request_new(struct execution *e, struct requests *r)
 {
     if (r->count == r->room) {
@@ -45,9 +46,10 @@ static bool may_call_off(const struct execution *e)
     return !e->reduces && e->algorithm->opening == NULL;
 }
 
-/* A message in place of one of `length` bytes: of no bytes, or of a wrong number of them.
- * Reductions and broadcasts are not called off; parts of a reduction's elements would be more than
- * MPICH can bear, and a broadcast of one byte may be a root's own. */
+/* Send a marker instead of a message of `length` bytes: an empty message, or one with a wrong
+ * length. An empty message cancels the operation, except for reductions and broadcasts, which have
+ * only empty markers. MPICH does not tolerate fractions of a reduction's elements, and one byte may
+ * be the data of a broadcast. */
 static int post_marker(struct execution *e, int64_t length, int peer, MPI_Request *request)
 {
     static const char marker[2];
@@ -56,14 +58,13 @@ static int post_marker(struct execution *e, int64_t length, int peer, MPI_Reques
     return pmpi.Isend(marker, bytes, MPI_BYTE, peer, e->tag, e->comm, request);
 }
 
-/* Whether a step would send what it must not. */
 static bool is_marked(const struct execution *e, const struct step *s)
 {
     return s->length > 0 && (e->called_off || (e->error != MPI_SUCCESS && !e->algorithm->direct &&
                                                s->buffer != BUFFER_IN));
 }
 
-/* Whether fewer bytes than this rank expects are right as far as they go. */
+/* Return true if fewer bytes than expected are valid. */
 static bool may_lack(const struct execution *e, const struct step *s)
 {
     const int operation = e->call->operation;
@@ -106,7 +107,6 @@ static void post(struct execution *e, const struct step *s, struct requests *r)
     } while (done < s->length);
 }
 
-/* A whole block, as the user describes it. */
 static void post_block(struct execution *e, const struct step *s, struct requests *r)
 {
     struct place at = stage_place(e, s, s->buffer, s->offset, s->peer);
@@ -134,7 +134,6 @@ static void post_block(struct execution *e, const struct step *s, struct request
         pmpi.Type_free(&at.type);
 }
 
-/* The round's messages of one kind, sends or receives. */
 void messages_post(struct execution *e, const struct round *round, enum step_kind kind,
                    struct requests *r)
 {
@@ -145,12 +144,12 @@ void messages_post(struct execution *e, const struct round *round, enum step_kin
             post(e, &round->steps[i], r);
 }
 
-/* What has come in place of the bytes that were expected. One byte may be a marker. */
+/* Evaluate the received length. One byte may be a marker. */
 static void note_length(struct execution *e, const struct pending *p, const MPI_Status *status)
 {
     MPI_Count bytes = 0;
 
-    pmpi.Get_elements_x(status, MPI_BYTE, &bytes); /* of whatever type they were received */
+    pmpi.Get_elements_x(status, MPI_BYTE, &bytes); /* for any type of the receive */
     if (bytes == p->expected)
         return;
     if (bytes == 0 && may_call_off(e))
@@ -178,7 +177,6 @@ void messages_wait(struct execution *e, struct requests *r)
     r->count = 0;
 }
 
-/* What was posted for a schedule that does not go on. */
 void messages_cancel(struct requests *r)
 {
     for (int i = 0; i < r->count; i++) {

@@ -1,4 +1,4 @@
-/* The messages of a schedule's rounds: messages.c. */
+/* Messages of a schedule's rounds (messages.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,8 +10,8 @@
 struct pending {
     MPI_Request request;
     char *at;
-    int64_t expected; /* bytes; of a send 0 */
-    bool may_lack;    /* of them some */
+    int64_t expected; /* bytes; 0 for a send */
+    bool may_lack;    /* fewer bytes are acceptable */
 };
 
 struct requests {

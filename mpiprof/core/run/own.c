@@ -1,5 +1,4 @@
-/* What a rank sends to itself, and gets from itself, in one call: both sides of it are known here.
- */
+/* Messages that a rank sends to itself in one call, so that it knows both sides. */
 #include "run/own.h"
 #include "base/arguments.h"
 #include "base/native.h"
@@ -29,7 +28,7 @@ char *own_block_at(const struct own_block *b)
     return b->buffer + b->before * type_facts(b->type).extent;
 }
 
-/* False: this rank has not both sides. */
+/* Return false if this rank does not have both sides. */
 bool own_sides(const struct call *c, const struct arguments *a, struct own_sides *own)
 {
     const struct communicator *const k = c->comm;

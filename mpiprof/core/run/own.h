@@ -1,4 +1,4 @@
-/* What a rank sends to itself, and gets from itself: own.c. */
+/* Messages that a rank sends to itself (self_message.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -6,10 +6,10 @@
 #include "base/arguments.h"
 #include "record/call.h"
 
-struct own_block { /* what a rank sends to itself, or gets from itself */
+struct own_block { /* one side of a message that a rank sends to itself */
     char *buffer;
     MPI_Datatype type;
-    int64_t count, before; /* elements, and those before it in the buffer */
+    int64_t count, before; /* in elements: the block, and its offset in the buffer */
 };
 struct own_sides {
     struct own_block sent, received;

@@ -1,20 +1,21 @@
-/* The private communicator that switched calls run on, one for each of the user's that has them.
+/* Private communicators for calls that run on schedules, one per communicator of the program.
  *
- *      k's first switched call    members agree on k: facts, then whether there is room (room.c)
- *                                 made from our own parent, then agreed that all have it
- *      later calls                it is there, or is asked for again (2nd, 4th, 8th, ... call)
+ *   first such call    the members agree on facts, then on room (private_comm_pool.c);
+ *                      they create it from the recorder's communicator, and agree on success
+ *   later calls        it exists, or is requested again (2nd, 4th, 8th, ... call)
  *
- * Made in a blocking collective of all its members, at a point that all compute alike; never at
- * creation, and never in a Wait or Test. It descends from a communicator of our own, so that an
- * error in making it (MPICH has 2043 in all) never meets the program's handler, which stays where
- * it is; on the user's communicator there are only small reductions, which fail where its own call
- * would fail. Under Sessions alone there is no such parent: there it is split off the user's, while
- * no member has many communicators.
+ * A private communicator is created in a blocking collective of all members, at a point that all
+ * compute identically. It is never created with the program's communicator, and never in a Wait or
+ * Test. Its parent is the recorder's communicator. So a failure (MPICH has 2043 communicators in
+ * all) never reaches the program's error handler, which stays in place. Only small reductions run
+ * on the program's communicator; they fail only if the program's call would fail. Under Sessions
+ * without MPI_Init no such parent exists. Then it is split from the program's communicator, as long
+ * as no member has many communicators.
  *
- * What members decide by later (link, limits) is agreed here, on the communicator that uses it; so
- * is that all mean the same one. Threads that make inter-communicators of the same members at once,
- * with the same tag, may finish in different orders on different ranks, and then take one for the
- * other (comm.c): such a communicator is left to the library.
+ * The members also agree here on the facts of later decisions (link, limits), and on the identity
+ * of the communicator. Threads may concurrently create inter-communicators of the same members with
+ * the same tag. These creations may finish in different orders on different ranks, so that ranks
+ * confuse them (comm.c). Such a communicator stays with the library.
  */
 #include <string.h>
 
@@ -46,9 +47,10 @@ int private_refused(enum refusal why)
     return atomic_load(&refused[why]);
 }
 
-/* ---- what members agree on, by small reductions on the user's communicator */
+/* ---- agreement, by small reductions on the program's communicator */
 
-/* The maximum over all members; false: MPI failed, as it will in the call itself. */
+/* Compute the maxima over all members. Returns false if MPI failed, as it will in the program's
+ * call. */
 static bool most_of_all(const struct communicator *k, MPI_Comm comm, int64_t *values, int count)
 {
     int64_t there[FACTS], here[FACTS];
@@ -58,7 +60,7 @@ static bool most_of_all(const struct communicator *k, MPI_Comm comm, int64_t *va
     memcpy(values, there, sizeof *values * (size_t)count);
     if (!k->inter)
         return true;
-    /* That was the other group's; now ours comes back. */
+    /* The result was that of the other group; the second reduction returns this group's. */
     if (pmpi.Allreduce(there, here, count, MPI_INT64_T, MPI_MAX, comm) != MPI_SUCCESS)
         return false;
     for (int i = 0; i < count; i++)
@@ -66,8 +68,8 @@ static bool most_of_all(const struct communicator *k, MPI_Comm comm, int64_t *va
     return true;
 }
 
-/* The least of a value over all members; 0: it can't be told. In an operation that keeps all
- * members together in any case. */
+/* Return the minimum over all members, or 0 if unknown. Only in an operation that synchronises all
+ * members. */
 int64_t private_least(const struct communicator *k, MPI_Comm comm, int64_t value)
 {
     int64_t most = -value;
@@ -75,7 +77,7 @@ int64_t private_least(const struct communicator *k, MPI_Comm comm, int64_t value
     return most_of_all(k, comm, &most, 1) ? -most : 0;
 }
 
-/* Positive numbers are ordered as their bits are. */
+/* Positive numbers have the order of their bits. */
 static int64_t bits_of(double positive)
 {
     int64_t bits;
@@ -118,20 +120,20 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
     k->reduces = facts[FACT_CANNOT_REDUCE] == 0;
     k->obstacle = (uint8_t)facts[FACT_OBSTACLE];
     if (k->obstacle == OBSTACLE_NONE && facts[FACT_SETTINGS] != -facts[FACT_MINUS_SETTINGS])
-        k->obstacle = OBSTACLE_INTERFACE; /* of some member's library */
+        k->obstacle = OBSTACLE_INTERFACE; /* the libraries of the members differ */
     return true;
 }
 
-/* ---- making one */
+/* ---- creation */
 
-/* The members in one order for both sides: an inter-communicator's first group first. */
+/* Return the members in an order that is equal on both sides: the first group first. */
 static bool members_of(const struct communicator *k, MPI_Comm comm, MPI_Group *members)
 {
     int own[1][3] = {{0, k->size - 1, 1}}, others[1][3] = {{0, k->remote_size - 1, 1}};
     MPI_Group all = MPI_GROUP_NULL, mine = MPI_GROUP_NULL, remote = MPI_GROUP_NULL;
     bool known;
 
-    /* MPICH 5.0: a smaller Cartesian communicator has its parent's group. */
+    /* In MPICH 5.0 a smaller Cartesian communicator has the group of its parent. */
     known = pmpi.Comm_group(comm, &all) == MPI_SUCCESS &&
             pmpi.Group_range_incl(all, 1, own, &mine) == MPI_SUCCESS;
     if (all != MPI_GROUP_NULL)
@@ -150,8 +152,8 @@ static bool members_of(const struct communicator *k, MPI_Comm comm, MPI_Group *m
     return known;
 }
 
-/* The same processes by their ranks in our parent: MPICH 4.0 crashes on groups that are not of the
- * parent's own. `room` is for two numbers a member. */
+/* Express the same processes as a subgroup of the parent's group, because MPICH 4.0 crashes on
+ * other groups. `room` holds two numbers per member. */
 static bool members_within(MPI_Comm parent, int count, int *room, MPI_Group *members)
 {
     MPI_Group all = MPI_GROUP_NULL, found = MPI_GROUP_NULL;
@@ -171,7 +173,7 @@ static bool members_within(MPI_Comm parent, int count, int *room, MPI_Group *mem
     return known;
 }
 
-/* Tells apart what threads make at once with members in common. */
+/* Return a tag that distinguishes concurrent creations with common members. */
 static int tag_of(const struct communicator *k)
 {
     int *most = NULL, there = 0;
@@ -203,8 +205,8 @@ static MPI_Comm make(const struct communicator *k, MPI_Comm comm, int *room)
     return made;
 }
 
-/* The node of each member, for orders of a ring; called by all members of the new communicator.
- * `found` has room for two numbers of each. */
+/* Determine the node of each member, for the order of a ring. Collective. `found` holds two numbers
+ * per member. */
 static void find_nodes(const struct communicator *k, uint64_t *found, int *nodes)
 {
     const uint64_t mine = clock_node_hash();
@@ -227,7 +229,7 @@ static void nodes_forget(struct communicator *k)
     k->nodes = NULL;
 }
 
-/* Makes it, and agrees that all members have. `room` is for two numbers a member. */
+/* Create it, and agree that all members have it. `room` holds two numbers per member. */
 static bool make_agreed(struct communicator *k, MPI_Comm comm, uint64_t *room)
 {
     MPI_Comm made = make(k, comm, (int *)room);
@@ -247,7 +249,7 @@ static bool make_agreed(struct communicator *k, MPI_Comm comm, uint64_t *room)
     return true;
 }
 
-/* The members use it no more: the user has freed his, or it makes room. */
+/* The program has freed its communicator, or the pool evicts this one. */
 static void forget(struct communicator *k)
 {
     if (!k->private_tried)
@@ -259,7 +261,8 @@ static void forget(struct communicator *k)
     scratch_free(k);
 }
 
-/* All members of k have come here: do they have room now? */
+/* Make room for another private communicator. All members of k call it. Returns true if they all
+ * have room. */
 static bool make_room(const struct communicator *k, MPI_Comm comm, const int64_t *facts)
 {
     const struct vote v = room_vote(k, comm, facts);
@@ -273,7 +276,7 @@ static bool make_room(const struct communicator *k, MPI_Comm comm, const int64_t
     return v.room;
 }
 
-/* All members are here. The program's other threads make no communicator meanwhile. */
+/* Create it while no other thread of the program creates a communicator. Collective. */
 static enum refusal make_alone(struct communicator *k, MPI_Comm comm, uint64_t *room)
 {
     const bool alone = making_alone();
@@ -308,8 +311,8 @@ static enum refusal agree_and_make(struct communicator *k, MPI_Comm comm, uint64
     return make_agreed(k, comm, room) ? REFUSED_NOT : REFUSED_BY_MPI;
 }
 
-/* How it went; REFUSED_NOT: it is there. What is needed afterwards is had before members agree:
- * who lacks it is short of memory, and says so. */
+/* Try to create it. Returns REFUSED_NOT on success. All memory is allocated before the members
+ * agree, so that a member without memory can report it. */
 static enum refusal try(struct communicator *k, MPI_Comm comm)
 {
     uint64_t *const room = memory_get(2 * sizeof *room * (size_t)(k->size + k->remote_size));
@@ -323,20 +326,19 @@ static enum refusal try(struct communicator *k, MPI_Comm comm)
     return why;
 }
 
-/* Whether what was refused may be had later. */
 bool private_may_come(const struct communicator *k)
 {
     return k->why_not == REFUSED_FULL || k->why_not == REFUSED_BUSY;
 }
 
-/* Whether it is time to ask (again); all members count alike. */
+/* Return true if it is time to request it (again). All members count equally. */
 static bool is_due(struct communicator *k)
 {
     const uint32_t asked = ++k->asked;
 
     if (asked == 1)
         return true;
-    if (k->why_not == REFUSED_BUSY && asked <= OFTEN) /* that passes soon */
+    if (k->why_not == REFUSED_BUSY && asked <= OFTEN) /* usually free again soon */
         return true;
     return private_may_come(k) && is_power_of_two(asked);
 }
@@ -369,7 +371,7 @@ bool private_ready(struct communicator *k, MPI_Comm comm)
     return k->private != MPI_COMM_NULL;
 }
 
-/* The user's communicator has been freed by all its members: so is ours. */
+/* All members have freed the program's communicator. */
 void private_freed(struct communicator *k)
 {
     room_leave(k);

@@ -1,4 +1,4 @@
-/* The private communicator that switched calls run on: private.c. */
+/* Private communicators for calls that run on schedules (private_comm.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,13 +27,14 @@ static inline bool has_private(const struct communicator *k)
     return k->private_tried && k->private != MPI_COMM_NULL;
 }
 
-/* What the members plan with: MPI_Init's, until they have agreed. */
+/* Link parameters for predictions: the agreed ones, or before agreement the values of MPI_Init. */
 static inline const struct link *link_of(const struct communicator *k)
 {
     return has_private(k) ? &k->link : &machine_link;
 }
 
-/* Whether all members can tell a reduction that the library would refuse; true until agreed. */
+/* Return true if every member can detect a reduction that the library would refuse, and before
+ * agreement. */
 static inline bool may_reduce(const struct communicator *k)
 {
     return !has_private(k) || k->reduces;

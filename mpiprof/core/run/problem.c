@@ -1,7 +1,7 @@
-/* What a schedule is asked to do: sizes in bytes, from the arguments of a call; and what of that
- * all members know.
+/* The problem of a schedule: sizes in bytes from the arguments of a call, and which of them all
+ * members know.
  *
- * Counts by rank are the thread's, grow, and are kept for its next call.
+ * The arrays of counts belong to the thread. They grow and stay allocated for its next call.
  */
 #include <string.h>
 
@@ -18,7 +18,8 @@
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
 
-static bool switched[OP_COUNT][2]; /* the catalogue has algorithms, [1]: for inter-communicators */
+/* the catalogue has algorithms; [1] is for inter-communicators */
+static bool switched[OP_COUNT][2];
 
 static _Thread_local struct {
     int64_t *counts;
@@ -33,13 +34,12 @@ void problem_start(void)
                 switched[op][catalogue[i]->inter] = true;
 }
 
-/* Whether the catalogue has algorithms for calls of this kind. */
 bool problem_is_switched(const struct call *c)
 {
     return switched[c->operation][c->comm->inter];
 }
 
-/* Counts in bytes, by rank; NULL: no memory. */
+/* Return an array for counts by rank, or NULL without memory. */
 int64_t *problem_counts(int which, int members)
 {
     if (members > kept[which].room || kept[which].counts == NULL) {
@@ -50,7 +50,6 @@ int64_t *problem_counts(int which, int members)
     return kept[which].counts;
 }
 
-/* When the thread ends. */
 void problem_forget(void)
 {
     for (int i = 0; i < 2; i++)
@@ -82,7 +81,8 @@ static bool fill_from_root(struct execution *e, int members)
     const struct side *const s = gathers == root ? &a->recv : &a->send;
 
     if (!root) {
-        e->problem.bytes = side_bytes(a, s); /* of itself is all that a rank knows */
+        /* a rank other than the root knows only its own size */
+        e->problem.bytes = side_bytes(a, s);
         return true;
     }
     e->problem.counts = counts_bytes(a, s, argument_type(a, s->type, 0), members, 0);
@@ -105,12 +105,12 @@ static bool fill_allgatherv(struct execution *e, int members)
     p->remote_counts = counts_bytes(a, &a->recv, type, members, 1);
     p->counts = own;
     p->bytes = side_bytes(a, &a->send);
-    if (own != NULL) /* of its own group a rank knows its own count */
+    if (own != NULL) /* in the local group a rank knows only its own count */
         own[k->rank] = p->bytes;
     return own != NULL && p->remote_counts != NULL;
 }
 
-/* Fills in the problem from this rank's arguments; false: no memory. */
+/* Fill in the problem from this rank's arguments. Returns false without memory. */
 bool problem_fill(struct execution *e)
 {
     const struct call *const c = e->call;
@@ -165,16 +165,16 @@ bool problem_fill(struct execution *e)
     }
 }
 
-/* Whether all members know the sizes. */
 bool problem_is_known(const struct execution *e)
 {
     const int operation = e->call->operation;
 
     return switched[operation][e->call->comm->inter] && operation_is_sized(operation) &&
-           !(operation == OP_allgatherv && e->call->comm->inter); /* each knows the others' */
+           /* each group knows only the counts of the other group */
+           !(operation == OP_allgatherv && e->call->comm->inter);
 }
 
-/* < 0: not known to all. */
+/* Return the bytes, or -1 if not all members know them. */
 int64_t problem_bytes(const struct execution *e)
 {
     int64_t total = 0;
@@ -188,7 +188,7 @@ int64_t problem_bytes(const struct execution *e)
     return total;
 }
 
-/* Of all ranks' parts together, and of the largest. */
+/* Return the sum, or below the maximum, of the counts. */
 int64_t problem_sum(const struct problem *p)
 {
     int64_t whole = 0;

@@ -1,4 +1,4 @@
-/* What a schedule is asked to do, from a call's arguments: problem.c. */
+/* The problem of a schedule, from the arguments of a call (problem.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,18 +1,19 @@
-/* Room for private communicators: how many a process may have, and which one makes room.
+/* Pool of private communicators: a limit per process, and eviction of idle ones.
  *
- * Context ids are the program's: MPICH has 2043, and what it makes must be made as bare. So a
- * process has at most MOST private ones at a time. That a member has no more is agreed with the
- * others (private.c). Then the member proposes the one that it has not used for the longest, and:
+ * Context ids belong to the program. MPICH has 2043, and every communicator that a program can
+ * create without the recorder must remain possible. So a process has at most MOST private
+ * communicators at a time. The members of a communicator k agree that one of them is full
+ * (private_comm.c). The full member then proposes its least recently used private communicator j:
  *
- *      k's members    propose a victim j (k's facts) --> vote: j's members, by who has it idle
- *                     all of j's members are here, and none is in a call on j: all free j's
+ *   members of k    propose a victim j (facts of k) --> vote: members of j, if they have j idle
+ *                   if all members of j take part and none is in a call on j: all free j
  *
- * A communicator that has asked once is not worth another's place; for one that asks again only
- * what was not used since it asked last gives way.
+ * A first request never evicts another communicator. A repeated request evicts only a communicator
+ * that was not used since the previous request.
  *
- * Threads: the table is under recorder.lock. A call on j (`room_enter` to `room_exit`) and a vote
- * for j exclude each other: who comes between a vote and its end waits for it. That end waits for
- * nobody but k's members, who are all in the same call by then.
+ * Threads: the table is protected by recorder.lock. A call on j (`room_enter` to `room_exit`) and a
+ * vote on j exclude each other. A call that starts during a vote waits for its end. The vote waits
+ * only for members of k, which are all in the same call by then.
  */
 #include <sched.h>
 
@@ -23,16 +24,17 @@
 #include "record/comm.h"
 #include "run/room.h"
 
-enum { MOST = 64, PLACES = 128 }; /* threads that ask at once may get some more than MOST */
+enum { MOST = 64, PLACES = 128 }; /* threads that ask concurrently may exceed MOST by a few */
 enum { IDLE, BUSY, LEAVING };
 
-static struct communicator *living[PLACES]; /* those that have a private one */
+static struct communicator *living[PLACES]; /* communicators with a private communicator */
 static int count;
-static uint32_t turns; /* times that a private communicator was used or asked for */
+static uint32_t turns; /* clock of uses and requests of private communicators */
 
-/* ---- who is using what */
+/* ---- use */
 
-/* A call that may use k's private communicator, or frees it, begins. Only one thread at a time. */
+/* Begin a call that may use or free the private communicator. Only one thread calls it at a
+ * time. */
 static void enter(struct communicator *k)
 {
     for (;;) {
@@ -75,7 +77,7 @@ void room_asked(struct communicator *k)
 void room_take(struct communicator *k)
 {
     recorder_lock();
-    if (count < PLACES) /* else it never makes room */
+    if (count < PLACES) /* a communicator without an entry is never evicted */
         living[count++] = k;
     recorder_unlock();
     room_use(k);
@@ -92,14 +94,13 @@ static void remove_from_table(const struct communicator *k)
     recorder_unlock();
 }
 
-/* The user frees k. */
 void room_leave(struct communicator *k)
 {
     enter(k);
     remove_from_table(k);
 }
 
-/* ---- making room */
+/* ---- eviction */
 
 static struct communicator *least_used(const struct communicator *k)
 {
@@ -113,7 +114,6 @@ static struct communicator *least_used(const struct communicator *k)
     return found;
 }
 
-/* How many this process has. */
 static int taken(void)
 {
     int sum = count;
@@ -123,7 +123,7 @@ static int taken(void)
     return sum;
 }
 
-/* Whether there is a place for one more duplicate: half of the places are for others. */
+/* Duplicates may use half of the pool. */
 bool room_for_duplicate(void)
 {
     recorder_lock();
@@ -143,14 +143,14 @@ static bool is_full(void)
     return full;
 }
 
-/* What a vote is about: j, where as many calls on it have begun. Of those that have it idle they
- * have ended, too, so that nothing of the program's is on its way. */
+/* Identify the subject of a vote: j after the same number of started calls. If j is idle on all
+ * members, all these calls have ended, so no message of the program is in transit. */
 static int64_t name_of(const struct communicator *j)
 {
     return (int64_t)(hash_mix(j->identity, j->next) >> 1);
 }
 
-/* Whether this member has no room, and which one it would give up. */
+/* Return if this member is full, and which communicator it would evict. */
 void room_facts(const struct communicator *k, int64_t *facts)
 {
     recorder_lock();
@@ -162,7 +162,7 @@ void room_facts(const struct communicator *k, int64_t *facts)
     recorder_unlock();
 }
 
-/* This member's, if no call is on it: from now on none begins. */
+/* Lock this member's victim, so that no call can start on it, if no call uses it. */
 static struct communicator *victim_hold(int64_t name)
 {
     struct communicator *found = NULL;
@@ -182,7 +182,7 @@ static struct communicator *victim_hold(int64_t name)
     return found;
 }
 
-/* All members of k have come here and vote. The voters hold their victim until room_settle. */
+/* Vote on the eviction. All members of k call it. Victims stay locked until room_settle. */
 struct vote room_vote(const struct communicator *k, MPI_Comm comm, const int64_t *facts)
 {
     enum { VOTES, SIZES, STILL_FULL, SUMS };
@@ -195,7 +195,7 @@ struct vote room_vote(const struct communicator *k, MPI_Comm comm, const int64_t
                           full && victim == NULL};
     int64_t all[SUMS] = {0};
     const bool told = pmpi.Allreduce(mine, all, SUMS, MPI_INT64_T, MPI_SUM, comm) == MPI_SUCCESS;
-    /* Each voter adds the victim's size: all of its members have voted. */
+    /* each voter adds the victim's size, so all members of the victim have voted if this holds */
     const bool gone = told && all[VOTES] > 0 && all[SIZES] == all[VOTES] * all[VOTES];
 
     if (gone && victim != NULL)

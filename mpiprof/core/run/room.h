@@ -1,36 +1,36 @@
-/* How many private communicators there may be: room.c. */
+/* Limit on the number of private communicators (private_comm_pool.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "record/comm.h"
 
-/* What the members of a communicator agree on when its private one is made: the maximum over all.
- */
+/* Facts of which the members of a new private communicator compute the maximum. */
 enum fact {
-    FACT_ALPHA, /* the link that they plan with: positive numbers, as their bits */
+    FACT_ALPHA, /* link parameters for predictions: the bits of positive numbers */
     FACT_BETA,
     FACT_PACE,
     FACT_BUFFER,
-    FACT_CANNOT_REDUCE,  /* a member has nobody to ask whether an operation is for a type */
-    FACT_DEVICE,         /* one uses a device, whose memory the host may not touch */
-    FACT_NO_MEMORY,      /* one has asked for memory in vain */
-    FACT_MANY,           /* one has too many communicators to risk another */
-    FACT_FULL,           /* one has as many private ones as it may have: room.c */
-    FACT_VICTIM,         /* which of its own it would give up; 0: none */
-    FACT_OBSTACLE,       /* to naming the library's own algorithms to it: setting.h */
-    FACT_SETTINGS,       /* which of its settings there are: all must have the same, */
-    FACT_MINUS_SETTINGS, /* as for the identity */
-    FACT_THREADS,        /* one may make communicators in several threads at once */
-    FACT_IDENTITY,       /* whether all mean the same communicator: the greatest identity, */
-    FACT_MINUS_IDENTITY, /* and minus the least */
+    FACT_CANNOT_REDUCE,  /* a member cannot check an operation's datatype */
+    FACT_DEVICE,         /* a member uses a device */
+    FACT_NO_MEMORY,      /* a memory allocation failed on a member */
+    FACT_MANY,           /* a member has too many communicators to risk another */
+    FACT_FULL,           /* a member has reached the limit of private communicators */
+    FACT_VICTIM,         /* communicator that a full member would evict; 0 for none */
+    FACT_OBSTACLE,       /* greatest obstacle to requesting library algorithms */
+    FACT_SETTINGS,       /* the library's control variables, which must be equal on all members, */
+    FACT_MINUS_SETTINGS, /* so that maximum and minimum must agree */
+    FACT_THREADS,        /* a member may create communicators in several threads at once */
+    FACT_IDENTITY,       /* greatest identity: all members must mean the same communicator */
+    FACT_MINUS_IDENTITY, /* minus the least identity */
     FACTS
 };
 
-struct vote {                    /* on a communicator that is to make room */
-    struct communicator *victim; /* this rank's, held until room_settle; NULL: it has none */
-    bool gone;                   /* all of its members have it idle: it goes */
-    bool room;                   /* then the members that voted have room */
+struct vote { /* vote on a communicator to be evicted */
+    /* this rank's victim, locked until room_settle; NULL if it has none */
+    struct communicator *victim;
+    bool gone; /* all members of the victim have it idle, so it is evicted */
+    bool room; /* all voters have room for another communicator after the eviction */
 };
 void room_enter(struct communicator *k);
 void room_exit(struct communicator *k);

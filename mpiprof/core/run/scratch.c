@@ -1,28 +1,27 @@
-/* Large memory: what algorithms and staged buffers need beside the user's.
+/* Scratch memory of algorithms and packed buffers.
  *
- * A communicator has a region of its own, as no two threads call on one at once; within a call
- * pieces of it are handed out in a row. That a region is as large as a call needs is agreed among
- * the members before the first message:
+ * Each communicator has its own region, because no two threads call on it at once. A call takes
+ * pieces of the region one after the other. Before the first message the members agree that their
+ * regions are large enough:
  *
- *   what algorithms need         follows from sizes that all members know (schedule.h): above the
- *                                limit, `--scratch` a process, the algorithm is no candidate
- *   what is staged               depends on a rank's own types; no more than all the operation's
- *                                data (stage.c). Where a region may have so much, it has: all know
- *                                that without a message. It grows by an eighth or more, agreed each
- *                                time by one reduction: some in a communicator's life, the first
- *                                in its first call
- *   otherwise                    (more than that, or sizes that not all know) the members ask each
- *                                other in this call what they really need
- *   gatherv, scatterv, alltoallv move whole blocks from place to place: nothing is staged, and
- *                                nobody is asked (stage.c)
+ *   algorithm      The need follows from sizes that all members know (schedule.h). Above the
+ *                  limit of `--scratch` per process, the algorithm is no candidate.
+ *   packing        The need depends on a rank's types, and is at most all data of the operation
+ *                  (pack_buffers.c). If a region may hold so much, it does, and all members know
+ *                  this without a message. A region grows by 1/8 or more, by one reduction each
+ *                  time: a few in a communicator's life, the first in its first call.
+ *   otherwise      If the need is larger, or not all members know the sizes, they agree on the
+ *                  actual need in each call.
+ *   v-forms        gatherv, scatterv and alltoallv move whole blocks from buffer to buffer. They
+ *                  pack nothing and need no agreement (pack_buffers.c).
  *
- * Who asks keeps members together that might have run ahead: in rooted operations on more data than
- * the limit. Where one has no memory, or would leave the library none, all leave the call to it. An
- * address is reserved at once, pages come with the first touch; above KEPT they go back to the
- * system after the call.
+ * An agreement synchronises members that might otherwise run ahead, in rooted operations on more
+ * data than the limit. If a member has no memory, or would leave none for the library, all members
+ * leave the call to the library. Addresses are reserved at once; pages are allocated at first
+ * touch. Pages above KEPT return to the system after the call.
  *
- * `used` is the process's, atomic. What is left out is noted by the member that leads, under
- * recorder.lock, and said once, in MPI_Finalize (diagnostics.c).
+ * `used` belongs to the process and is atomic. The leading member records omitted algorithms under
+ * recorder.lock; diagnostics.c reports them once in MPI_Finalize.
  */
 #include <sys/mman.h>
 
@@ -41,13 +40,12 @@ enum { ALIGNMENT = 64 };
 static _Atomic int64_t used; /* by all regions */
 static struct scratch_note note;
 
-/* What a piece takes of a region. */
 int64_t scratch_piece(int64_t bytes)
 {
     return bytes > 0 ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : 0;
 }
 
-/* Whether a region may be as large, as far as is known; the same on all members. */
+/* Return true if a region of this size is allowed as far as known, equally on all members. */
 bool scratch_fits(const struct communicator *k, int64_t bytes)
 {
     return bytes <= recorder.options.scratch &&
@@ -85,8 +83,9 @@ static bool room_for(int64_t bytes)
     return false;
 }
 
-/* Beyond the next eighth of a power of two, so that sizes that creep up ask seldom, and the usual
- * sizes of programs are not where members would part whose sizes differ by a few bytes. */
+/* Round up beyond the next eighth of a power of two. Slowly growing sizes then cause few
+ * agreements. Usual sizes of programs must not be at a boundary, where sizes that differ by a few
+ * bytes would lead to different regions. */
 static int64_t rounded(int64_t bytes)
 {
     int64_t step = SCRATCH_SURE;
@@ -98,17 +97,17 @@ static int64_t rounded(int64_t bytes)
     return room < limit ? room : limit;
 }
 
-/* A larger region in place of the present one, if all members get theirs. */
+/* Replace the region by a larger one, if all members can allocate theirs. */
 static bool grow(struct communicator *k, int64_t bytes)
 {
-    enum { LACKS, MOST, LEAST_ROOM, BYTES, FACTS }; /* the maximum over all members */
+    enum { LACKS, MOST, LEAST_ROOM, BYTES, FACTS }; /* reduced to the maximum over all members */
     struct scratch *const s = &k->scratch;
     struct scratch more = {.room = rounded(bytes)};
     int64_t mine[FACTS] = {[LACKS] = 1, more.room, -more.room, -bytes};
     int64_t all[FACTS];
     bool lacks = true;
 
-    if (room_for(more.room - s->room)) { /* the present one goes */
+    if (room_for(more.room - s->room)) { /* the present region will be freed */
         more.bytes = mmap(NULL, (size_t)more.room, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         lacks = more.bytes == MAP_FAILED;
@@ -116,7 +115,7 @@ static bool grow(struct communicator *k, int64_t bytes)
             atomic_fetch_sub(&used, more.room - s->room);
     }
     mine[LACKS] = lacks;
-    /* Members whose sizes differ, as the program is wrong, must not have different regions. */
+    /* Regions must stay equal if the members' sizes differ in an erroneous program. */
     const bool told =
         pmpi.Allreduce(mine, all, FACTS, MPI_INT64_T, MPI_MAX, k->private) == MPI_SUCCESS;
     const bool alike = told && all[MOST] == -all[LEAST_ROOM];
@@ -139,13 +138,15 @@ static bool grow(struct communicator *k, int64_t bytes)
     return false;
 }
 
-/* Whether the region has so much, which is the same on all members. Called by all of them. */
+/* Return true if the region has this size, equally on all members, after growing it if necessary.
+ * Collective. */
 bool scratch_had(struct communicator *k, int64_t bytes)
 {
     return bytes <= k->scratch.room || (scratch_fits(k, bytes) && grow(k, bytes));
 }
 
-/* In the first call, whatever its size: what all are sure to have must not be asked for by some. */
+/* Create the region in the first call of any size, so that its guaranteed size never needs an
+ * agreement. */
 void scratch_begin(struct communicator *k)
 {
     if (!k->scratch.begun)
@@ -153,7 +154,7 @@ void scratch_begin(struct communicator *k)
     k->scratch.begun = true;
 }
 
-/* The same, where each knows what it needs itself; `bytes` becomes what the neediest does. */
+/* The same if needs differ between members. `bytes` becomes the maximum. */
 bool scratch_asked(struct communicator *k, int64_t *bytes)
 {
     int64_t most = 0;
@@ -174,7 +175,6 @@ void *scratch_take(struct communicator *k, int64_t bytes)
     return piece;
 }
 
-/* At the end of a call. */
 void scratch_give_back(struct communicator *k)
 {
     struct scratch *const s = &k->scratch;

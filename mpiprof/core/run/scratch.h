@@ -1,4 +1,4 @@
-/* Large memory, agreed among members: scratch.c. */
+/* Scratch memory on which the members of a communicator agree (scratch.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -6,11 +6,11 @@
 #include "record/comm.h"
 #include "schedule/schedule.h"
 
-/* Bytes that a region has from its beginning, where there is memory for it. */
+/* Bytes that each region has from the start, if memory is available. */
 enum { SCRATCH_SURE = 1 << 16 };
 
 struct scratch_note {
-    const struct algorithm *algorithm; /* that of those left out which needs most */
+    const struct algorithm *algorithm; /* the omitted algorithm with the largest requirement */
     int64_t bytes, limit;
     uint64_t times;
 };

@@ -1,19 +1,20 @@
-/* The library's control variables that name its algorithms, written through MPI_T.
+/* The library's control variables that select its algorithms, written through MPI_T.
  *
- *      MPICH       MPIR_CVAR_<OPERATION>_INTRA_ALGORITHM, looked at in each call, with
- *                  MPIR_CVAR_<OPERATION>_DEVICE_COLLECTIVE 0: else the device above these
- *                  algorithms divides some operations by nodes, or does them in shared memory
- *      Open MPI    coll_tuned_<operation>_algorithm and its _segmentsize, looked at when a
- *                  communicator is made, with coll_tuned_use_dynamic_rules 1, and
- *                  coll_tuned_priority above all others: else `han` takes several nodes
+ *   MPICH       MPIR_CVAR_<OPERATION>_INTRA_ALGORITHM, read in each call, with
+ *               MPIR_CVAR_<OPERATION>_DEVICE_COLLECTIVE 0. Otherwise the device layer above may
+ *               divide an operation by nodes or use shared memory.
+ *   Open MPI    coll_tuned_<operation>_algorithm and its _segmentsize, read when a communicator
+ *               is created, with coll_tuned_use_dynamic_rules 1 and coll_tuned_priority above all
+ *               others. Otherwise `han` handles communicators over several nodes.
  *
- * They hold for the whole process, and are the program's: what is put is set back (setting_back)
- * before anything of the program's runs; where a call has been left for good, when the next one
- * begins. A variable that the program has written itself is left alone; all members see that
- * alike, as it must write it on all processes. Only releases are asked whose algorithms were tried.
+ * The variables apply to the whole process and belong to the program. So they are restored
+ * (setting_back) before any code of the program runs. If longjmp or an exception left the call,
+ * they are restored when the next call begins. A variable that the program has written itself is
+ * not changed. All members detect this equally, because the program must write it on all processes.
+ * Only releases with tested algorithms are supported.
  *
- * Threads: MPICH's are put only where no two threads call MPI at once, Open MPI's while no other
- * thread makes a communicator (making.c). Nothing is held for longer than the process.
+ * Threads: MPICH's variables are written only if no two threads call MPI at once, Open MPI's while
+ * no other thread creates a communicator (comm_create_lock.c).
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -37,22 +38,22 @@ static const struct own_algorithm own[] = {
 };
 enum { OWN_COUNT = sizeof own / sizeof *own };
 
-struct variable { /* one of the library's, and what it is when nothing is put */
+struct variable { /* a variable of the library, and its value without a request */
     struct tool_variable at;
     int before;
     bool there;
 };
-/* MPICH: the algorithm, and the device's part. Open MPI: the algorithm, and its segments. */
+/* MPICH: the algorithm, and the device layer. Open MPI: the algorithm, and its segment size. */
 enum { ALGORITHM, OTHER, PARTS };
 static struct variable variables[OP_COUNT][PARTS];
 static enum obstacle obstacle = OBSTACLE_NOT_ASKED;
 enum { MOST_PUT = 32 };
-static struct variable *written[MOST_PUT]; /* in this order, to be set back */
+static struct variable *written[MOST_PUT]; /* in order of writing, to be restored in reverse */
 static int written_count;
 
 /* ---- one variable */
 
-/* One that can't be written is none. */
+/* Open a variable; one that is not writable counts as missing. */
 static void find(struct variable *v, const char *name)
 {
     if (!tool_open(&v->at, name))
@@ -62,7 +63,8 @@ static void find(struct variable *v, const char *name)
         tool_close(&v->at);
 }
 
-/* False: it is not what it was, or can't be written. */
+/* Write a variable. Returns false if its value has changed since the start, or it is not
+ * writable. */
 static bool put(struct variable *v, int value)
 {
     int now;
@@ -84,7 +86,7 @@ void setting_back(void)
 
 /* ---- start */
 
-/* `MPIR_CVAR_REDUCE_SCATTER_INTRA_ALGORITHM` of reduce_scatter. */
+/* Open a variable by operation: `MPIR_CVAR_REDUCE_SCATTER_INTRA_ALGORITHM` for reduce_scatter. */
 static void find_named(struct variable *v, const char *head, int operation, const char *tail)
 {
     char name[NAME_BYTES];
@@ -101,7 +103,7 @@ static void find_named(struct variable *v, const char *head, int operation, cons
 }
 
 #ifdef MPIPROF_ABI_openmpi
-enum { HIGHEST = 100 }; /* a component's priority */
+enum { HIGHEST = 100 }; /* highest priority of a component */
 static struct variable rules, priority;
 
 static bool is_known(const char *version)
@@ -133,7 +135,7 @@ static bool is_known(const char *version)
     return sscanf(version, "MPICH Version: 5.%d", &minor) == 1 && minor == 0;
 }
 
-/* A number that no one has set to what it should not be. */
+/* Return true if the variable exists, and equals `value` or not as `equal` demands. */
 static bool is_set(const char *name, bool equal, int value)
 {
     struct variable v = {0};
@@ -168,7 +170,7 @@ static enum obstacle find_all(void)
 }
 #endif
 
-/* Somebody wants to name algorithms. */
+/* Prepare the variables on the first request. */
 void setting_start(void)
 {
     if (obstacle != OBSTACLE_NOT_ASKED)
@@ -176,13 +178,13 @@ void setting_start(void)
     obstacle = is_known(meta_library()) && tool_begin() ? find_all() : OBSTACLE_INTERFACE;
 }
 
-/* Of this process; what its communicators can do is agreed (private.c). */
+/* Return the obstacle of this process. Members agree on it for each communicator
+ * (private_comm.c). */
 enum obstacle setting_obstacle(void)
 {
     return obstacle;
 }
 
-/* In MPI_Finalize. */
 void setting_end(void)
 {
     setting_back();
@@ -192,7 +194,7 @@ void setting_end(void)
 #ifdef MPIPROF_ABI_openmpi
     tool_close(&rules.at);
     tool_close(&priority.at);
-    tool_end(); /* after MPI_Finalize it would close a second time what that has closed */
+    tool_end(); /* after MPI_Finalize this would close twice what MPI_Finalize has closed */
 #endif
     obstacle = OBSTACLE_NOT_ASKED;
 }
@@ -209,7 +211,7 @@ const struct own_algorithm *setting_own_at(int index)
     return &own[index];
 }
 
-/* By the library's name of it, or its number; NULL: it has none such. */
+/* Find an algorithm by the library's name or number, or return NULL. */
 const struct own_algorithm *setting_own(const char *operation, const char *name)
 {
     char number[16];
@@ -223,7 +225,7 @@ const struct own_algorithm *setting_own(const char *operation, const char *name)
     return NULL;
 }
 
-/* Whether the library can be told the algorithm of an operation, and the size of its segments. */
+/* Return true if an operation's algorithm, and its segment size, can be selected. */
 bool setting_has(int operation, bool segment)
 {
 #ifdef MPIPROF_ABI_openmpi
@@ -233,7 +235,7 @@ bool setting_has(int operation, bool segment)
 #endif
 }
 
-/* What setting_has says, as one number: members must agree on it. */
+/* Return a hash of setting_has for all operations. */
 int64_t setting_facts(void)
 {
     uint64_t facts = 0;
@@ -243,11 +245,11 @@ int64_t setting_facts(void)
     return (int64_t)(facts >> 1);
 }
 
-/* ---- writing */
+/* ---- writes */
 
 #ifdef MPIPROF_ABI_openmpi
-/* For the communicators that are made from here on: of each operation that has so many, the
- * algorithm of this number. */
+/* Select the algorithm of this number, for each operation that has one, on communicators that are
+ * created from now on. */
 bool setting_put_all(int number, int64_t segment)
 {
     bool done = put(&rules, 1) && put(&priority, HIGHEST);
@@ -264,7 +266,7 @@ bool setting_put_all(int number, int64_t segment)
     return done;
 }
 #else
-/* For the calls of an operation from here on. */
+/* Select an algorithm for the calls of an operation from now on. */
 bool setting_put(int operation, int number)
 {
     struct variable *const v = variables[operation];

@@ -1,37 +1,39 @@
-/* The library's control variables that name its algorithms: setting.c. */
+/* The library's control variables that select its algorithms (mpi_t_algorithm.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/native.h"
 
-enum need { /* of an algorithm; bits by these numbers */
+enum need { /* requirements of an algorithm; the values are bit numbers */
 #define NEED(word, text) NEED_##word,
             OWN_NEEDS(NEED)
 #undef NEED
                 NEEDS
 };
-struct own_algorithm { /* one of the library's own */
+struct own_algorithm {
     int operation;
     const char *name;
-    int number; /* the value of its control variable */
+    int number; /* value of its control variable */
     unsigned needs;
-    bool segmented;    /* it sends in segments of a size that it can be told */
-    const char *like;  /* the catalogue's algorithm that takes about as long; "": none does */
-    const char *label; /* native:ring */
+    bool segmented; /* it sends in segments of a selectable size */
+    /* equivalent algorithm of the catalogue, with about the same time; "" if there is none */
+    const char *like;
+    const char *label; /* for example native:ring */
 };
-enum obstacle { /* to naming algorithms to the library; the greatest of all members counts */
-                OBSTACLE_NONE,
-                OBSTACLE_INTERFACE,
-                OBSTACLE_THREADS,
-                OBSTACLE_SESSIONS,
-                OBSTACLE_SETTINGS,
-                OBSTACLE_NOT_ASKED, /* nobody wants it */
-                /* Of a single call: */
-                OBSTACLE_FIXED, /* the library has no variable for it, or none that can be written */
-                OBSTACLE_DUPLICATE, /* there was none to be had */
-                OBSTACLE_PROGRAM,   /* has set the variable itself */
-                OBSTACLES
+/* obstacles to selecting library algorithms; the greatest over all members counts */
+enum obstacle {
+    OBSTACLE_NONE,
+    OBSTACLE_INTERFACE,
+    OBSTACLE_THREADS,
+    OBSTACLE_SESSIONS,
+    OBSTACLE_SETTINGS,
+    OBSTACLE_NOT_ASKED, /* no rule or option requests a library algorithm */
+    /* obstacles of a single call: */
+    OBSTACLE_FIXED, /* the library has no writable variable for the operation */
+    OBSTACLE_DUPLICATE,
+    OBSTACLE_PROGRAM,
+    OBSTACLES
 };
 void setting_start(void);
 enum obstacle setting_obstacle(void);

@@ -1,15 +1,18 @@
-/* The user's buffers as a schedule sees them: IN, OUT and SCRATCH, packed, in rank order.
+/* The user's buffers in the layout that a schedule requires: IN, OUT and SCRATCH, packed, in rank
+ * order.
  *
- * Data movement sees bytes: a buffer of a predefined type whose blocks follow each other is used as
- * it is, everything else is packed into and unpacked from memory of ours. Where messages are whole
- * blocks from their place to their place (gatherv, scatterv, alltoallv, whose sizes not all know,
- * so that nobody knows what another one must pack), they are sent as the user describes them, and
- * no memory is needed. Reductions see the type's own layout: count, type and operation are the same
- * on all members, and PMPI_Reduce_local gets the user's own handles.
+ * Data movement works on bytes. A buffer of a predefined type with contiguous blocks is used
+ * directly. All other buffers are packed into scratch memory and unpacked at the end.
  *
- * What is said here of a type is known to this rank alone, and decides nothing but how this rank
- * moves its own data. What all members know are bounds: what an algorithm takes for itself, and
- * that what is packed is no more than all of the operation's data (scratch.c).
+ * gatherv, scatterv and alltoallv send whole blocks in the user's layout and need no memory. Their
+ * sizes are not known to all members, so no member can compute what another one must pack.
+ *
+ * Reductions use the type's memory layout: count, type and operation are equal on all members, and
+ * PMPI_Reduce_local receives the user's handles.
+ *
+ * Facts about types are known only to this rank, and only affect how it moves its data. All members
+ * know two bounds: the need of an algorithm, and that packed data is at most all data of the
+ * operation (scratch.c).
  */
 #include <limits.h>
 #include <string.h>
@@ -32,7 +35,7 @@
 
 enum { IN, OUT, OWN };
 
-/* Of a broadcast no more is staged than comes. */
+/* Return the packed size. A broadcast packs at most what is received. */
 static int64_t packed(const struct execution *e, const struct blocks *b)
 {
     const int64_t bytes = blocks_packed(e, b);
@@ -40,7 +43,7 @@ static int64_t packed(const struct execution *e, const struct blocks *b)
     return e->algorithm->opening != NULL && e->room < bytes ? e->room : bytes;
 }
 
-/* Makes one of the schedule's buffers from the user's. True: it is memory of ours, still empty. */
+/* Set up one of the schedule's buffers. Returns true if it is in scratch memory and still empty. */
 static bool stage(struct execution *e, int which, const struct blocks *b, bool copied)
 {
     struct communicator *const k = e->call->comm;
@@ -55,14 +58,14 @@ static bool stage(struct execution *e, int which, const struct blocks *b, bool c
     const int64_t bytes = packed(e, b);
     const bool fits = scratch_piece(bytes) <= k->scratch.room - k->scratch.taken;
 
-    /* Else what this rank sends to itself is longer than what it expects: it is not sent. */
+    /* If it does not fit, this rank sends itself more than it expects, so the data is not sent. */
     e->buffers[which] = fits ? scratch_take(k, bytes) : k->scratch.bytes;
     if (!fits)
         execution_note(e, MPI_ERR_TRUNCATE);
     return fits;
 }
 
-/* Where a step's data are; those of a block are the user's, of a type of its own. */
+/* Return the location of a step's data; for a block, the user's buffer, count and type. */
 struct place stage_place(const struct execution *e, const struct step *s, int buffer,
                          int64_t offset, int block)
 {
@@ -77,15 +80,15 @@ struct place stage_place(const struct execution *e, const struct step *s, int bu
                           blocks_count(e->arguments, b, block), type};
 }
 
-/* ---- which blocks an operation has */
+/* ---- blocks of an operation */
 
 struct sides {
     struct blocks in, out;
     bool has_in, has_out, out_loads, in_is_part, out_is_part, in_is_out;
 };
 
-/* A root whose two sizes differ takes part as if in place: what it sends to itself stays out of the
- * schedule (stage_end). */
+/* A root with two different sizes takes part as if in place, and stage_end copies its block to
+ * itself. */
 static struct sides sides_of(const struct execution *e)
 {
     const struct arguments *const a = e->arguments;
@@ -138,7 +141,6 @@ static struct sides sides_of(const struct execution *e)
     return s;
 }
 
-/* Where a rank's own block is within all blocks. */
 static int64_t own_offset(const struct execution *e)
 {
     int64_t offset = 0;
@@ -162,14 +164,16 @@ static void stage_out(struct execution *e, const struct sides *s, int64_t own)
 
     if (!stage(e, OUT, b, false))
         return;
-    e->unpack = !s->out_loads; /* else nothing is received: a root's buffer is left alone */
+    /* for the root of a broadcast false: it receives nothing and keeps its buffer */
+    e->unpack = !s->out_loads;
     if (s->out_loads)
         blocks_move(e, b, e->buffers[OUT], true);
     if (s->in_is_part)
         blocks_move_one(e, b, e->call->comm->rank, e->buffers[OUT] + own, true);
 }
 
-/* A part of OUT has not come, from `at` to the end of its block: the user's own stays there. */
+/* Record that OUT was not received from `at` to the end of its block, where the user's data
+ * stays. */
 void stage_lacks(struct execution *e, const char *at)
 {
     if (!e->unpack)
@@ -200,7 +204,7 @@ static void stage_movement(struct execution *e)
     const int64_t own = s.in_is_part || s.out_is_part ? own_offset(e) : 0;
 
     if (s.in_is_out)
-        stage_in(e, &s.out, true); /* what is overwritten must be sent first */
+        stage_in(e, &s.out, true); /* send the data before it is overwritten */
     else if (s.has_in && !s.in_is_part)
         stage_in(e, &s.in, false);
     if (s.has_out && !s.out_is_part)
@@ -239,13 +243,13 @@ static int64_t piece_of(const struct execution *e, int64_t bytes)
     return scratch_piece(e->reduces ? vectors_bytes(e, bytes) : bytes);
 }
 
-/* What an algorithm needs in any case; the same on all members. */
+/* Return the need of an algorithm, equally on all members. */
 int64_t stage_sure(const struct algorithm *a, const struct execution *e)
 {
     return piece_of(e, schedule_scratch_of(a, &e->problem));
 }
 
-/* What no member packs or copies more than, where all know the sizes. */
+/* Return an upper bound on the data that any member packs or copies. */
 static int64_t stage_most(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
@@ -265,7 +269,6 @@ static int64_t stage_most(const struct execution *e)
     return piece_of(e, all) + piece_of(e, each);
 }
 
-/* What this rank packs, or copies. */
 static int64_t stage_own(const struct execution *e)
 {
     int64_t bytes = 0;
@@ -288,8 +291,8 @@ static int64_t stage_own(const struct execution *e)
     return bytes;
 }
 
-/* Whether all members have the memory for a call; called by all of them, before anything is sent.
- * The algorithm is a candidate. */
+/* Return true if all members have the memory for a call. Collective, before the first message. The
+ * algorithm must be a candidate. */
 bool stage_has_memory(struct execution *e)
 {
     struct communicator *const k = e->call->comm;
@@ -314,7 +317,7 @@ bool stage_has_memory(struct execution *e)
     return has;
 }
 
-/* ---- a call */
+/* ---- one call */
 
 void stage_begin(struct execution *e)
 {
@@ -329,7 +332,7 @@ void stage_begin(struct execution *e)
         stage_movement(e);
 }
 
-/* Gives the user what was staged; of a call that was called off, what was overwritten. */
+/* Return the packed data to the user, or after a cancelled call the overwritten data. */
 void stage_end(struct execution *e)
 {
     const bool movement = !e->reduces && e->call->operation != OP_barrier;

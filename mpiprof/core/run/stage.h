@@ -1,4 +1,4 @@
-/* The user's buffers as a schedule sees them: stage.c. */
+/* The user's buffers in the layout that a schedule requires (pack_buffers.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

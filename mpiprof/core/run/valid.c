@@ -1,13 +1,13 @@
-/* Whether a call's arguments are what the library accepts.
+/* Checks that the library will accept a call's arguments.
  *
- * A call that it refuses must reach it, for its error code and its handler, and must not have taken
- * part in anything. So all is looked at here that a library checks before its first message, and
- * what is found wrong goes to the library, which has the last word. What only a library can tell
- * (whether a type is committed, which types an operation is for) is asked of it on a communicator
- * of this process alone, whose errors are returned.
+ * A call that the library refuses must reach the library, for its error code and error handler. It
+ * must not have taken part in a schedule before. So this file checks everything that a library
+ * checks before its first message. If a check fails, the library gets the call and decides. Two
+ * properties only the library knows: if a type is committed, and which types an operation supports.
+ * They are queried on a communicator that contains only this process and returns errors.
  *
- * Threads: any; the table is read without locks, the library asked by one at a time. The
- * communicator is made in MPI_Init and freed in MPI_Finalize.
+ * Threads: any. The table is read without a lock; one thread at a time queries the library. The
+ * communicator is created in MPI_Init and freed in MPI_Finalize.
  */
 #include <limits.h>
 #include <pthread.h>
@@ -18,6 +18,7 @@
 #include "base/map.h"
 #include "base/native.h"
 #include "base/operation.h"
+#include "base/operator.h"
 #include "base/pmpi.h"
 #include "base/predefined.h"
 #include "base/recorder.h"
@@ -27,19 +28,21 @@
 #include "run/own.h"
 #include "run/valid.h"
 
-static MPI_Comm alone;  /* MPI_COMM_NULL: under Sessions there is no MPI_COMM_SELF */
-static struct map good; /* predefined types, and predefined operations with them */
-static struct {         /* what the library refuses before its first message: */
-    bool aliases;       /* one buffer for both sides, in any operation */
-    bool operands;      /* the same in reduce and allreduce alone */
-    bool own_sizes;     /* alltoall(v): sizes that differ between a rank and itself */
+static MPI_Comm alone; /* MPI_COMM_NULL under Sessions, which have no MPI_COMM_SELF */
+/* valid predefined types, and valid pairs of a predefined operation and type */
+static struct map good;
+static struct {     /* checks that the library performs before its first message */
+    bool aliases;   /* the same buffer on both sides, in any operation */
+    bool operands;  /* the same buffer, only in reduce and allreduce */
+    bool own_sizes; /* alltoall(v): different sizes from a rank to itself */
 } refuses;
-/* One thread uses it at a time. Not recorder.lock: a library may run an operation of the program's
- * meanwhile, which may wait for Python's lock, whose owner may wait for recorder.lock. */
+/* Serialises the queries. recorder.lock would risk a deadlock: the library may run a user-defined
+ * operation that waits for Python's GIL, while the GIL's owner waits for recorder.lock. */
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 
-/* Asked of calls that are wrong: it depends on release and settings (mpi_param_check,
- * MPIR_CVAR_COLL_ALIAS_CHECK). Less is sent than is expected: only who compares at once minds. */
+/* Find the library's checks by trying wrong calls, because they depend on release and settings
+ * (mpi_param_check, MPIR_CVAR_COLL_ALIAS_CHECK). Only a library that compares sizes in advance
+ * rejects the last call. */
 static void ask_what_is_refused(void)
 {
     int64_t one = 0, two[2] = {0};
@@ -69,15 +72,15 @@ void valid_end(void)
         pmpi.Comm_free(&alone);
 }
 
-/* Whether there is somebody to ask. Where a member has nobody no reduction is switched (private.c):
- * its errors would come in the middle of a schedule. */
+/* Return true if the library can be queried. Otherwise no reduction runs on a schedule
+ * (private_comm.c), because an error would occur in its middle. */
 bool valid_asks(void)
 {
     return alone != MPI_COMM_NULL;
 }
 
-/* ---- types and operations: only what is predefined is remembered, as other handles may be freed
- * and come again. */
+/* ---- types and operations; only predefined handles are stored, because others may be freed and
+ * reused */
 
 static bool known(uint64_t key)
 {
@@ -87,7 +90,7 @@ static bool known(uint64_t key)
 static void remember(uint64_t key)
 {
     recorder_lock();
-    map_put(&good, key, &alone); /* anything but NULL */
+    map_put(&good, key, &alone); /* any value but NULL */
     recorder_unlock();
 }
 
@@ -101,7 +104,7 @@ static bool type_valid(MPI_Datatype type)
     if (alone == MPI_COMM_NULL || known(key))
         return true;
     lock_take(&asking);
-    const int error = pmpi.Bcast(&nothing, 1, type, 0, alone); /* to nobody */
+    const int error = pmpi.Bcast(&nothing, 1, type, 0, alone); /* no receiver exists */
 
     lock_give(&asking);
     if (error == MPI_SUCCESS && type_facts(type).named)
@@ -109,13 +112,13 @@ static bool type_valid(MPI_Datatype type)
     return error == MPI_SUCCESS;
 }
 
-/* Predefined operations are for some predefined types only. */
+/* Predefined operations support only some predefined types. */
 static bool operation_valid(MPI_Op op, MPI_Datatype type)
 {
     const uint64_t key = hash_mix(hash_mix(2, (uint64_t)(uintptr_t)op), (uint64_t)(uintptr_t)type);
     char nothing = 0;
 
-    if (op == MPI_OP_NULL)
+    if (op == MPI_OP_NULL || !operator_is_known(op))
         return false;
     if (alone == MPI_COMM_NULL || known(key))
         return true;
@@ -130,8 +133,8 @@ static bool operation_valid(MPI_Op op, MPI_Datatype type)
 
 /* ---- buffers */
 
-/* Without an address MPI_BOTTOM is meant: of a type with absolute addresses, or of blocks that are
- * not at 0. */
+/* Return true if NULL is valid as MPI_BOTTOM: for a type with absolute addresses, or blocks that do
+ * not start at 0. */
 static bool is_somewhere(const struct arguments *a, const struct side *s, int members)
 {
     const struct type_facts f = type_facts(argument_type(a, s->type, 0));
@@ -149,7 +152,7 @@ static bool is_somewhere(const struct arguments *a, const struct side *s, int me
 static bool side_valid(const struct arguments *a, const struct side *s, const void *buffer,
                        int members)
 {
-    if (s->type == NULL) /* a barrier's */
+    if (s->type == NULL) /* barrier */
         return true;
     if ((argument_is_v(s) && s->counts == NULL) || !type_valid(argument_type(a, s->type, 0)))
         return false;
@@ -167,10 +170,10 @@ static bool side_valid(const struct arguments *a, const struct side *s, const vo
     return elements == 0 || buffer != NULL || is_somewhere(a, s, members);
 }
 
-/* ---- both sides against each other */
+/* ---- aliasing and sizes of both sides */
 
-/* As MPICH sees it: the same type, as many elements, and the same place, the own block's as of a
- * type without gaps. */
+/* Return true if the buffers alias by MPICH's definition: the same type, count and address. The
+ * block's address is computed as for a type without gaps. */
 static bool blocks_aliased(const struct call *c, const struct arguments *a)
 {
     struct own_sides own;
@@ -185,11 +188,11 @@ static bool blocks_aliased(const struct call *c, const struct arguments *a)
         return false;
     if (c->operation == OP_alltoall)
         return a->sendbuf == a->recvbuf;
-    const int64_t before = own.sent.before - own.received.before; /* one of them is 0 */
+    const int64_t before = own.sent.before - own.received.before; /* one of the two is 0 */
     const int64_t distance = own.received.buffer - own.sent.buffer;
 
     return before == 0
-               ? distance == 0 /* the size is asked for where it can matter */
+               ? distance == 0 /* avoid the query of the size if it does not matter */
                : distance % before == 0 && distance == before * type_facts(own.sent.type).size;
 }
 
@@ -221,8 +224,8 @@ static bool sizes_differ_at_once(const struct call *c, const struct arguments *a
            own_sizes_differ(c, a);
 }
 
-/* A root's block for itself, where the sizes differ: what is passed, and whether that is an error,
- * is the library's affair. */
+/* Copy a root's block to itself if the sizes differ. The library decides what is copied, and if it
+ * is an error. */
 int valid_pass_own(int operation, const struct own_sides *own)
 {
     const struct own_block *const s = &own->sent, *const r = &own->received;
@@ -257,7 +260,7 @@ bool valid_arguments(const struct call *c, const struct arguments *a)
         return false;
     if (out && !(scatters && root && !k->inter))
         return false;
-    if (operation_reduces(operation)) { /* count and type stand on one side, or on both in part */
+    if (operation_reduces(operation)) { /* one side or both together specify count and type */
         struct side vector = a->recv;
 
         vector.count = a->recv.count != NULL ? a->recv.count : a->send.count;

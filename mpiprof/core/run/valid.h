@@ -1,4 +1,4 @@
-/* Whether a call's arguments are what the library accepts: valid.c. */
+/* Checks that the library will accept a call's arguments (argument_check.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

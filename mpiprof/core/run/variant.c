@@ -1,9 +1,9 @@
 /* A variant: an algorithm with its parameters, in one spelling.
  *
- *     pipelined_ring:block_size=65536:blocks=equal:order=both
+ *      pipelined_ring:block_size=65536:blocks=equal:order=both
  *
- * is what people write, what rules say (choose/rules.c), what traces and plans have. The same in
- * Python: model/variant.py.
+ * Users, rules (selection/rules/rules.c), traces and plans use this spelling. model/variant.py is
+ * the Python counterpart.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ const char *variant_order(const struct variant *v)
     return orders[v->order & (ORDERS - 1)];
 }
 
-/* What is not said is the algorithm's own choice. */
+/* Append the spelling. Default parameters are omitted. */
 void variant_add(struct text *t, const char *name, const struct variant *v)
 {
     text_add(t, "%s", name);
@@ -57,10 +57,10 @@ void variant_add(struct text *t, const char *name, const struct variant *v)
         text_add(t, ":segment=%lld", (long long)v->segment);
 }
 
-/* Its text, which lives as long as the process: the same address for the same text. */
+/* Return the interned spelling, which lives as long as the process. */
 const char *variant_label(const char *name, const struct variant *v)
 {
-    static struct map labels; /* under recorder.lock */
+    static struct map labels; /* protected by recorder.lock */
     struct text t = {0};
 
     variant_add(&t, name, v);
@@ -107,15 +107,14 @@ static bool parameter_read(struct variant *v, const char *word)
 
 static const char own_head[] = "native:";
 
-/* The library's own name (or number) of one of its algorithms, which is named native:ring; NULL:
- * it is none of its own, or whichever it takes. */
+/* Return the library's name or number in a name such as native:ring, otherwise NULL. */
 const char *variant_own(const char *name)
 {
     return strncmp(name, own_head, sizeof own_head - 1) == 0 ? name + sizeof own_head - 1 : NULL;
 }
 
-/* Fills in the parameters and the label, and gives the algorithm's name, of which `native:` is a
- * part; false: no variant. */
+/* Parse a variant: parameters, label, and name including `native:`. Returns false for other
+ * text. */
 bool variant_read(struct variant *v, const char *text, char *name, size_t room)
 {
     const size_t head = variant_own(text) != NULL ? sizeof own_head - 1 : 0;

@@ -1,4 +1,4 @@
-/* A variant: an algorithm with its parameters, in one spelling: variant.c. */
+/* A variant: an algorithm with its parameters, and its spelling (variant.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,14 +8,15 @@
 
 struct own_algorithm;
 struct variant {
-    const struct algorithm *algorithm; /* NULL: the library's own, or (rules) not looked up yet */
-    const struct own_algorithm *own;   /* then one of those */
-    int64_t segment;                   /* of its messages; 0: whole ones */
-    int64_t block_size;                /* 0: the algorithm's own choice */
-    int order;                         /* of a ring */
+    /* NULL for a library algorithm, or in a rule before it is looked up */
+    const struct algorithm *algorithm;
+    const struct own_algorithm *own; /* library algorithm, if `algorithm` is NULL */
+    int64_t segment;                 /* segment size of its messages; 0 for whole messages */
+    int64_t block_size;              /* 0 for the algorithm's default */
+    int order;
     bool equal_blocks;
-    int late;          /* the rank that is expected to come last */
-    const char *label; /* its text, compared by address; NULL: the library's own */
+    int late;          /* rank that is expected to arrive last */
+    const char *label; /* its spelling, compared by address; NULL for the library's default */
 };
 bool variant_same(const struct variant *a, const struct variant *b);
 void variant_apply(const struct variant *v, struct problem *p);

@@ -1,6 +1,6 @@
-/* The operands of reductions: in the type's own layout, elements with gaps and all.
+/* Operands of reductions, in the type's memory layout including gaps.
  *
- * Count, type and operation are the same on all members, and PMPI_Reduce_local gets the user's own
+ * Count, type and operation are equal on all members. PMPI_Reduce_local receives the user's
  * handles.
  */
 #include "run/vectors.h"
@@ -20,7 +20,7 @@ static int64_t stride_of(const struct execution *e)
     return e->extent < 0 ? -e->extent : e->extent;
 }
 
-/* What so many bytes of operands take, the same on all members. */
+/* Return the memory for operands of so many bytes, which is equal on all members. */
 int64_t vectors_bytes(const struct execution *e, int64_t bytes)
 {
     return bytes > 0 ? (bytes / e->unit + 1) * stride_of(e) + e->span + ALIGNMENT : 0;
@@ -30,14 +30,14 @@ char *vectors_scratch(const struct execution *e, int64_t bytes)
 {
     const int64_t elements = bytes / e->unit + 1;
     char *const m = scratch_take(e->call->comm, vectors_bytes(e, bytes));
-    /* Element i is at i * extent, its data from `lower` on; a negative extent runs downwards.
-     * Elements are as well aligned as they may be in the user's memory. */
+    /* Element i is at i * extent, and its data begins at `lower`. With a negative extent the
+     * elements run downwards. Elements must be aligned as well as in the user's memory. */
     const int64_t before = (elements - 1) * (e->extent < 0 ? stride_of(e) : 0) - e->lower;
 
     return m + before + ((-before) % ALIGNMENT + ALIGNMENT) % ALIGNMENT;
 }
 
-/* Bytes of the vector that a rank gives, and of what it gets of the result. */
+/* Return the bytes that a rank contributes, or below receives of the result. */
 int64_t vectors_given(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
@@ -54,7 +54,7 @@ int64_t vectors_got(const struct execution *e)
     return p->counts != NULL ? p->counts[e->call->comm->rank] : p->bytes;
 }
 
-/* `device`: one of the two is on one, and the library alone may copy. */
+/* Copy operands. With `device`, one side is in device memory, so only the library may copy. */
 void vectors_copy(struct execution *e, char *to, char *from, int64_t whole, bool device)
 {
     const int64_t most = (INT64_C(1) << 28) / e->unit * e->unit + e->unit;
@@ -81,12 +81,12 @@ struct vectors vectors_of(const struct execution *e)
     struct vectors v = {.out = execution_writable(a->recvbuf),
                         .gets = operation != OP_reduce || e->call->root == e->call->comm->rank};
 
-    /* Without the word, too: some libraries accept that. */
+    /* Equal addresses count as MPI_IN_PLACE, because some libraries accept them. */
     v.in_place = v.gets && (argument_in_place(a, a->sendbuf) || a->sendbuf == a->recvbuf);
     v.in = v.in_place ? v.out : execution_writable(a->sendbuf);
     v.from_device = device_holds((void *)((uintptr_t)v.in + (uintptr_t)e->lower));
     v.to_device = v.gets && device_holds((void *)((uintptr_t)v.out + (uintptr_t)e->lower));
-    /* The share that is written is not where its operands are. */
+    /* The result's position differs from the position of its operands. */
     v.kept = v.in_place && (operation == OP_reduce_scatter || operation == OP_reduce_scatter_block);
     return v;
 }

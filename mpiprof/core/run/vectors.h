@@ -1,12 +1,12 @@
-/* The operands of reductions: vectors.c. */
+/* Operands of reductions (reduce_buffers.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "run/execution.h"
 
-/* A rank's vectors, and which of them are copied: that is known to this rank alone, as of
- * reduce_scatter in place, which is so on any of the members. */
+/* A rank's vectors. Only this rank knows which of them must be copied: any member may call a
+ * reduce_scatter in place. */
 struct vectors {
     char *in, *out;
     bool gets, in_place, from_device, to_device, kept;

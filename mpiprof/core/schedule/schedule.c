@@ -1,10 +1,10 @@
-/* What the generators of schedules share. No state. */
+/* Preparation of schedules, and the steps that generators emit. No state. */
 #include "schedule/schedule.h"
 
 #include "base/memory.h"
 #include <string.h>
 
-/* False: the algorithm doesn't apply to the problem, or there is no memory. */
+/* Returns false if the algorithm does not apply to the problem, or there is no memory. */
 bool schedule_prepare(const struct algorithm *a, struct context *c, const struct problem *p,
                       int rank)
 {
@@ -32,9 +32,10 @@ void schedule_free(struct context *c)
     c->table = NULL;
 }
 
-/* The steps of round r. Members of a reduction or broadcast may disagree on its counts: one that has
- * fewer elements than there are ranks would else send and expect fewer messages than the others do,
- * and wait for ever. So all exchange as many, and what differs is a length, which is noticed. */
+/* Generate the steps of round r. Members of a reduction or broadcast may disagree on its size in an
+ * erroneous program. A member with fewer elements than there are ranks would send and expect fewer
+ * messages than the others, and wait forever. So all members exchange the same number of messages,
+ * and a wrong length is detected. */
 void schedule_round(const struct algorithm *a, const struct context *c, int64_t r,
                     struct round *out)
 {
@@ -43,7 +44,7 @@ void schedule_round(const struct algorithm *a, const struct context *c, int64_t 
     a->round(c, r, out);
 }
 
-/* ---- emitting steps */
+/* ---- steps */
 
 static void emit(struct round *r, struct step step)
 {

@@ -22,11 +22,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/common.h"
+#include "base/guard.h"
 #include "base/lock.h"
+#include "base/mapped.h"
 #include "base/recorder.h"
 #include "base/text.h"
 #include "trace/check.h"
@@ -35,11 +38,11 @@
 #include "trace/folder.h"
 #include "trace/head.h"
 #include "trace/owned.h"
+#include "trace/selector_log.h"
 
 enum { MOST_SEALED = 256 };
 
 static struct owned log_file = {.descriptor = -1}, tables_file = {.descriptor = -1};
-static struct owned selection_file = {.descriptor = -1}; /* under recorder.lock */
 static struct head *head;
 static char name[320]; /* of this rank's files */
 static struct {
@@ -66,14 +69,17 @@ bool file_write(int descriptor, const struct text *t)
     return t->bytes != NULL && owned_write(descriptor, &part, 1, -1) == (ssize_t)t->length;
 }
 
-static bool open_log(const char *path, bool shared)
+static bool open_log(const char *folder, bool shared)
 {
-    int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    char file[sizeof name + 16];
+
+    snprintf(file, sizeof file, "%s.log", name);
+    int descriptor = folder_open(folder, file, O_RDWR | O_CREAT | O_EXCL);
     const bool made = descriptor >= 0;
 
     if (made)
         head = head_make(descriptor);
-    else if (errno == EEXIST && shared && (descriptor = open(path, O_RDWR | O_CLOEXEC)) >= 0)
+    else if (errno == EEXIST && shared && (descriptor = folder_open(folder, file, O_RDWR)) >= 0)
         head = head_share(descriptor);
     else
         return false;
@@ -81,7 +87,7 @@ static bool open_log(const char *path, bool shared)
         const int reason = errno;
 
         if (made && shared) /* others need not wait for it */
-            unlink(path);
+            folder_unmark(folder, file);
         close(descriptor);
         errno = reason;
         return false;
@@ -92,17 +98,29 @@ static bool open_log(const char *path, bool shared)
 
 static bool open_pair(const char *folder, bool shared, int rank)
 {
-    char path[PATH_BYTES + sizeof name + 16];
+    char file[sizeof name + 16];
 
-    snprintf(path, sizeof path, "%s/%s.log", folder, name);
-    if (!open_log(path, shared) || !head_claim(head, rank))
+    mapped_say_lost(folder, name);
+    if (!open_log(folder, shared))
         return false;
-    snprintf(path, sizeof path, "%s/%s.tables", folder, name);
-    const int descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor < 0)
-        return false;
-    tables_file = owned_take(descriptor);
-    return tables_file.descriptor >= 0;
+    if (head_claim(head, rank)) {
+        snprintf(file, sizeof file, "%s.tables", name);
+        const int descriptor = folder_open(folder, file, O_WRONLY | O_CREAT);
+
+        if (descriptor >= 0)
+            tables_file = owned_take(descriptor);
+        if (tables_file.descriptor >= 0)
+            return true;
+        head_release(head, rank);
+    }
+    const int reason = errno;
+
+    mapped_remove(head);
+    head = NULL;
+    close(log_file.descriptor);
+    log_file.descriptor = -1;
+    errno = reason;
+    return false;
 }
 
 /* Opens this rank's files in the folder, which those of a node share; NULL: its own, as where those
@@ -130,21 +148,38 @@ const char *file_name(void)
 
 /* ---- windows and lines */
 
+/* Where no handler can replace what another process truncates (bus_error.c): before a write. */
+void file_check(void)
+{
+    struct stat s;
+
+    if (log_file.descriptor >= 0)
+        mapped_replace_beyond(guard_file_status(log_file.descriptor, &s) ? s.st_size : 0);
+}
+
+/* Takes so many bytes at the end of the log. Returns where they begin; 0: the head is lost. */
+static off_t place_take(uint64_t bytes)
+{
+    file_check();
+    const uint64_t at = atomic_fetch_add(&head->end, bytes);
+
+    return mapped_is_lost(head) ? 0 : (off_t)at;
+}
+
 /* A new window for a thread, zeroed and mapped; NULL: none to be had, recording has stopped. */
 struct chunk *file_window(uint32_t thread)
 {
     if (!owned_is_ours(&log_file) || atomic_load(&recorder.stopped))
         return NULL;
-    const off_t offset = (off_t)atomic_fetch_add(&head->end, CHUNK_BYTES);
-    const int failed = owned_reserve(log_file.descriptor, offset);
+    const off_t offset = place_take(CHUNK_BYTES);
+    const int failed = offset > 0 ? owned_reserve(log_file.descriptor, offset) : ESTALE;
 
     if (failed != 0) {
         say_stopped(recorder.folder, failed);
         return NULL;
     }
-    struct chunk *const c = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE,
-                                 MAP_SHARED | MAP_POPULATE, log_file.descriptor, offset);
-    if (c == MAP_FAILED) {
+    struct chunk *const c = mapped_add(log_file.descriptor, offset, CHUNK_BYTES, MAP_POPULATE);
+    if (c == NULL) {
         say_stopped(recorder.folder, errno);
         return NULL;
     }
@@ -197,8 +232,10 @@ static bool ring_write(const struct iovec *head_part, const struct iovec *record
     const struct iovec magic = {&none, sizeof none};
     const uint64_t places = ring_places();
 
-    if (ring.first == 0)
-        ring.first = (off_t)atomic_fetch_add(&head->end, places * CHUNK_BYTES);
+    if (ring.first == 0 && (ring.first = place_take(places * CHUNK_BYTES)) == 0) {
+        errno = ESTALE;
+        return false;
+    }
     const off_t offset = ring.first + (off_t)(ring.turned % places * CHUNK_BYTES);
     const ssize_t records = (ssize_t)records_part->iov_len, front = (ssize_t)head_part->iov_len;
 
@@ -237,13 +274,13 @@ bool file_append(const struct chunk *chunk)
             say_stopped(recorder.folder, why);
         return kept;
     }
-    const off_t offset = (off_t)atomic_fetch_add(&head->end, CHUNK_BYTES);
-    const ssize_t written = owned_write(log_file.descriptor, parts, 2, offset);
+    const off_t offset = place_take(CHUNK_BYTES);
+    const ssize_t written = offset > 0 ? owned_write(log_file.descriptor, parts, 2, offset) : -1;
     if (written == CHUNK_BYTES) {
         atomic_fetch_add(&log_bytes, CHUNK_BYTES);
         return true;
     }
-    int reason = errno;
+    int reason = offset > 0 ? errno : ESTALE;
     uint32_t unused = 0; /* half a chunk is none */
     const struct iovec magic = {&unused, sizeof unused};
 
@@ -275,6 +312,7 @@ static void seal(void)
 {
     const unsigned count = atomic_load(&window_count);
 
+    file_check();
     for (unsigned i = 0; i < count && i < MOST_SEALED; i++) {
         struct chunk *const c = atomic_load(&windows[i]);
 
@@ -288,7 +326,14 @@ static void seal(void)
 static bool place_line(const struct iovec *parts)
 {
     const uint64_t length = parts[0].iov_len + parts[1].iov_len;
+
+    file_check();
     const uint64_t at = atomic_fetch_add(&head->tables, length);
+
+    if (mapped_is_lost(head)) {
+        errno = ESTALE;
+        return false;
+    }
     const ssize_t written = owned_write(tables_file.descriptor, parts, 2, (off_t)at);
     uint64_t end = at + length;
 
@@ -322,37 +367,6 @@ bool file_line(const struct text *line)
     return false;
 }
 
-/* Under recorder.lock. */
-static bool selection_is_open(void)
-{
-    char path[PATH_BYTES + 32];
-
-    if (selection_file.descriptor >= 0)
-        return owned_is_ours(&selection_file);
-    snprintf(path, sizeof path, "%s/selection.jsonl", recorder.folder);
-    const int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-
-    if (descriptor >= 0)
-        selection_file = owned_take(descriptor);
-    return selection_file.descriptor >= 0;
-}
-
-/* Appends a line to selection.jsonl, which the leaders of all communicators share: of one process
- * several threads may come here at once. */
-bool file_selection(const struct text *line)
-{
-    if (line->bytes == NULL || recorder.passive || atomic_load(&recorder.stopped))
-        return false;
-    const struct iovec part = {line->bytes, line->length};
-
-    recorder_lock();
-    const bool kept = selection_is_open() &&
-                      owned_write(selection_file.descriptor, &part, 1, -1) == (ssize_t)line->length;
-
-    recorder_unlock();
-    return kept;
-}
-
 /* Appends a remark to the tables. */
 void file_note(const char *format, ...)
 {
@@ -378,8 +392,6 @@ void file_close(void)
         close(log_file.descriptor);
     if (owned_is_ours(&tables_file))
         close(tables_file.descriptor);
-    if (selection_file.descriptor >= 0 && owned_is_ours(&selection_file))
-        close(selection_file.descriptor);
-    selection_file.descriptor = -1;
     log_file.descriptor = tables_file.descriptor = -1;
+    selector_log_close();
 }

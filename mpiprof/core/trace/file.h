@@ -15,6 +15,6 @@ bool file_full(void);
 unsigned file_chunks(void);
 bool file_write(int descriptor, const struct text *t);
 bool file_line(const struct text *line);
-bool file_selection(const struct text *line);
 void file_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void file_check(void);
 void file_close(void);

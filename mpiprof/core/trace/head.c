@@ -5,11 +5,11 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "base/guard.h"
+#include "base/mapped.h"
 #include "base/recorder.h"
 #include "base/text.h"
 #include "trace/check.h"
@@ -50,13 +50,6 @@ static void describe(struct text *t)
     check_close(t);
 }
 
-static struct head *map_head(int descriptor)
-{
-    void *const m = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-
-    return m == MAP_FAILED ? NULL : m;
-}
-
 /* Of a new log; NULL: errno says why. */
 struct head *head_make(int descriptor)
 {
@@ -67,7 +60,7 @@ struct head *head_make(int descriptor)
         errno = failed;
         return NULL;
     }
-    struct head *const h = map_head(descriptor);
+    struct head *const h = mapped_add(descriptor, 0, CHUNK_BYTES, 0);
 
     if (h == NULL)
         return NULL;
@@ -90,12 +83,14 @@ struct head *head_share(int descriptor)
         if (h == NULL && guard_file_status(descriptor, &s)) {
             if (s.st_nlink == 0) /* who made it could not end it */
                 break;
-            if (s.st_size >= CHUNK_BYTES && (h = map_head(descriptor)) == NULL)
+            if (s.st_size >= CHUNK_BYTES && (h = mapped_add(descriptor, 0, CHUNK_BYTES, 0)) == NULL)
                 return NULL;
         }
         if (h != NULL && atomic_load(&h->end) != 0)
             return h;
     }
+    if (h != NULL)
+        mapped_remove(h);
     errno = ETIMEDOUT;
     return NULL;
 }
@@ -115,4 +110,12 @@ bool head_claim(struct head *h, int rank)
     }
     errno = EEXIST;
     return false;
+}
+
+/* Another process may write for the rank. */
+void head_release(struct head *h, int rank)
+{
+    for (size_t i = 0; i < HEAD_CLAIMS; i++)
+        if (atomic_load(&h->claims[i]) == (uint32_t)rank + 1)
+            atomic_store(&h->claims[i], HEAD_RELEASED);
 }

@@ -7,6 +7,7 @@
 #include "trace/event.h"
 
 enum { HEAD_TEXT = 4096, HEAD_CLAIMS = 15000 };
+#define HEAD_RELEASED UINT32_MAX /* a claim that was given up; 0 ends the list */
 
 struct head {
     char text[HEAD_TEXT];
@@ -19,3 +20,4 @@ _Static_assert(sizeof(struct head) <= CHUNK_BYTES, "the head is one chunk");
 struct head *head_make(int descriptor);
 struct head *head_share(int descriptor);
 bool head_claim(struct head *h, int rank);
+void head_release(struct head *h, int rank);

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "trace/check.h"
 #include "trace/file.h"
+#include "trace/folder.h"
 #include "trace/meta.h"
 #include "trace/settings.h"
 
@@ -116,7 +117,7 @@ static void library_add(struct text *t)
 bool meta_write(bool with_world, const struct text *machine, const char *skipped)
 {
     const struct options *const o = &recorder.options;
-    char path[PATH_BYTES + 16], stamp[32];
+    char stamp[32];
     struct text t = {0};
 
     meta_now(stamp, sizeof stamp);
@@ -145,12 +146,11 @@ bool meta_write(bool with_world, const struct text *machine, const char *skipped
     text_add(&t, "\"machine\": %s, ", machine->length > 0 ? machine->bytes : "null");
     text_add(&t, "\"skipped\": [%s]}\n", skipped);
     check_close(&t);
-    snprintf(path, sizeof path, "%s/meta.json", recorder.folder);
-    const int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int descriptor = folder_open(recorder.folder, "meta.json", O_WRONLY | O_CREAT | O_EXCL);
 
     if (descriptor >= 0) { /* else another process of a partial job has written it */
         if (!file_write(descriptor, &t))
-            recorder_say("cannot write %s: %s", path, strerror(errno));
+            recorder_say("cannot write %s/meta.json: %s", recorder.folder, strerror(errno));
         close(descriptor);
     }
     text_free(&t);

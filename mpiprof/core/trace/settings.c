@@ -164,3 +164,18 @@ void settings_switches(struct text *t)
     text_json(t, pattern, -1);
     text_add(t, "}");
 }
+
+/* Returns the rank that the launcher gives this process, or 0 if it gives none. */
+int settings_rank(void)
+{
+    static const char *const names[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
+                                        "SLURM_PROCID"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *const rank = getenv(names[i]);
+
+        if (rank != NULL)
+            return atoi(rank);
+    }
+    return 0;
+}

@@ -1,19 +1,20 @@
-/* Allgather: everybody gets the block of everybody.
+/* Allgather: all ranks get the blocks of all ranks.
  *
  * Source: Chan et al. 2007; Bruck et al. 1997; Chen et al. 2005 (neighbour exchange).
  *
- *   ring                round r: on to rank+1 what came last    (p-1)(alpha + m beta)
- *   recursive_doubling  round k: all that one has with rank     lg p alpha + (p-1) m beta
- *                       xor 2^k; powers of two only: for others
- *                       bruck has as few rounds
- *   bruck               round k: the first 2^k blocks to        ceil(lg p) alpha + (p-1) m beta
- *                       rank-2^k, from rank+2^k the next ones
- *   neighbour_exchange  with either neighbour in turn: the two  (p/2) alpha + (p-1) m beta
- *                       blocks that the other one brought; an
- *                       even number of processes
+ *   ring                round r: forward the last block         (p-1)(alpha + m beta)
+ *                       to rank+1
+ *   recursive_doubling  round k: exchange all known blocks      lg p alpha + (p-1) m beta
+ *                       with rank xor 2^k; only for powers of
+ *                       two, otherwise bruck has as few rounds
+ *   bruck               round k: send the first 2^k blocks to   ceil(lg p) alpha + (p-1) m beta
+ *                       rank-2^k, receive from rank+2^k
+ *   neighbour_exchange  exchange with the two neighbours        (p/2) alpha + (p-1) m beta
+ *                       alternately the two blocks that the
+ *                       other one sent; even p only
  *
- * Everything arrives where it belongs, but in bruck, which collects in SCRATCH from the own block
- * on and turns it round at the end.
+ * All blocks are received in their final position, except in bruck. It collects them in SCRATCH
+ * starting with this rank's block, and rotates them at the end.
  */
 #include "schedule/algorithms/catalogue.h"
 
@@ -90,7 +91,7 @@ const struct algorithm algorithm_allgather_recursive_doubling = {
     .round = doubling_round,
 };
 
-/* ---- bruck: slot i of SCRATCH is the block of rank + i; the last round turns it round */
+/* ---- bruck: slot i of SCRATCH is the block of rank + i; the last round rotates the slots */
 
 static int64_t bruck_rounds(const struct context *c)
 {
@@ -106,7 +107,7 @@ static void bruck_last(const struct context *c, struct round *out)
 {
     const int64_t m = c->problem->bytes, before = c->size - c->rank;
 
-    /* The own block apart: in place it is where it belongs already. */
+    /* Copy this rank's block separately: in place it is already in its position. */
     own_block(c, out);
     if (c->size == 1)
         return;
@@ -141,10 +142,10 @@ const struct algorithm algorithm_allgather_bruck = {
 
 /* ---- neighbour exchange
  *
- * Ranks 2P and 2P+1 are pair P and exchange their blocks in round 0. From then on whole pairs move:
- * in odd rounds over the borders between pairs, in even rounds within them. The even rank of P
- * hears of P-1, P+1, P-2, P+2 ..., the odd one of P+1, P-1, P+2, P-2 ...; each tells its neighbour
- * what the round before brought, in round 1 the own pair.
+ * Ranks 2P and 2P+1 are pair P and exchange their blocks in round 0. Later rounds transfer whole
+ * pairs: odd rounds between pairs, even rounds within pairs. The even rank of P receives P-1, P+1,
+ * P-2, P+2 ..., the odd rank P+1, P-1, P+2, P-2 .... Each rank forwards the pair of the previous
+ * round to its neighbour; in round 1 it sends its own pair.
  */
 
 static bool even(const struct problem *p)
@@ -157,7 +158,7 @@ static int64_t neighbour_rounds(const struct context *c)
     return c->size / 2;
 }
 
-/* The pair that a rank has got in round r > 0. */
+/* Return the pair that a rank receives in round r > 0. */
 static int64_t neighbour_pair(const struct context *c, int64_t rank, int64_t r)
 {
     const int64_t upwards = (rank + r) % 2 == 0 ? (r + 1) / 2 : -((r + 1) / 2);

@@ -1,35 +1,36 @@
-/* Allgatherv: everybody gets the blocks of everybody, of any sizes m_i, m in all.
+/* Allgatherv: all ranks get the blocks of all ranks, with arbitrary sizes m_i, in total m.
  *
  * Source: Traeff, Ripke, Siebert, Balaji, Thakur, Gropp: A Pipelined Algorithm for Large, Irregular
  * All-gather Problems, 2009.
  *
- *   linear_ring     round r: on to rank+1 what came last     (p-1)(alpha + max m_i beta)
- *   pipelined_ring  the same with blocks of B bytes at most  (b - min b_i)(alpha + B beta)
+ *   linear_ring     round r: forward the last block to rank+1  (p-1)(alpha + max m_i beta)
+ *   pipelined_ring  the same with blocks of at most B bytes    (b - min b_i)(alpha + B beta)
  *
- * The pipelined ring (Section 2.2) cuts m_i into b_i blocks and strings all b of them up along the
- * ring. A process sends its own blocks, the last one first, and what it has received in the order
- * in which it came, down to what belongs to its successor:
+ * The pipelined ring (Section 2.2) splits m_i into b_i blocks and lines up all b blocks along the
+ * ring. A process sends its own blocks, the last one first. It then forwards received blocks in the
+ * order of their arrival, except its successor's own blocks:
  *
  *       ring     | A0 A1 A2 | B0 | C0 C1 |        B sends to C:  B0, A2, A1, A0
  *                      A       B      C           A sends to B:  A2, A1, A0, C1, C0
  *
- * Its k-th message goes out in round k where everybody has data, as message k is its own or has
- * come in round k - b_i at the latest: b - b_i rounds. A process without data has nothing to do but
- * to pass on (Section 2.3; its empty block is neither sent nor received), and costs every message
- * that goes through it a round, unless those after it still have blocks of their own to send: the
- * k-th message leaves in round k + d, where d is the largest of h - (the blocks of the last h
- * processes), for all numbers of processes h whose blocks are not more than k. The rounds then are
+ * If all processes have data, the k-th message is sent in round k: it is the process's own or
+ * arrives by round k - b_i. This takes b - b_i rounds. A process without data only forwards
+ * (Section 2.3; its empty block is neither sent nor received). It delays each message that passes
+ * by one round, unless later processes still have own blocks to send. The k-th message is sent in
+ * round k + d. Here d is the maximum of h - (blocks of the last h processes), over all h for which
+ * these are at most k blocks. The number of rounds is
  *
- *       b - 1                        where processes without data follow each other (z of them, and
- *                                    b counts 1 for each)
- *       b - z - 1 + ceil(z/(p-z))    where they are spread evenly and b_i is larger than their
- *                                    distance (the paper rounds down: right where p-z divides z)
+ *       b - 1                        if processes without data are consecutive (z of them, each
+ *                                    with b counted as 1)
+ *       b - z - 1 + ceil(z/(p-z))    if they are spread evenly and b_i exceeds their distance
+ *                                    (the paper rounds down, which is right if p-z divides z)
  *
- * Block size (Section 2.4): as given; else m' where all m_i are m' (this is the linear ring), what
- * is best for a pipeline where one process has all data, and otherwise formula (2).
+ * Block size (Section 2.4): as given; else m' where all m_i are m' (this is the linear ring), and
+ * otherwise the best one by the exact number of rounds (ring_block.c).
  */
 #include "base/memory.h"
 #include "schedule/algorithms/catalogue.h"
+#include "schedule/algorithms/ring_block.h"
 #include "schedule/algorithms/ring_order.h"
 #include "schedule/algorithms/tree.h"
 
@@ -38,7 +39,7 @@ static int64_t share(const struct problem *p, int64_t rank)
     return p->counts != NULL ? p->counts[rank] : p->bytes;
 }
 
-/* Fills place[rank], where each rank's block begins, and place[size], the end. */
+/* Fill place[rank], the begin of each rank's block, and place[size], the end. */
 static void find_places(const struct problem *p, int64_t *place)
 {
     place[0] = 0;
@@ -46,7 +47,7 @@ static void find_places(const struct problem *p, int64_t *place)
         place[i + 1] = place[i] + share(p, i);
 }
 
-/* ---- linear ring; the table is the places */
+/* ---- linear ring; the table contains the begins of the blocks */
 
 static bool linear_prepare(struct context *c)
 {
@@ -88,51 +89,27 @@ const struct algorithm algorithm_allgatherv_linear_ring = {
 
 /* ---- pipelined ring */
 
-/* From message `from` on, a process's messages leave `late` rounds after their number. */
+/* Messages with number `from` and above are sent `late` rounds after their number. */
 struct delay {
     int64_t from, late;
 };
 
-/* The messages from one process to the next. */
+/* The messages from one process to its successor. */
 struct stream {
-    int64_t newest, count; /* the first one is block `newest`, the next ones are those before it */
+    /* the first message is block `newest`; the next ones are its predecessors */
+    int64_t newest, count;
     int64_t delays;
     struct delay *delay;
 };
 
 struct ring {
-    int64_t block, blocks; /* the block size B; how many there are, without empty ones */
+    int64_t block, blocks; /* block size B; number of blocks without empty ones */
     int64_t *order;        /* rank by position */
     int64_t *first;        /* number of the first block, by position; then the end */
-    int64_t *place;        /* where a rank's data begins in OUT, by rank; then the end */
-    int before, after;     /* the neighbours' ranks */
+    int64_t *place;        /* begin of a rank's data in OUT, by rank; then the end */
+    int before, after;
     struct stream gets, gives;
 };
-
-/* Formula (2) and its companions. */
-static int64_t block_size(const struct problem *p)
-{
-    int64_t total = 0, largest = 0, smallest = share(p, 0), empty = 0;
-
-    for (int i = 0; i < p->size; i++) {
-        const int64_t m = share(p, i);
-
-        total += m;
-        largest = m > largest ? m : largest;
-        smallest = m < smallest ? m : smallest;
-        empty += m == 0;
-    }
-    const int64_t full = p->size - empty;
-
-    if (full == 0)
-        return 1;
-    if (largest == smallest)
-        return p->block_size > 0 ? pipeline_block(p, total, 0, largest) : largest;
-    if (full == 1)
-        return pipeline_block(p, total, p->size - 2, largest);
-    return pipeline_block(p, total, (double)(p->size + empty) / 2 - 1 + (double)(empty / full),
-                          largest);
-}
 
 /* The first round in which each message of the process at a position can leave; see the head. */
 static void find_delays(const struct ring *g, int size, int64_t position, struct stream *s)
@@ -186,8 +163,10 @@ static bool pipelined_prepare(struct context *c)
     g->place = g->first + p + 1;
     g->gets.delay = (struct delay *)(g->place + p + 1);
     g->gives.delay = g->gets.delay + p;
-    g->block = block_size(c->problem);
     if (!ring_order(c->problem, g->order))
+        return false;
+    g->block = ring_block(c->problem, g->order);
+    if (g->block == 0)
         return false;
     find_places(c->problem, g->place);
     number_blocks(c->problem, g);
@@ -214,7 +193,7 @@ static int64_t pipelined_rounds(const struct context *c)
     return more > 0 ? more : 1;
 }
 
-/* The number of the message of a round, -1: none. */
+/* Return the number of the message of a round, or -1 for none. */
 static int64_t message_of(const struct stream *s, int64_t r)
 {
     int64_t low = 0, high = s->delays;
@@ -233,7 +212,7 @@ static int64_t message_of(const struct stream *s, int64_t r)
     return k >= s->delay[low].from && k < end ? k : -1;
 }
 
-/* Where message k of a stream is in OUT. */
+/* Compute the position of message k of a stream in OUT. */
 static void find_block(const struct context *c, const struct stream *s, int64_t k, int64_t *begin,
                        int64_t *length)
 {

@@ -1,19 +1,19 @@
-/* Allreduce: the vectors of all ranks are combined, and all get the result.
+/* Allreduce: the vectors of all ranks are combined, and all ranks get the result.
  *
  * Source: Rabenseifner and Adamidis 2004, Section 3. n: bytes of the vector, p' = 2^floor(lg p).
  *
- *   binary_tree         reduce to rank 0 by joining runs of 2^k ranks, then back the same way
- *   recursive_doubling  step k: with rank xor 2^k, the whole vector; both reduce it
- *   halving_doubling    the halves of the vector are exchanged at distance 1, the quarters at
- *                       distance 2, ...; then back, which gathers the parts
- *   binary_blocks       see reduce.c; on the way back each rank of a block gets its part of the
- *                       result from two ranks of the next larger block as soon as these have it
+ *   binary_tree         reduce to rank 0 by joining runs of 2^k ranks, then return the same way
+ *   recursive_doubling  step k: exchange the whole vector with rank xor 2^k; both reduce it
+ *   halving_doubling    exchange halves of the vector at distance 1, quarters at distance 2, ...;
+ *                       then return, which collects the parts
+ *   binary_blocks       see reduce.c; on the way back each rank of a block receives its part of the
+ *                       result from two ranks of the next larger block as soon as they have it
  *   ring, circulant     see allreduce_rings.c
  *
- * Not a power of two: in recursive_doubling and halving_doubling one of each pair of the first
- * 2(p-p') ranks is removed at first, and gets the result from its partner in the end.
- * These keep the order of operands, so any operation will do; the two operands of every step are
- * the same on both sides, so all ranks get the same bits.
+ * If p is not a power of two, recursive_doubling and halving_doubling first remove one rank of each
+ * pair of the first 2(p-p') ranks. A removed rank receives the result from its partner at the end.
+ * These algorithms preserve the order of operands, so any operation is allowed. The two operands of
+ * each step are equal on both sides, so all ranks compute identical bits.
  */
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/reductions.h"
@@ -40,7 +40,7 @@ static struct move tree_move(const struct context *c, int64_t r)
     } else if (c->rank % (2 * distance) == distance) {
         *(up ? &m.to : &m.from) = c->rank - (int)distance;
         m.fold = FOLD_STORE;
-        /* A last rank that found no partner has not received anything before it sends. */
+        /* A last rank without a partner has received nothing before its first send. */
         m.fresh = up && (k == 0 || c->rank + 1 == c->size);
     }
     return m;
@@ -64,7 +64,7 @@ const struct algorithm algorithm_allreduce_binary_tree = {
 
 /* ---- recursive_doubling */
 
-/* One of a removed rank and its partner sends the whole vector to the other. */
+/* Send the whole vector between a removed rank and its partner, in one direction. */
 static struct move pair_move(const struct context *c, bool to_even)
 {
     struct move m = move_none();
@@ -161,10 +161,11 @@ static int64_t blocks_sharing_rounds(const struct context *c)
     return b.own.levels + (b.larger.levels >= 0 ? 2 : 0) + (b.smaller.levels >= 0);
 }
 
-/* Two ranks of the larger block have the halves of what a rank of the smaller one needs, and are to
- * exchange them. Of two blocks in all, the lower one gives its half away while it gets the other
- * one's, then the other way round, so that this takes one round more than the exchange and not two.
- * With more blocks both give first, because the chain of smaller ones is what lasts. */
+/* Two ranks of the larger block have the two halves that a rank of the smaller block needs. They
+ * must also exchange them with each other. If there are only two blocks, the lower rank sends its
+ * half down while it receives the other half; then the roles change. This takes one round more than
+ * the exchange, not two. With more blocks both ranks send down first, because the chain of smaller
+ * blocks is the critical path. */
 static struct move blocks_giving(const struct context *c, const struct blocks *b, bool first)
 {
     const int top = log2_floor(c->size), x = c->rank - b->own.begin, k = b->smaller.levels;
@@ -181,7 +182,8 @@ static struct move blocks_giving(const struct context *c, const struct blocks *b
     return m;
 }
 
-/* The two halves of the own part come from the larger block; then doublings inside the block. */
+/* Receive the two halves of this rank's part from the larger block, then double inside the
+ * block. */
 static struct move blocks_sharing(const struct context *c, int64_t r)
 {
     const struct blocks b = blocks_of(c->size, c->rank);

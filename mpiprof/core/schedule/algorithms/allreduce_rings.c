@@ -1,19 +1,21 @@
-/* Allreduce as a reduce-scatter and an allgather on rings of blocks, for any number of processes.
+/* Allreduce as a reduce-scatter and an allgather of blocks, for any number of processes.
  *
- *   ring       pairwise: in round i a block goes to rank+i, for its own result; then the results go
- *              around the ring            2(p-1) alpha + (1 - 1/p)(2 n beta + n gamma)
- *              Source: Rabenseifner and Adamidis 2004, Section 3.7. Keeps the order of operands.
+ *   ring       pairwise: in round i each rank sends a block to rank+i for its result; then the
+ *              results travel around the ring      2(p-1) alpha + (1 - 1/p)(2 n beta + n gamma)
+ *              Source: Rabenseifner and Adamidis 2004, Section 3.7. Preserves the order of
+ *              operands.
  *
- *   circulant  skips s halve, rounded up, from p to 1. SCRATCH has the vector turned, so that slot
- * i is the block of rank + i. A round from s' slots to s = ceil(s'/2):
+ *   circulant  The skips s are p, halved and rounded up, down to 1. SCRATCH contains the rotated
+ *              vector, so that slot i is the block of rank + i. Round from s' slots to
+ *              s = ceil(s'/2):
  *
  *                  slots  0 .. s'-s-1 | .. | s .. s'-1  -->  rank + s, its slots 0 .. s'-s-1
- *                         + what comes from rank - s
+ *                         + data from rank - s
  *
- *              In the end slot 0 is complete; the same rounds backwards share the results.
+ *              At the end slot 0 is complete; the same rounds backwards share the results.
  *                                         2 ceil(lg p) alpha + (1 - 1/p)(2 n beta + n gamma)
- *              Source: Traeff 2024 (arXiv 2410.14234). Operands come in turned order, so the
- *              operation must be commutative.
+ *              Source: Traeff 2024 (arXiv 2410.14234). Operands are combined in rotated order, so
+ *              the operation must be commutative.
  */
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/reductions.h"
@@ -52,7 +54,7 @@ const struct algorithm algorithm_allreduce_ring = {.operation = "allreduce", RIN
 
 /* ---- circulant */
 
-/* Where slot i begins, 0 <= i <= p. */
+/* Return the begin of slot i, 0 <= i <= p. */
 static int64_t slot_begin(const struct context *c, int64_t i)
 {
     const int64_t turned = c->rank + i;
@@ -62,7 +64,7 @@ static int64_t slot_begin(const struct context *c, int64_t i)
            (wraps ? c->problem->bytes : 0);
 }
 
-/* Slots in use before halving k: p, ceil(p/2), ..., 1. */
+/* Return the number of slots in use before halving k: p, ceil(p/2), ..., 1. */
 static int64_t skip(const struct context *c, int64_t k)
 {
     return (c->size + (INT64_C(1) << k) - 1) >> k;
@@ -104,7 +106,7 @@ static void circulant_sharing(const struct context *c, int64_t k, struct round *
     emit_send(out, modulo(c->rank - s, c->size), BUFFER_SCRATCH, 0, slot_begin(c, all - s));
 }
 
-/* OUT is free for what arrives until the result is turned back into it. */
+/* OUT receives data until the result is rotated back into it. */
 static void circulant_round(const struct context *c, int64_t r, struct round *out)
 {
     const int halvings = log2_ceiling(c->size);

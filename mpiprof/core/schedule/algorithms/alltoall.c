@@ -1,4 +1,4 @@
-/* Alltoall and alltoallv: every rank has a block for every other, of its own length in a v-form.
+/* Alltoall and alltoallv: each rank has a block for each other rank. In a v-form, lengths differ.
  *
  * Source: Faraj et al., Sections 6 and 7.1; Bruck et al. 1997 for bruck.
  *
@@ -7,13 +7,13 @@
  *   pair     round i: with rank xor i         p-1 rounds, p = 2^k       (p-1)(alpha + m beta)
  *   bruck    round k: to rank-2^k, half of the blocks   ceil(lg p) rounds
  *                                             ceil(lg p) alpha + (p/2) ceil(lg p) m beta
- *   *_one_barrier    a barrier first: nobody starts into phases that others have not reached
- *   *_light_barrier  the messages of two rounds that go to one rank are made to follow each other:
- *                    whoever has got its block of round i allows the sender of round i+1 to send
+ *   *_one_barrier    a barrier first, so that no rank starts a phase before all have arrived
+ *   *_light_barrier  orders the messages of two successive rounds to the same rank: a rank that has
+ *                    its block of round i permits the sender of round i+1 to send
  *
- * Of a v-form there are simple and the rings; a phase of a ring lasts as long as its longest message,
- * and empty messages are not sent. A token goes with every phase all the same: neither side would
- * know of the phases that the other one left out.
+ * The v-forms are simple and the rings. A phase of a ring lasts as long as its longest message, and
+ * empty messages are not sent. But every phase has its token, because neither side knows which
+ * phases the other side omits.
  */
 #include "base/memory.h"
 #include "schedule/algorithms/catalogue.h"
@@ -24,7 +24,7 @@ static int64_t one(const struct context *c)
     return 1;
 }
 
-/* Of a v-form, the table: where the blocks for each rank begin in IN and the end, then the same for
+/* For a v-form, fill the table: the begins of the blocks in IN and their end, then the same for
  * OUT. */
 static bool blocks_prepare(struct context *c)
 {
@@ -45,7 +45,6 @@ struct block {
     int64_t begin, length;
 };
 
-/* A rank's block in IN or OUT. */
 static struct block block_of(const struct context *c, enum buffer b, int rank)
 {
     const int64_t m = c->problem->bytes;
@@ -60,7 +59,8 @@ static struct block block_of(const struct context *c, enum buffer b, int rank)
 static void own_block(const struct context *c, struct round *out)
 {
     const struct block sent = block_of(c, BUFFER_IN, c->rank);
-    const struct block room = block_of(c, BUFFER_OUT, c->rank); /* less in a wrong program */
+    /* may be smaller in an erroneous program */
+    const struct block room = block_of(c, BUFFER_OUT, c->rank);
 
     emit_copy(out, BUFFER_OUT, room.begin, BUFFER_IN, sent.begin,
               sent.length < room.length ? sent.length : room.length);
@@ -93,7 +93,7 @@ const struct algorithm algorithm_alltoall_simple = {.operation = "alltoall", SIM
 const struct algorithm algorithm_alltoallv_simple = {
     .operation = "alltoallv", SIMPLE, .prepare = blocks_prepare};
 
-/* ---- ring and pair; round 0 is between a rank and itself */
+/* ---- ring and pair; round 0 is a message from a rank to itself */
 
 static int64_t size_rounds(const struct context *c)
 {
@@ -138,7 +138,7 @@ const struct algorithm algorithm_alltoallv_ring = {
 const struct algorithm algorithm_alltoall_pair = {PAIRS, .name = "pair", .round = pair_round,
                                                   PLAIN};
 
-/* ---- with one barrier, in round 0 */
+/* ---- one barrier, in round 0 */
 
 static void ring_one_barrier_round(const struct context *c, int64_t r, struct round *out)
 {
@@ -169,10 +169,10 @@ const struct algorithm algorithm_alltoallv_ring_one_barrier = {
 const struct algorithm algorithm_alltoall_pair_one_barrier = {
     PAIRS, .name = "pair_one_barrier", .round = pair_one_barrier_round, ONE_BARRIER};
 
-/* ---- with light barriers: rounds 2i - 1 are tokens, rounds 2i the messages of phase i
+/* ---- light barriers: rounds 2i - 1 are tokens, rounds 2i the messages of phase i
  *
- * Before phase i a rank tells who will send to it that it has finished phase i-1, and waits for
- * the same word from the rank that it will send to. Phase 1 needs none. */
+ * Before phase i a rank informs its next sender that it has finished phase i-1. It waits for the
+ * same token from its next receiver. Phase 1 needs no tokens. */
 
 static int64_t light_rounds(const struct context *c)
 {
@@ -217,10 +217,10 @@ const struct algorithm algorithm_alltoall_pair_light_barrier = {
 
 /* ---- bruck
  *
- * Turned so that slot i of SCRATCH is the block for rank + i. Round k sends the slots with bit k of
- * i to rank + 2^k and takes those of rank - 2^k in their places: a block for rank + i makes the
- * hops of i's bits. In the end slot i holds the block that came from rank - i. The moving slots of
- * a round are collected in a second and received into a third part of SCRATCH.
+ * The blocks are rotated so that slot i of SCRATCH is the block for rank + i. Round k sends the
+ * slots i with bit k of i set to rank + 2^k, and replaces them by the slots of rank - 2^k. So a
+ * block for rank + i takes one hop per set bit of i. At the end slot i contains the block from rank
+ * - i. The slots of a round are packed in a second part of SCRATCH and received in a third.
  */
 
 static int64_t bruck_rounds(const struct context *c)

@@ -1,11 +1,12 @@
-/* Barrier: nobody leaves before the last has entered. All messages are tokens.
+/* Barrier: no rank leaves before the last one has arrived. All messages are tokens.
  *
  * Source: Hensgen, Finkel and Manber 1988; Mellor-Crummey and Scott 1991.
  *
- *   linear         all tell rank 0, which then tells all           2 (p-1) alpha
- *   tournament     the loser of round k tells the winner, 2^k      2 ceil(lg p) alpha
+ *   linear         all ranks send to rank 0, which answers all    2 (p-1) alpha
+ *   tournament     round k: the loser sends to the winner, 2^k    2 ceil(lg p) alpha
  *                  lower; then the winners wake the losers
- *   dissemination  round k: tell rank+2^k, hear from rank-2^k      ceil(lg p) alpha
+ *   dissemination  round k: send to rank+2^k, receive from        ceil(lg p) alpha
+ *                  rank-2^k
  */
 #include "schedule/algorithms/catalogue.h"
 
@@ -62,7 +63,8 @@ static int64_t tournament_rounds(const struct context *c)
     return 2 * doublings(c);
 }
 
-/* Rounds 0 .. q-1 go up with bits 1, 2, 4 ..., the others come down in the opposite order. */
+/* Rounds 0 .. q-1 go up with bits 1, 2, 4 ...; the remaining rounds go down in the opposite
+ * order. */
 static void tournament_round(const struct context *c, int64_t r, struct round *out)
 {
     const int64_t up = doublings(c);

@@ -1,18 +1,19 @@
-/* Broadcast: the root's message goes to everybody. (The circulant one has a file of its own.)
+/* Broadcast: all ranks get the root's message. (bcast_circulant.c contains the circulant
+ * algorithm.)
  *
- * Numbers v are relative to the root; tree.h has the binomial tree.
+ * Process numbers v are relative to the root; tree.h describes the binomial tree.
  *
  *   flat_tree    the root sends to all at once             (p-1)(alpha + m beta), one round
  *   binomial     round k: v < 2^k sends to v + 2^k         ceil(lg p)(alpha + m beta)
  *   scatter_allgather_doubling, _ring
- *                the message in p parts, scattered over the tree; then everybody gets all parts:
+ *                scatter of p parts of the message over the tree, then allgather of the parts
  *                with v xor 2^k                            2 lg p alpha + 2 (p-1)/p m beta
- *                or on from v to v+1      (ceil(lg p) + p-1) alpha + 2 (p-1)/p m beta
- *   chain        n blocks from v to v+1 in a pipeline      (n+p-2)(alpha + m/n beta)
+ *                or from v to v+1         (ceil(lg p) + p-1) alpha + 2 (p-1)/p m beta
+ *   chain        pipeline of n blocks from v to v+1        (n+p-2)(alpha + m/n beta)
  *
- * Source: Thakur, Rabenseifner and Gropp 2005, Section 5, for scatter and allgather. There the
- * upper processes of the tree receive parts once more that they have passed on before; here such
- * messages are left out: nothing is received twice.
+ * Source: Thakur, Rabenseifner and Gropp 2005, Section 5, for scatter and allgather. In the paper
+ * the upper processes of the tree receive some parts again that they have already forwarded. These
+ * messages are omitted here: nothing is received twice.
  */
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/tree.h"
@@ -102,7 +103,7 @@ static void receive_parts(const struct context *c, int64_t from, int64_t first, 
     emit_receive(out, absolute_rank(c, from), BUFFER_OUT, begin, part(c, last) - begin);
 }
 
-/* Round r of ceil(lg p): with the children v + 2^(q-1-r), their subtrees' parts. */
+/* Round r of ceil(lg p): transfer the parts of the subtrees of the children v + 2^(q-1-r). */
 static void scatter_round(const struct context *c, int64_t r, struct round *out)
 {
     const int64_t v = relative_rank(c), bit = INT64_C(1) << (doublings(c) - 1 - r);
@@ -119,8 +120,8 @@ static int64_t scatter_doubling_rounds(const struct context *c)
     return 2 * doublings(c);
 }
 
-/* Round k of the doubling: ranges of 2^k parts. A multiple of 2^(k+1) has got the other range with
- * the scatter. */
+/* Round k of the doubling exchanges ranges of 2^k parts. A multiple of 2^(k+1) already has the
+ * other range from the scatter. */
 static void scatter_doubling_round(const struct context *c, int64_t r, struct round *out)
 {
     const int64_t v = relative_rank(c);
@@ -161,7 +162,7 @@ static int64_t scatter_ring_rounds(const struct context *c)
     return doublings(c) + c->size - 1;
 }
 
-/* Whether v has got part i with the scatter. */
+/* Return true if v has part i from the scatter. */
 static bool has_part(const struct context *c, int64_t v, int64_t i)
 {
     return i >= v && i < v + subtree_size(c, v);
@@ -196,7 +197,7 @@ const struct algorithm algorithm_bcast_scatter_allgather_ring = {
     .blocks = parts_of,
 };
 
-/* ---- chain: v receives block i in round v-1+i and sends it in the next; n blocks, made equal */
+/* ---- chain: v receives block i in round v-1+i and sends it in the next one; n equal blocks */
 
 static int64_t chain_blocks(const struct problem *p)
 {

@@ -1,22 +1,22 @@
-/* Broadcast of n blocks on a circulant graph, in the fewest rounds possible: n-1 + ceil(lg p).
+/* Broadcast of n blocks on a circulant graph, in the minimum number of rounds: n-1 + ceil(lg p).
  *
  * Source: Traeff, Optimal Broadcast Schedules in Logarithmic Time with Applications to Broadcast,
  * All-Broadcast, Reduction and All-Reduction, 2024 (arXiv 2407.18004).
  *
- *   In round r every process sends to v + skip[k] and receives from v - skip[k], k = r mod q, where
- *   q = ceil(lg p), skip[q] = p and skip[k] = ceil(skip[k+1] / 2):
+ * In round r every process sends to v + skip[k] and receives from v - skip[k], with k = r mod q.
+ * Here q = ceil(lg p), skip[q] = p and skip[k] = ceil(skip[k+1] / 2):
  *
  *     p = 7:  skip = 1, 2, 4 (, 7)        0 -> 1,  then 0 -> 2, 1 -> 3,  then 0 -> 4, 1 -> 5 ...
  *
- *   The root sends the blocks 0, 1, 2 ... one after the other. In a phase of q rounds process v
- *   gets one new block, its base block b (the number of the first skip of its path from the root),
- *   and the q-1 blocks that are older: in the table's numbers, which grow by q each phase, b and
- *   all of -q .. -1 but b-q. What it sends in round k is what v + skip[k] receives; the paper
- *   proves that it has got it in an earlier round.
+ * The root sends the blocks 0, 1, 2 ... one after the other. In a phase of q rounds process v
+ * receives one new block, its base block b, and q-1 older blocks. b is the number of the first skip
+ * of the path from the root to v. Block numbers in the table grow by q each phase; in these numbers
+ * the blocks of a phase are b and all of -q .. -1 except b-q. In round k process v sends the block
+ * that v + skip[k] receives. The paper proves that v received it in an earlier round.
  *
- * The table of one process takes O(log p) time; its sends, which are entries of the tables of the q
- * processes that it sends to, O(log^2 p). Blocks with negative numbers don't exist; numbers from n
- * on, which only the last phase has, once for a process, mean the last block, n-1.
+ * The receive table of one process takes O(log p) time. Its sends are entries of the tables of q
+ * other processes, so they take O(log^2 p). Blocks with negative numbers do not exist. Numbers from
+ * n on occur only in the last phase, once per process, and denote the last block, n-1.
  */
 #include "base/memory.h"
 #include "schedule/algorithms/catalogue.h"
@@ -33,7 +33,8 @@ static void compute_skips(struct circulant *s, int64_t p)
         s->skip[k] = s->skip[k + 1] - s->skip[k + 1] / 2;
 }
 
-/* The smallest skip of v's path by greedy choice of the largest ones; q for the root. */
+/* Return the smallest skip of v's path, which takes the largest possible skips first; q for the
+ * root. */
 static int base_block(const struct circulant *s, int64_t v)
 {
     for (int k = s->q - 1; k >= 0; k--) {
@@ -45,11 +46,12 @@ static int base_block(const struct circulant *s, int64_t v)
     return s->q;
 }
 
-/* ---- the receive table: a depth-first search for q processes on the way to v
+/* ---- the receive table: a depth-first search for q processes on the path to v
  *
- * Process v + p (a copy of v, so that all numbers are positive) gets in round k the base block of
- * the last process that can have it then. Base blocks not yet given away are a list, the largest
- * first; each is found once, which makes the search as long as the list, but for a constant.
+ * In round k process v + p (a copy of v, so that all numbers are positive) receives the base block
+ * of the last process that can have it by then. A list contains the base blocks that are not yet
+ * assigned, the largest first. Each is found once, so the search time is linear in the length of
+ * the list.
  */
 
 struct search {
@@ -66,7 +68,7 @@ static void take(struct search *f, int e)
     f->previous[f->next[e + 1]] = f->previous[e + 1];
 }
 
-/* Goes on from process u with the paths of skip e and smaller; `bound`: what was found last. */
+/* Continue from process u with paths of skip e and smaller. `bound`: the process found last. */
 static void search_from(struct search *f, int64_t u, int64_t bound, int e)
 {
     const struct circulant *const s = f->s;
@@ -103,7 +105,7 @@ static void compute_gets(const struct circulant *s, int64_t v, int64_t *gets)
         gets[k] = gets[k] == s->q ? base : gets[k] - s->q;
 }
 
-/* ---- for this and other schedules */
+/* ---- interface for this and other schedules */
 
 void circulant_fill(struct circulant *s, int64_t processes, int64_t v, int64_t blocks)
 {
@@ -139,7 +141,7 @@ struct circulant_round circulant_at(const struct circulant *s, int64_t r)
                                     .gives = s->v + skip != processes && gives >= 0 ? gives : -1};
 }
 
-/* ---- the schedule */
+/* ---- schedule */
 
 static int64_t circulant_blocks(const struct problem *p)
 {

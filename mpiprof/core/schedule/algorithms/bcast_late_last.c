@@ -1,13 +1,13 @@
-/* Broadcast in which one rank, who is expected to come last, gets the message last.
+/* Broadcast in which the rank that is expected to arrive last gets the message last.
  *
- *   The ranks but L, which `late` names, broadcast over the circulant graph (see bcast_circulant.c);
- *   then the rank after L, which has the message by then, sends it to L. In a tree all ranks below L
- *   would wait for it; here one does, and only where a message waits for its receiver.
+ * All ranks except L (the parameter `late`) broadcast over the circulant graph (bcast_circulant.c).
+ * Then the rank after L, which has the message by then, sends it to L. In a tree all ranks below L
+ * would wait for it. Here only one rank waits, and only if a send waits for its receive.
  *
  *         0   1   2   L   4     root 1:   circulant on 0, 1, 2, 4
  *                     <---+
  *
- *   Where L is the root all wait for it in any case: then this is circulant on all ranks.
+ * If L is the root, all ranks wait for it in any case. Then this is circulant on all ranks.
  */
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/late.h"
@@ -19,7 +19,7 @@ static bool all_alike(const struct problem *p)
     return p->late == p->root;
 }
 
-/* Who sends to L: not the root, where there is another one. */
+/* Return the rank that sends to L: not the root, if there is another one. */
 static int giver(const struct context *c)
 {
     const int next = late_next(c);
@@ -75,7 +75,7 @@ static int64_t bcast_blocks(const struct problem *p)
     return spreads->blocks(&others);
 }
 
-/* Nobody's part but its own is put off by L. */
+/* L delays no rounds except its own. */
 static int64_t bcast_early(const struct context *c)
 {
     (void)c;

@@ -1,4 +1,4 @@
-/* The catalogue of algorithms, and what finds one in it. */
+/* The catalogue of algorithms, and the search in it. */
 #include <string.h>
 
 #include "schedule/algorithms/catalogue.h"

@@ -1,4 +1,4 @@
-/* The algorithms, one file an operation; adding a line here is all that a new one needs. */
+/* The catalogue of algorithms, one file per operation. A new algorithm only needs a line here. */
 #pragma once
 #include "schedule/schedule.h"
 

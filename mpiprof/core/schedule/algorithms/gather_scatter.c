@@ -1,22 +1,22 @@
-/* Gather and gatherv: the root gets a block from everybody; scatter and scatterv: it has one for
- * everybody. A scatter is a gather backwards, with sends for receives, and is written as one.
+/* Gather and gatherv collect the blocks of all ranks at the root; scatter and scatterv distribute
+ * them. A scatter is a gather backwards, with sends and receives exchanged, and shares its code.
  *
- *   linear    everybody to or from the root at once    (p-1)(alpha + m beta), one round
- *   binomial  a process passes its whole subtree's     ceil(lg p) alpha + (p-1) m beta
- *             blocks up to its parent as soon as it has them, or gets them and passes the
- *             children's on, the largest subtree first
- *             (regular forms only: nobody but the root knows the counts of a v-form)
+ *   linear    all ranks to or from the root at once       (p-1)(alpha + m beta), one round
+ *   binomial  a process sends its subtree's blocks        ceil(lg p) alpha + (p-1) m beta
+ *             to its parent as soon as it has them; or it receives them and sends the children's
+ *             blocks on, the largest subtree first (only for regular forms, because only the root
+ *             knows the counts of a v-form)
  *
- * A subtree is a range of relative ranks (tree.h). The root's blocks are where they belong, but
- * those of the subtree that passes rank p-1 and goes on at 0: these go through SCRATCH, from where
- * a gather puts them in order in an additional round.
+ * A subtree is a range of relative ranks (tree.h). The root's blocks are in their final position,
+ * except the blocks of the subtree that wraps from rank p-1 to 0. These go through SCRATCH, and a
+ * gather puts them in order in an additional round.
  */
 #include <stddef.h>
 
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/tree.h"
 
-enum way { UP, DOWN }; /* to the root, and from it */
+enum way { UP, DOWN };
 
 static enum buffer all_blocks(enum way way)
 {
@@ -45,7 +45,7 @@ static void with_child(struct round *out, enum way way, int peer, enum buffer b,
         emit_send(out, peer, b, offset, length);
 }
 
-/* Between where all blocks are and where one, or some of them, are. */
+/* Copy between the buffer of all blocks and a buffer of one or some blocks. */
 static void copy_blocks(struct round *out, enum way way, int64_t place, enum buffer b,
                         int64_t offset, int64_t length)
 {
@@ -113,9 +113,9 @@ const struct algorithm algorithm_scatterv_linear = {
 
 /* ---- binomial
  *
- * Of q = ceil(lg p) rounds, k is that of the children v + 2^k upwards, and of v + 2^(q-1-k)
- * downwards. In one round more a gather puts in order, and in a scatter all keep their own block,
- * which in a gather they bring in round 0. */
+ * Of q = ceil(lg p) rounds, round k belongs to the children v + 2^k upwards, and to v + 2^(q-1-k)
+ * downwards. In an additional round a gather puts blocks in order, and a scatter copies each rank's
+ * own block; a gather copies it in round 0. */
 
 static int64_t binomial_rounds(const struct context *c)
 {
@@ -127,13 +127,13 @@ static int64_t binomial_scratch(const struct problem *p)
     return largest_subtree(p) * p->bytes;
 }
 
-/* Whether a child's blocks pass rank p-1. */
+/* Return true if a child's blocks wrap from rank p-1 to 0. */
 static bool turns(const struct context *c, int64_t child)
 {
     return absolute_rank(c, child) + subtree_size(c, child) > c->size;
 }
 
-/* The blocks of the root's child that turns, between SCRATCH and their places. */
+/* Copy the blocks of the root's child that wraps, between SCRATCH and their final position. */
 static void turn(const struct context *c, enum way way, int64_t child, struct round *out)
 {
     const int first = absolute_rank(c, child);

@@ -1,15 +1,16 @@
-/* Allgather and allgatherv on an inter-communicator by root gathering, as the MPI libraries do it.
+/* Allgather and allgatherv on an inter-communicator by root gathering, as in MPI libraries.
  *
- *      a0 <- a1 a2 a3    each group's blocks go to its root by a binomial tree
+ *      a0 <- a1 a2 a3    each group collects its blocks at its root by a binomial tree
  *      a0 <-> b0         the roots exchange them
- *      a0 -> a1 a2 a3    and broadcast what they got: scatter by a binomial tree, allgather by ring
+ *      a0 -> a1 a2 a3    and broadcast the received data: binomial scatter, ring allgather
  *
- *   root_gathering_sequential   as MPICH: a0's data go to b0 and through group B, then b0's to a0
- * and through A: max((p-1) k_A, (q-1) k_B) + 3 p k_A + 3 q k_B root_gathering_concurrent   as Open
- * MPI: both ways at once: max((p-1) k_A, (q-1) k_B) + 3 max(p k_A, q k_B)
+ *   root_gathering_sequential   as MPICH: a0's data goes to b0 and through group B, then b0's to a0
+ *                               and through A: max((p-1) k_A, (q-1) k_B) + 3 p k_A + 3 q k_B
+ *   root_gathering_concurrent   as Open MPI: both ways at once:
+ *                               max((p-1) k_A, (q-1) k_B) + 3 max(p k_A, q k_B)
  *
- * Source: Kang et al. 2019, Section 3.1, whose formula (2) is the first of these bounds; they are
- * for many processes. Without restrictions; both need the own group's counts in allgatherv.
+ * Source: Kang et al. 2019, Section 3.1; formula (2) is the first of these bounds. The bounds are
+ * for many processes. There are no restrictions; allgatherv needs the counts of the local group.
  */
 #include "schedule/algorithms/intergroup.h"
 
@@ -55,7 +56,8 @@ int circle_rank(const struct context *c, int place)
     return place;
 }
 
-/* ---- trees with root 0: x's subtree is x .. x + 2^k - 1, 2^k its lowest bit */
+/* ---- trees with root rank 0. The subtree of x is x .. x + 2^k - 1, with 2^k its lowest set
+ * bit. */
 
 static int64_t subtree_end(const struct context *c, int64_t x)
 {
@@ -78,7 +80,7 @@ static int64_t total(const int64_t *counts, int size, int64_t each)
     return all;
 }
 
-/* The root of a group collects all its blocks. */
+/* Return the memory for the root of a group, which collects all blocks. */
 static int64_t roots_scratch(const struct problem *p)
 {
     const int64_t own = total(p->counts, p->size, p->bytes);
@@ -87,7 +89,7 @@ static int64_t roots_scratch(const struct problem *p)
     return own > remote ? own : remote;
 }
 
-/* The subtrees' blocks are collected in SCRATCH; who has no children sends from IN. */
+/* Collect the subtrees' blocks in SCRATCH. A rank without children sends from IN. */
 static void gather_step(const struct context *c, int64_t k, struct round *out)
 {
     const int64_t *const begins = own_begins(c), x = c->rank, bit = INT64_C(1) << k;
@@ -119,7 +121,7 @@ static void scatter_step(const struct context *c, int64_t k, struct round *out)
                   part(c, subtree_end(c, x + bit)) - part(c, x + bit));
 }
 
-/* A ring that leaves out what the receiver has got in the scatter. */
+/* Emit a step of a ring that omits the parts which the receiver has from the scatter. */
 static void share_step(const struct context *c, int64_t r, struct round *out)
 {
     const int next = modulo(c->rank + 1, c->size), before = modulo(c->rank - 1, c->size);
@@ -146,7 +148,7 @@ static void bcast_step(const struct context *c, int64_t r, struct round *out)
         share_step(c, r - depth, out);
 }
 
-/* ---- the two orders */
+/* ---- the two algorithms */
 
 static void root_sends(const struct context *c, struct round *out)
 {
@@ -166,7 +168,7 @@ static int64_t sequential_rounds(const struct context *c)
     return log2_ceiling(c->size) + 2 + bcast_rounds(c);
 }
 
-/* First group: send, receive, broadcast; the other: receive, broadcast, send. */
+/* First group: send, receive, broadcast. Second group: receive, broadcast, send. */
 static void sequential_round(const struct context *c, int64_t r, struct round *out)
 {
     const int depth = log2_ceiling(c->size);

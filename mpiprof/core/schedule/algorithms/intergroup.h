@@ -1,15 +1,15 @@
-/* What the algorithms for inter-communicators share.
+/* Building blocks of the algorithms for inter-communicators.
  *
- * Two groups; every rank of one gets all blocks of the other. Of the larger group, P processes, the
- * smaller one, Q processes, makes Q teams of consecutive ranks: team j belongs to rank j of the
- * smaller group. Equal groups: the first one counts as the larger.
+ * Each rank of one group receives all blocks of the other. The larger group has P processes, the
+ * smaller one Q. The larger group is divided into Q teams of consecutive ranks; team j belongs to
+ * rank j of the smaller group. Of equal groups, the first one counts as the larger.
  */
 #pragma once
 #include "schedule/schedule.h"
 
-/* The table: where the blocks of each rank of the own group begin, and the end; then those of the
- * remote group; then `more` numbers. Where the own group's counts are not known, only the own
- * block's length is right. */
+/* Fill the table: the begins of the blocks of the local group and their end, the same for the
+ * remote group, and `more` numbers. If the counts of the local group are unknown, only this rank's
+ * block has the correct length. */
 bool intergroup_prepare(struct context *c, int64_t more);
 
 static inline const int64_t *own_begins(const struct context *c)
@@ -37,7 +37,7 @@ static inline int64_t remote_total(const struct context *c)
     return remote_begins(c)[c->problem->remote_size];
 }
 
-/* Which of n parts of `total` (see part_begin, unit 1) has number i. */
+/* Return the number of the part of `total` in n parts that contains byte i. */
 static inline int64_t part_of(int64_t total, int64_t n, int64_t i)
 {
     const int64_t each = total / n, larger = total % n, edge = larger * (each + 1);
@@ -49,18 +49,18 @@ struct piece {
     int64_t begin, length; /* in OUT */
 };
 
-/* A ring of processes of the own group, on which every member's piece goes around. */
+/* A ring of processes of the local group, around which each member's piece travels. */
 struct circle {
-    int size, place; /* the own place */
+    int size, place; /* this rank's place */
     int (*process)(const struct context *c, int place);
     struct piece (*piece)(const struct context *c, int place);
 };
 
-/* Rounds 0 .. size - 2. */
+/* Emit one of the rounds 0 .. size - 2. */
 void circle_round(const struct context *c, const struct circle *w, int64_t r, struct round *out);
-int circle_rank(const struct context *c, int place); /* for a circle of the whole group */
+int circle_rank(const struct context *c, int place); /* for a ring of the whole group */
 
-/* Kang's Algorithm 2: equal shares for all (intergroup_kang_v.c). */
+/* Algorithm 2 of Kang et al.: equal shares for all processes (intergroup_kang_v.c). */
 bool shares_prepare(struct context *c);
 int64_t shares_rounds(const struct context *c);
 void shares_round(const struct context *c, int64_t r, struct round *out);

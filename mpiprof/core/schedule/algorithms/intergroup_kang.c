@@ -1,45 +1,45 @@
-/* Allgather on an inter-communicator in nearly the least time: all processes send across at once.
+/* Allgather on an inter-communicator in nearly optimal time: all processes send across at once.
  *
- * Group A has P processes with k_A bytes each, B has Q <= P with k_B. Rank j of B has a team of
- * consecutive ranks of A. P = 6, Q = 2:
+ * Group A has P processes with k_A bytes each, group B has Q <= P with k_B. Rank j of B has a team
+ * of consecutive ranks of A. P = 6, Q = 2:
  *
- *      a0 a1 a2 | a3 a4 a5       b0, b1 exchange with their team, one member a round
+ *      a0 a1 a2 | a3 a4 a5       b0, b1 exchange with their team, one member per round
  *         b0    |    b1
  *
- *   kang              Algorithm 1: b_j cuts its message into a segment for each member of its team,
- *                     and gets their messages. Then A has B's data in rank order, a segment on each
- *                     process, B has A's, and a ring in each group shares them.
- *                     at most (max(P k_A, Q k_B) + k_B) beta: least but for k_B (Theorem 1).
- *                     Where Q does not divide P, it takes the equal shares of Algorithm 2, which
- *                     keep near that bound.
- *   kang_teams        Algorithm 1 where Q does not divide P, too, as the paper has it: teams of
- *                     unequal size, whose pieces are of unequal length (see below).
+ *   kang              Algorithm 1: b_j splits its message into one segment for each member of its
+ *                     team, and receives their messages. Then A has B's data in rank order, one
+ *                     segment per process, and B has A's data. A ring in each group shares them.
+ *                     At most (max(P k_A, Q k_B) + k_B) beta: optimal up to k_B (Theorem 1).
+ *                     If Q does not divide P, it uses the equal shares of Algorithm 2, which
+ *                     stay near that bound.
+ *   kang_teams        Algorithm 1 also if Q does not divide P, as in the paper: teams of unequal
+ *                     size, with pieces of unequal length (see below).
  *                     (max(t k_A, k_B) + max((Q-1) t k_A, (P-1) k_B / floor(P/Q))) beta,
- *                     t = ceil(P/Q): every step of a ring waits for the largest piece. 25 and 7
- *                     processes: a piece of 4 messages where 25/7 are the mean, 12 % above M.
+ *                     t = ceil(P/Q): every step of a ring takes as long as the largest piece. With
+ *                     25 and 7 processes that is 4 messages instead of the mean 25/7, 12 % above M.
  *   kang_unsegmented  b_j sends its whole message to each member; the i-th members of all teams
- *                     make a ring of Q.
+ *                     form a ring of Q.
  *                     (max(k_A, k_B) P/Q + max((P - P/Q) k_A, (Q-1) k_B)) beta
- *   kang_two_step     Segments as in kang; the members of a team put b_j's message together in a
- *                     ring, which may stay in one node, and the i-th members of all teams share.
- *                     As kang, but for whole messages in the second ring.
+ *   kang_two_step     Segments as in kang. The members of a team assemble b_j's message in a ring,
+ *                     which may stay in one node; then the i-th members of all teams share.
+ *                     As kang, but with whole messages in the second ring.
  *
- * Of unequal teams the larger ones come first, with one member more. P = 8, Q = 3 (Figure 2):
+ * Larger teams have one member more and come first. P = 8, Q = 3 (Figure 2):
  *
  *      a0 a1 a2 | a3 a4 a5 | a6 a7
  *         b0    |    b1    |   b2
  *
- * In kang_teams b0 and b1 cut their messages into three segments, b2 into two; the ring of A has
+ * In kang_teams b0 and b1 split their messages into three segments, b2 into two. The ring of A has
  * pieces of k_B/3 and k_B/2, that of B of 3 k_A and 2 k_A. In the last two algorithms the first
- * floor(P/Q) members of each team take part in whole; the one more of a larger team only sends its
- * own message, and joins one of the rings across the teams without bringing anything: a0 a3 a6 a2
- * and a1 a4 a7 a5.
+ * floor(P/Q) members of each team take part fully. The extra member of a larger team only sends its
+ * own message. It joins one of the rings across the teams without a contribution: a0 a3 a6 a2 and
+ * a1 a4 a7 a5.
  *
- * Source: Kang et al. 2019, Section 4. In its Algorithm 1 line 9 the segment of a_x is m_{B,j,i}
- * with x = j P/Q + i, and its text's "j = floor(i/q)" is floor(i/(p/q)): so that line 4 and Figure
- * 2 hold. Without restrictions. In allgatherv the last two need no counts of the own group: whole
- * messages go across. Rings rather than Bruck's algorithm, whose rotation would need memory for all
- * data again.
+ * Source: Kang et al. 2019, Section 4. In Algorithm 1 line 9 the segment of a_x is m_{B,j,i} with x
+ * = j P/Q + i. The text's "j = floor(i/q)" must be floor(i/(p/q)), so that line 4 and Figure 2
+ * hold. There are no restrictions. In allgatherv the last two do not need the counts of the local
+ * group, because whole messages go across. Rings are used instead of Bruck's algorithm, whose
+ * rotation would need memory for all data again.
  */
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/intergroup.h"
@@ -61,7 +61,7 @@ static int smaller_size(const struct context *c)
     return in_larger(c) ? c->problem->remote_size : c->size;
 }
 
-/* The first rank of team j of the larger group; of the last and one: the end. */
+/* Return the first rank of team j of the larger group; for the number of teams, the end. */
 static int team_begin(const struct context *c, int j)
 {
     return (int)part_begin(larger_size(c), 1, smaller_size(c), j);
@@ -72,7 +72,6 @@ static int team_members(const struct context *c, int j)
     return team_begin(c, j + 1) - team_begin(c, j);
 }
 
-/* Members that every team has. */
 static int regular_members(const struct context *c)
 {
     return larger_size(c) / smaller_size(c);
@@ -83,7 +82,7 @@ static int own_team(const struct context *c)
     return (int)part_of(c->size, c->problem->remote_size, c->rank);
 }
 
-/* Segment i of n of a message of the smaller group that begins at `begin`. */
+/* Return segment i of n of a message of the smaller group that begins at `begin`. */
 static struct piece segment(int64_t begin, int64_t end, int n, int i)
 {
     const int64_t first = part_begin(end - begin, 1, n, i);
@@ -91,7 +90,7 @@ static struct piece segment(int64_t begin, int64_t end, int n, int i)
     return (struct piece){begin + first, part_begin(end - begin, 1, n, i + 1) - first};
 }
 
-/* ---- the exchange: what member i of n of team j gets is cut into `parts`, 1 for whole messages */
+/* ---- exchange: the data for member i of team j is split into `parts`, 1 for whole messages */
 
 static struct piece share_of(int64_t begin, int64_t end, int parts, bool whole, int i)
 {
@@ -121,9 +120,9 @@ static void smaller_exchange(const struct context *c, int i, int parts, bool who
     emit_remote_send(out, partner, BUFFER_IN, sent.begin, sent.length);
 }
 
-/* ---- the rings */
+/* ---- rings */
 
-/* Smaller group: each brings the messages of its team. */
+/* Smaller group: each rank contributes the messages of its team. */
 static struct piece team_piece(const struct context *c, int j)
 {
     const int64_t begin = remote_begins(c)[team_begin(c, j)];
@@ -131,7 +130,7 @@ static struct piece team_piece(const struct context *c, int j)
     return (struct piece){begin, remote_begins(c)[team_begin(c, j + 1)] - begin};
 }
 
-/* Larger group: each brings its segment of the message that its team got. */
+/* Larger group: each rank contributes its segment of the message that its team received. */
 static struct piece segment_piece(const struct context *c, int x)
 {
     const int j = (int)part_of(c->size, c->problem->remote_size, x);
@@ -194,7 +193,8 @@ static void kang_round(const struct context *c, int64_t r, struct round *out)
         shares_round(c, r, out);
 }
 
-/* ---- rings across the teams: the i-th member of each, then the odd ones of teams i, i + R, ... */
+/* ---- rings across the teams: the i-th member of each, then the extra members of teams i, i + R,
+ * ... */
 
 static int ring_number(const struct context *c)
 {
@@ -287,7 +287,7 @@ static void two_step_round(const struct context *c, int64_t r, struct round *out
         circle_round(c, &team, r - 1, out);
 }
 
-/* ---- the entries; allgatherv's kang is in intergroup_kang_v.c */
+/* ---- entries; allgatherv's kang is in intergroup_kang_v.c */
 
 static bool teams_prepare(struct context *c)
 {

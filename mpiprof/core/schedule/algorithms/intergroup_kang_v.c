@@ -1,34 +1,36 @@
-/* Allgatherv on an inter-communicator in nearly the least time: Kang et al. 2019, Algorithm 2.
+/* Allgatherv on an inter-communicator in nearly optimal time: Kang et al. 2019, Algorithm 2.
  *
- * All data of a group, in rank order, are cut into as many equal shares as the other group has
- * processes (the larger ones first). Each process gets its share from those that have it, both ways
- * at once; then a ring in each group puts the shares together.
+ * All data of a group, in rank order, is split into as many equal shares as the other group has
+ * processes (larger shares first). Each process receives its share from the ranks that have it,
+ * both ways at once. Then a ring in each group collects the shares.
  *
  *      senders   |  a0  | a1 | a2 |      a3      | a4 |          a2, a3 have several receivers
  *      receivers |     b0     |     b1     |     b2     |
  *
- * A sender with several receivers sends to them in rank order. A receiver takes first from the one
- * that goes on to the next receiver, then from those that have no other receiver, last from the one
- * that began with the receiver before: so it is never idle, and that one is kept waiting by nobody
- * else. Here: b1 takes from a3, then a2; b2 from a4, then a3.
+ * A sender with several receivers sends to them in rank order. A receiver first receives from the
+ * sender that continues to the next receiver, then from senders without another receiver, last from
+ * the sender that began with the previous receiver. So it is never idle, and no other rank delays
+ * this last sender. In the picture b1 receives from a3, then a2; b2 from a4, then a3.
  *
- * These orders are made into rounds: `slot` is the first round in which both sides of a message can
- * have got to it. Slots grow along each process's sends and along its receives, and both sides know
- * them alike, so one send and one receive of a slot make a round, and nothing can wait in a circle.
+ * These orders are mapped to rounds: `slot` is the first round in which both sides can reach a
+ * message. Slots increase along each process's sends and along its receives, and both sides compute
+ * the same slots. So one send and one receive of a slot form a round, and no cycle of waits is
+ * possible.
  *
- * Cost: at most (max(K_A + max k_A, K_B + max k_B)) beta by Theorem 3, K a group's bytes, for each
- * direction alone. A round that sends and receives lasts as long as the longer message: with random
- * sizes over three decades we found up to 15 % more, with the paper's settings less than 1 %.
+ * Cost: at most (max(K_A + max k_A, K_B + max k_B)) beta by Theorem 3, with K a group's bytes, for
+ * each direction alone. A round that sends and receives lasts as long as the longer message. This
+ * adds up to 15 % with random sizes over three decades, and less than 1 % with the paper's
+ * settings.
  *
- * Source: Kang et al. 2019, Section 4.1. Of its lines 7 and 17 the interval begins at i ceil(K/q);
- * in line 23 b_i sends to a_k. A rank needs to know its own group's counts (`needs_counts`): that
- * small allgather takes the place of the paper's Allreduce and Exscan, which say less.
+ * Source: Kang et al. 2019, Section 4.1. In lines 7 and 17 the interval must begin at i ceil(K/q);
+ * in line 23 b_i sends to a_k. A rank requires the counts of its local group (`needs_counts`). This
+ * small allgather replaces the paper's Allreduce and Exscan, which provide less information.
  */
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/intergroup.h"
 
-/* The data of one direction: sender i has bytes begin[i] .. begin[i + 1]. ordinal[i] counts the
- * senders before i that have data. */
+/* The data of one direction: sender i has bytes begin[i] .. begin[i + 1]. ordinal[i] is the number
+ * of senders with data before i. */
 struct flow {
     const int64_t *begin, *ordinal;
     int senders, receivers;
@@ -45,7 +47,6 @@ static struct flow incoming(const struct context *c)
                          c->size};
 }
 
-/* The ranks of the remote group that have data. */
 static int64_t *incoming_senders(const struct context *c)
 {
     return intergroup_more(c) + c->size + c->problem->remote_size;
@@ -72,7 +73,7 @@ bool shares_prepare(struct context *c)
     return true;
 }
 
-/* ---- who sends what to whom */
+/* ---- messages */
 
 static int64_t share_begin(const struct flow *f, int k)
 {
@@ -84,7 +85,7 @@ static int receiver_of(const struct flow *f, int64_t byte)
     return (int)part_of(f->begin[f->senders], f->receivers, byte);
 }
 
-/* The last one that begins at or before the byte, which is the one that has it. */
+/* Return the sender that has a byte: the last one that begins at or before it. */
 static int sender_of(const struct flow *f, int64_t byte)
 {
     int low = 0, high = f->senders - 1;
@@ -119,7 +120,7 @@ static bool began_before(const struct flow *f, int i, int k)
     return f->begin[i] < share_begin(f, k);
 }
 
-/* The round of the message from i to k, which have data in common. */
+/* Return the round of the message from i to k, which must have data in common. */
 static int64_t slot(const struct flow *f, int i, int k)
 {
     const int first = sender_of(f, share_begin(f, k));
@@ -136,9 +137,9 @@ static int64_t slot(const struct flow *f, int i, int k)
     return goes_on(f, last, k) + f->ordinal[i] - f->ordinal[first] - began_before(f, first, k);
 }
 
-/* ---- the rounds of the exchange */
+/* ---- rounds of the exchange */
 
-/* The receiver of rank i's message in round r, -1: none. */
+/* Return the receiver of rank i's message in round r, or -1 for none. */
 static int receiver_in(const struct flow *f, int i, int64_t r)
 {
     if (f->begin[i + 1] == f->begin[i])
@@ -149,7 +150,7 @@ static int receiver_in(const struct flow *f, int i, int64_t r)
     return slot(f, i, k) == r ? k : -1;
 }
 
-/* The sender of the message to the own rank in round r, -1: none. */
+/* Return the sender of the message to this rank in round r, or -1 for none. */
 static int sender_in(const struct context *c, const struct flow *f, int64_t r)
 {
     const int k = c->rank;
@@ -208,7 +209,7 @@ static void exchange_round(const struct context *c, int64_t r, struct round *out
     }
 }
 
-/* ---- and the ring */
+/* ---- ring */
 
 static struct piece share_piece(const struct context *c, int k)
 {

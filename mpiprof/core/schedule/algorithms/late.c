@@ -1,4 +1,4 @@
-/* What the ranks other than a late one do among themselves: an algorithm of one process fewer. */
+/* A schedule without the late rank: the other ranks run an algorithm for one process fewer. */
 #include "schedule/algorithms/late.h"
 
 #include <stddef.h>
@@ -41,7 +41,7 @@ void late_others(struct others *o, const struct context *c, int root)
                                   .table = c->table};
 }
 
-/* Round r of an algorithm of theirs, by the ranks of all. */
+/* Emit round r of the other ranks' algorithm, with the ranks of the whole communicator. */
 void late_others_round(const struct context *c, const struct algorithm *a, int root, int64_t r,
                        struct round *out)
 {

@@ -1,8 +1,8 @@
-/* The rank that is expected to come last, and the others: late.c. */
+/* The rank that is expected to arrive last, and the schedule of the other ranks (late.c). */
 #pragma once
 #include "schedule/schedule.h"
 
-struct others { /* the problem without the late rank, as one of the others sees it */
+struct others { /* the problem without the late rank, from the view of one other rank */
     struct problem problem;
     struct context context;
 };

@@ -1,46 +1,46 @@
-/* Reductions in which one rank, who is expected to come last, joins last.
+/* Reductions in which the rank that is expected to arrive last joins last.
  *
- * n: bytes of the vector; L: the rank that `late` names. The other ranks reduce their vectors while
- * they wait for L; S is their result, x the vector of L.
+ * n: bytes of the vector; L: the rank of the parameter `late`. The other ranks reduce their vectors
+ * while they wait for L. S is their result, x the vector of L.
  *
- *   reduce      the others reduce S to the root, to which L sends x: one message after it has come.
- *               Where L is the root, the rank after it has S and sends it to L.
+ *   reduce      The other ranks reduce S to the root, to which L sends x: one message after L's
+ *               arrival. If L is the root, the rank after L has S and sends it to L.
  *
  *         0   1   2   L   4     root 1
  *             S<--+-------+     halving_doubling on the others
  *             S<------x         n, after L has come
  *
- *   allreduce   all others have S. L spreads x in blocks over the circulant graph (see
- *               bcast_circulant.c). In each of its rounds each process sends a block and gets one,
- *               but that nobody sends to L, whose x it is: the process whose message that would be
- *               sends L a block of S instead. So all have x and S after b-1+ceil(lg p) rounds, b
- *               blocks, and each computes x op S.
+ *   allreduce   All other ranks have S. L broadcasts x in blocks over the circulant graph (see
+ *               bcast_circulant.c). In each round each process sends and receives one block,
+ *               except that none sends x to L. The process that would do so sends L a block of S
+ *               instead. So all have x and S after b-1+ceil(lg p) rounds with b blocks, and each
+ *               rank computes x op S.
  *
  *         p = 4, L = 3:   L --x0--> 0 --x0--> 1 ..
  *                         L <--S0-- 2
  *
- *               The number of blocks is no parameter: members that were given different sizes, which
- *               is an error, would else exchange different numbers of messages, and hang.
+ *               The number of blocks is no parameter: members with different sizes, which are an
+ *               error, would otherwise exchange different numbers of messages, and hang.
  *
- * After L has come an allreduce takes n beta, where halving and doubling takes 2 n beta; where L is
- * not late the others' reduction is added. The operands are not in rank order, so the operation must
- * be commutative; all ranks compute the same result from the same S and x. The idea of reducing what
- * is there before the late ones come: Proficz, Improving all-reduce collective operations for
- * imbalanced process arrival patterns, 2018.
+ * After L's arrival an allreduce takes n beta, compared with 2 n beta for halving and doubling. If
+ * L is not late, the reduction of the other ranks is added. The operands are not in rank order, so
+ * the operation must be commutative. All ranks compute the same result from the same S and x. The
+ * idea to reduce available data before the late ranks arrive is from Proficz, Improving all-reduce
+ * collective operations for imbalanced process arrival patterns, 2018.
  */
 #include "base/memory.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/circulant.h"
 #include "schedule/algorithms/late.h"
 
-/* b = 4 ceil(lg p): the first block is under way for ceil(lg p) rounds, a quarter of the whole. */
+/* b = 4 ceil(lg p): the first block takes ceil(lg p) rounds, a quarter of b. */
 enum { BLOCKS_A_LEVEL = 4 };
 
 /* ---- reduce */
 
 static const struct algorithm *const reducing = &algorithm_reduce_halving_doubling;
 
-/* Who has S. */
+/* Return the rank that has S. */
 static int holder(const struct context *c)
 {
     return late_rank(c) != c->problem->root ? c->problem->root : late_next(c);
@@ -64,7 +64,8 @@ static int64_t early_scratch(const struct problem *p)
     return reducing->scratch(&others);
 }
 
-/* A holder that is not the root has no OUT: S grows behind what the reduction needs. */
+/* A holder that is not the root has no OUT, so S is stored behind the reduction's scratch
+ * memory. */
 static int64_t reduce_scratch(const struct problem *p)
 {
     return early_scratch(p) + p->bytes;
@@ -177,7 +178,7 @@ static struct part part_of(const struct context *c, int64_t block)
                          part_begin(p->bytes, p->unit, spreading(c)->blocks, block + 1) - begin};
 }
 
-/* x op S: in SCRATCH is x, at L S. */
+/* Compute x op S for a block. SCRATCH contains x, on L it contains S. */
 static void join(const struct context *c, int64_t block, struct round *out)
 {
     const struct part part = part_of(c, block);
@@ -185,8 +186,8 @@ static void join(const struct context *c, int64_t block, struct round *out)
     emit_reduce(out, BUFFER_OUT, part.begin, BUFFER_SCRATCH, part.begin, part.length, late_here(c));
 }
 
-/* Before round r of the spreading: what round r-1 has brought. With MPI_IN_PLACE x is in OUT, and
- * its last block is sent until the end. */
+/* Before round r of the broadcast, combine the block of round r-1. With MPI_IN_PLACE x is in OUT,
+ * and its last block is sent until the end, so L combines this block last. */
 static void join_arrived(const struct context *c, int64_t r, struct round *out)
 {
     const struct circulant *const s = spreading(c);
@@ -222,7 +223,7 @@ static void receive_part(const struct context *c, int64_t v, int64_t block, stru
     emit_receive(out, modulo(v + late_rank(c), c->size), BUFFER_SCRATCH, part.begin, part.length);
 }
 
-/* Block r of S goes to L in round r: no block r of x has come anywhere by then. */
+/* Block r of S is sent to L in round r, when block r of x has not arrived on any rank. */
 static void allreduce_round(const struct context *c, int64_t r, struct round *out)
 {
     const struct circulant *const s = spreading(c);

@@ -2,28 +2,28 @@
  *
  * Source: Rabenseifner and Adamidis 2004, Section 3. n: bytes of the vector, p' = 2^floor(lg p).
  *
- *   binary_tree       step k: runs of 2^k ranks are joined in pairs        ceil(lg p) rounds of n
+ *   binary_tree       step k: join runs of 2^k ranks in pairs             ceil(lg p) rounds of n
  *
- *         0   1   2   3   4   5   6     root 5        The partial result of a run lies on its
- *         0<--1   2<--3   4-->5   6                   first rank, that of the root's run on the
- *         0<------2           5<--6                   root: any root, no extra message, and the
- *         0------------------>5                       operands stay in rank order.
+ *         0   1   2   3   4   5   6     root 5        The partial result of a run is on its
+ *         0<--1   2<--3   4-->5   6                   first rank, but on the root for its run.
+ *         0<------2           5<--6                   So any root needs no extra message, and
+ *         0------------------>5                       the operands stay in rank order.
  *
  *   halving_doubling  reduce-scatter by halving the vector and doubling the distance, then a binary
- *                     tree gathers the parts. Not a power of two: the first 2(p-p') ranks reduce
- *                     half a vector in pairs, and one of each pair goes on; a root that would be
- *                     removed changes roles with its partner.
- *   binary_blocks     the ranks as runs of 2^k, the largest first; each halves for itself; from the
- *                     smallest on, a block's parts are folded into the next larger block, whose
- *                     binary tree gathers them. A root outside the largest block takes rank 0's
- *                     part and plays its role. p = 13:
+ *                     tree collects the parts. If p is not a power of two, the first 2(p-p') ranks
+ *                     reduce half a vector in pairs, and one of each pair continues. A root that
+ *                     would be removed exchanges roles with its partner.
+ *   binary_blocks     the ranks as runs of 2^k, the largest first, each with its own halvings.
+ *                     Starting with the smallest, the parts of a block are combined with the next
+ *                     larger block. The binary tree of the largest block collects the parts. A root
+ *                     outside the largest block takes rank 0's part and its role. p = 13:
  *
- *         0 .. 7   | 8 .. 11 | 12       12 sends quarters to 8 .. 11, each of these sends its two
+ *         0 .. 7   | 8 .. 11 | 12       12 sends quarters to 8 .. 11; each of these sends its two
  *         eighths  | quarters| all      eighths to ranks 0 .. 7
  *
- *   ring              pairwise reduce-scatter, then all send their block to the root
+ *   ring              pairwise reduce-scatter, then all ranks send their block to the root
  *
- * All keep the order of operands, so any operation will do.
+ * All preserve the order of operands, so any operation is allowed.
  */
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/reductions.h"
@@ -82,7 +82,7 @@ static int64_t tree_rounds(const struct context *c)
 
 static int64_t tree_scratch(const struct problem *p)
 {
-    return 2 * p->bytes; /* the root, which works in OUT, needs the half */
+    return 2 * p->bytes; /* the root works in OUT and needs only half */
 }
 
 static void tree_round(const struct context *c, int64_t r, struct round *out)
@@ -141,7 +141,7 @@ static bool root_outside(const struct context *c)
     return c->problem->root >> log2_floor(c->size) != 0;
 }
 
-/* The rank's place in the tree that gathers, -1: none. */
+/* Return the rank's position in the collecting tree, or -1 for none. */
 static int gathering_place(const struct context *c)
 {
     if (root_outside(c) && (c->rank == 0 || c->rank == c->problem->root))
@@ -149,7 +149,7 @@ static int gathering_place(const struct context *c)
     return c->rank >> log2_floor(c->size) == 0 ? c->rank : -1;
 }
 
-/* With the root outside of the largest block its first round of gathering is rank 0's message. */
+/* If the root is outside the largest block, its first round of collecting is rank 0's message. */
 static struct move blocks_gathering(const struct context *c, int64_t r)
 {
     const int levels = log2_floor(c->size), root = c->problem->root, x = gathering_place(c);

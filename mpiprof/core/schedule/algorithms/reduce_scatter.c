@@ -1,23 +1,26 @@
-/* Reduce_scatter and reduce_scatter_block: the vectors are combined, each rank gets its own share.
+/* Reduce_scatter and reduce_scatter_block: the vectors are combined, and each rank gets its share.
  *
  * n: bytes of the vector, p' = 2^floor(lg p).
  *
- *   pairwise           round i: rank+i's share goes there, the own comes from rank-i
- *                                                 p-1 rounds, (p-1) alpha + (1 - 1/p)(n beta + n
- * gamma) recursive_halving  half of the vector goes to the partner at distance 1, a quarter to the
- * one at distance 2, ... lg p' rounds. The shares are put into the order of reversed bits first, so
- * that each rank ends with its own share although the distance doubles: that way the operands stay
- * in rank order. Not a power of two: the odd ones of the first 2(p-p') ranks give their vector to
- * the even ones at first, and get their share from them in the end.
+ *   pairwise           round i: send rank+i's share to it, receive this rank's share from rank-i
+ *                      p-1 rounds, (p-1) alpha + (1 - 1/p)(n beta + n gamma)
+ *   recursive_halving  exchange half of the vector with the partner at distance 1, a quarter at
+ *                      distance 2, ...: lg p' rounds
  *
- * Source: Thakur, Rabenseifner and Gropp 2005, Section 4.3. Both keep the order of operands. With
- * MPI_IN_PLACE the share replaces the beginning of the vector, so OUT is written last.
+ * recursive_halving first arranges the shares in bit-reversed order. So each rank ends with its own
+ * share although the distance doubles, and the operands stay in rank order. If p is not a power of
+ * two, the odd ranks of the first 2(p-p') first send their vector to the even ranks. They receive
+ * their share from the even ranks at the end.
+ *
+ * Source: Thakur, Rabenseifner and Gropp 2005, Section 4.3. Both preserve the order of operands.
+ * With MPI_IN_PLACE the share replaces the beginning of the vector, so OUT is written last.
  */
 #include "base/memory.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/reductions.h"
 
-/* The table: where each rank's share begins, and the end; recursive_halving adds its own. */
+/* Fill the table: the begin of each rank's share, the end, and `more` numbers of
+ * recursive_halving. */
 static bool shares_prepare(struct context *c, int more)
 {
     const struct problem *const p = c->problem;
@@ -74,9 +77,10 @@ static void pairwise_scatter_round(const struct context *c, int64_t r, struct ro
 
 /* ---- recursive_halving
  *
- * Place j of the turned vector belongs to the survivor whose number is j with its bits reversed:
- * its own share, and that of the removed rank that follows it. The table goes on with the places'
- * begins. SCRATCH: the turned vector, and what arrives. */
+ * Place j of the permuted vector belongs to the survivor with the bit-reversed number j. It
+ * contains the survivor's share and the share of the removed rank that follows it. The table
+ * continues with the begins of the places. SCRATCH contains the permuted vector, then the received
+ * data. */
 
 static int reversed(int x, int bits)
 {
@@ -87,7 +91,7 @@ static int reversed(int x, int bits)
     return y;
 }
 
-/* The first rank of the one or two whose shares survivor x makes; of 2^levels: p. */
+/* Return the first of the one or two ranks that get a share from survivor x; for 2^levels, p. */
 static int first_share(const struct context *c, int x)
 {
     const int removed = removed_count(c);
@@ -131,7 +135,7 @@ static int64_t halving_scatter_scratch(const struct problem *p)
     return 2 * all;
 }
 
-/* The bytes of the turned vector that survivor x has after k halvings. */
+/* Return the bytes of the permuted vector that survivor x has after k halvings. */
 static struct range turned_range(const struct context *c, int x, int k)
 {
     const int levels = log2_floor(c->size), first = reversed(x, levels) >> (levels - k)
@@ -151,7 +155,7 @@ static void turn_in(const struct context *c, struct round *out)
                   place_begin(c, j + 1) - place_begin(c, j));
 }
 
-/* Round 0 with removed processes: the odd one's turned vector goes to the even one. */
+/* Round 0 with removed processes: the odd rank sends its permuted vector to the even rank. */
 static void absorb(const struct context *c, struct round *out)
 {
     const int64_t n = c->table[c->size];
@@ -162,7 +166,7 @@ static void absorb(const struct context *c, struct round *out)
         emit_send(out, c->rank - 1, BUFFER_SCRATCH, 0, n);
 }
 
-/* The last round: the shares go where they belong. */
+/* Last round: distribute the shares to their ranks. */
 static void hand_out(const struct context *c, struct round *out)
 {
     const int removed = removed_count(c), x = survivor_rank(c, -1, c->rank);
@@ -208,7 +212,7 @@ static void halving_scatter_round(const struct context *c, int64_t r, struct rou
     }
 }
 
-/* ---- the four entries */
+/* ---- entries */
 
 #define PAIRWISE                                                                                   \
     .name = "pairwise", .keeps_order = true, .cost = "(p-1) alpha + (1 - 1/p)(n beta + n gamma)",  \

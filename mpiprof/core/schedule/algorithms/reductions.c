@@ -1,5 +1,5 @@
-/* What reduce, allreduce and reduce_scatter share: moves, halving, and the pairwise reduce-scatter.
- */
+/* Building blocks of reduce, allreduce and reduce_scatter: moves, halving, pairwise
+ * reduce-scatter. */
 #include "schedule/algorithms/reductions.h"
 
 struct move move_none(void)
@@ -12,7 +12,7 @@ struct range range_whole(const struct context *c)
     return (struct range){0, c->problem->bytes};
 }
 
-/* ---- moves to steps */
+/* ---- moves as steps */
 
 static void fold_arrived(const struct move *m, enum buffer work, int64_t arrived, struct round *out)
 {
@@ -134,7 +134,8 @@ int64_t survivors_halving_rounds(const struct context *c)
     return log2_floor(c->size) + (removed_count(c) > 0 ? 2 : 0);
 }
 
-/* Rank 2i reduces the first half of both vectors, 2i+1 the second; then one of them gets both. */
+/* Rank 2i reduces the first half of both vectors and 2i+1 the second; then one of them gets both
+ * halves. */
 static struct move removing_move(const struct context *c, int root, int64_t r)
 {
     const int levels = log2_floor(c->size), even = c->rank % 2 == 0;
@@ -206,7 +207,8 @@ int64_t blocks_reducing_rounds(const struct context *c)
     return b.own.levels + (b.smaller.levels >= 0) + blocks_ratio(&b);
 }
 
-/* Halvings inside the block; the smaller block's part comes; the parts for the larger one go. */
+/* Halve inside the block, receive the smaller block's part, then send the parts for the larger
+ * block. */
 struct move blocks_reducing(const struct context *c, int64_t r)
 {
     const struct blocks b = blocks_of(c->size, c->rank);
@@ -235,11 +237,14 @@ struct move blocks_reducing(const struct context *c, int64_t r)
 
 /* ---- pairwise */
 
-/* Arrivals 1 .. rank come from below, the others from above: their first is kept as it is, and what
- * they make is folded in last. That first one leaves its rank nothing to reduce, in another round on
- * each rank; so arrivals from below are folded a round later, and none is folded in the first round
- * by anybody. Else some rank would reduce in each round, and all wait for it: for p parts in all,
- * where each rank reduces p - 1. */
+/* Combine the received blocks. Arrivals 1 .. rank come from lower ranks, the others from higher
+ * ranks. The first one from a higher rank is only stored, and the result of the higher ranks is
+ * combined last.
+ *
+ * This first arrival leaves its rank nothing to reduce, in a different round on each rank. So
+ * arrivals from lower ranks are combined one round later, and no rank combines in the first round.
+ * Otherwise some rank would reduce in every round: p parts in total, although each rank reduces
+ * only p - 1. */
 static void pairwise_fold(const struct context *c, const struct pairwise *w, int64_t i,
                           int64_t length, struct round *out)
 {

@@ -1,10 +1,10 @@
-/* What reduce, allreduce and reduce_scatter share.
+/* Building blocks of reduce, allreduce and reduce_scatter.
  *
- * Most of these algorithms are a list of moves: in a round a rank sends at most one range of its
- * partial result and receives at most one, which it stores or folds into its own. The partial
- * result lies in `work` at the places of the vector: in OUT where the rank gets the result, else in
- * SCRATCH. What is to be folded arrives behind it in SCRATCH, and is folded at the beginning of the
- * next round.
+ * Most of these algorithms are a list of moves. In each round a rank sends and receives at most one
+ * range of the partial result. It stores the received range or combines it with its own. The
+ * partial result is in `work` at the positions of the vector: in OUT if the rank gets the result,
+ * otherwise in SCRATCH. A received operand is stored behind it in SCRATCH and combined at the start
+ * of the next round.
  */
 #pragma once
 #include "schedule/schedule.h"
@@ -13,57 +13,62 @@ struct range {
     int64_t begin, length;
 };
 
-enum fold { FOLD_STORE, FOLD_LEFT, FOLD_RIGHT }; /* what arrives is the left, the right operand */
+/* store the received data, or combine it as the left or the right operand */
+enum fold { FOLD_STORE, FOLD_LEFT, FOLD_RIGHT };
 
 struct move {
-    int to, from; /* -1: nobody */
+    int to, from; /* -1 for none */
     struct range send, receive;
     enum fold fold;
-    bool fresh; /* the rank's first: it sends from IN, and copies there what it folds into */
+    /* first move of the rank: it sends from IN, and copies from IN the range with which it
+     * combines */
+    bool fresh;
 };
 
 typedef struct move (*move_function)(const struct context *c, int64_t r);
 
-/* One round of `count` + 1; the last one folds what the last move has brought. */
+/* Emit one of `count` + 1 rounds; the last round combines the data of the last move. */
 void moves_round(const struct context *c, enum buffer work, int64_t count, move_function moves,
                  int64_t r, struct round *out);
 
 struct move move_none(void);
 struct range range_whole(const struct context *c);
 
-/* ---- recursive halving and doubling: `levels` halvings of the vector, distance doubling
+/* ---- recursive halving and doubling: `levels` halvings of the vector, with doubling distance
  *
- * After k halvings rank x of a power of two of processes has the part that the lowest k bits of x
- * name: bit 0 chooses the half, bit 1 the quarter, and so on. Both sides of a halving are runs of
- * ranks, so the order of operands is kept. */
+ * After k halvings, rank x has the part that the lowest k bits of x select. Bit 0 selects the half,
+ * bit 1 the quarter, and so on. Both sides of a halving are runs of consecutive ranks, so the order
+ * of operands is preserved. The number of processes is a power of two. */
 
 struct range halving_range(const struct context *c, int levels, int x, int k);
 struct move halving_move(const struct context *c, int levels, int x, int peer, int k);
 struct move doubling_move(const struct context *c, int levels, int x, int peer, int k);
-/* The gather to `root`: nothing for who has sent its part in an earlier step. */
+/* Collect the parts at `root`. The move is empty for a rank that sent its part in an earlier
+ * step. */
 struct move gathering_move(const struct context *c, int levels, int x, int root, int peer, int k);
 int64_t halving_half(const struct problem *p); /* bytes of the larger half */
 
-/* ---- any number of processes: of the first 2r ranks one of each pair is removed
+/* ---- any number of processes: one rank of each pair among the first 2r ranks is removed
  *
- * 2^levels processes go on, the even ones of the pairs and all the others; with `root` (else -1) a
- * root among the removed ones changes roles with its partner. */
+ * 2^levels processes remain: the even ranks of the pairs, and all others. If `root` (-1 for none)
+ * would be removed, it exchanges roles with its partner. */
 
 int removed_count(const struct context *c);
-int survivor_rank(const struct context *c, int root, int rank); /* -1: removed */
+int survivor_rank(const struct context *c, int root, int rank); /* -1 if the rank is removed */
 int survivor_process(const struct context *c, int root, int x);
-/* The first two rounds where processes are removed, and the halvings after them. */
+/* The first two rounds, which remove processes, and the halvings after them. */
 int64_t survivors_halving_rounds(const struct context *c);
 struct move survivors_halving(const struct context *c, int root, int64_t r);
 
 /* ---- binary blocks */
 
 struct block {
-    int begin, levels; /* first rank; 2^levels processes; -1: no such block */
+    /* first rank; log2 of the number of processes, or -1 if the block does not exist */
+    int begin, levels;
 };
 
 struct blocks {
-    struct block own, larger, smaller; /* the rank's, the one before it and the one after it */
+    struct block own, larger, smaller; /* the rank's block, its predecessor and its successor */
 };
 
 struct blocks blocks_of(int size, int rank);
@@ -72,26 +77,26 @@ struct move blocks_reducing(const struct context *c, int64_t r);
 
 /* ---- pairwise reduce-scatter, in rank order
  *
- *   round i: own block of rank-i's vector comes, rank+i's block goes     (i = 1 .. p-1)
+ *    round i: receive the own block of rank-i's vector, send rank+i's block     (i = 1 .. p-1)
  *
- * What comes from lower ranks is put before the own operand, from rank-1 down to 0; then come the
- * ranks p-1 down to rank+1, which make a second partial result: nothing but one more block of
- * scratch memory is needed to keep the order. The blocks arrive in two places by turns. */
+ * Data from lower ranks is combined as the left operand, from rank-1 down to 0. Then the ranks p-1
+ * down to rank+1 form a second partial result. So preserving the order needs only one more block of
+ * scratch memory. The received blocks alternate between two locations. */
 
 struct pairwise {
-    enum buffer into; /* where the own block's result grows */
+    enum buffer into; /* destination of the own block's result */
     int64_t offset;
-    int64_t scratch; /* three blocks from here in SCRATCH are used */
-    int64_t (*begin)(const struct context *c, int i); /* of rank i's block; of p: the end */
+    int64_t scratch;                                  /* uses three blocks of SCRATCH from here */
+    int64_t (*begin)(const struct context *c, int i); /* begin of rank i's block; for p the end */
 };
 
-/* Rounds 0 .. p-1; the last one has only local steps. */
+/* Emit one of the rounds 0 .. p-1; the last one has only local steps. */
 void pairwise_round(const struct context *c, const struct pairwise *w, int64_t r,
                     struct round *out);
-int64_t equal_begin(const struct context *c, int i); /* p parts of the vector */
+int64_t equal_begin(const struct context *c, int i); /* part i of the vector in p equal parts */
 int64_t equal_largest(const struct problem *p);
 
-/* ---- what the entries of reduce and allreduce share: the functions are each file's own */
+/* ---- common members of the entries of reduce and allreduce; each file defines its functions */
 
 #define BINARY_BLOCKS                                                                              \
     .name = "binary_blocks", .keeps_order = true,                                                  \

@@ -1,18 +1,18 @@
-/* The order of the processes in a ring for irregular data.
+/* Order of the processes in a ring for irregular data.
  *
  * Source: Traeff et al. 2009, Sections 2.2 and 2.3.
  *
  *   ranks   by rank
- *   spread  the processes without data at equal distances between those with data (Figure 3):
+ *   spread  the processes without data at equal distances between the others (Figure 3):
  *              3 3 3 0 0 0   becomes   0 3 0 3 0 3
- *           so that nobody waits long for its first block
- *   nodes   node by node, so that one process of a node receives from another node and one sends
- *           to another (Figure 1); the latter has data, if any on its node has: the nodes start
- *           with data at once
- *   both    nodes without data at equal distances between those with data, and within a node the
- *           processes alike; the last of them has data, if any has
+ *           so that no rank waits long for its first block
+ *   nodes   node by node, so that one process per node receives from another node and one sends
+ *           to another (Figure 1). The sender has data, if any process of its node has, so that
+ *           the nodes start with data at once.
+ *   both    nodes without data at equal distances between nodes with data, and within a node the
+ *           same for processes; the last process of a node has data, if any has
  *
- * All is computed from what every rank knows, so that all ranks find the same order.
+ * The order depends only on facts that every rank knows, so that all ranks compute the same order.
  */
 #include "schedule/algorithms/ring_order.h"
 
@@ -21,7 +21,7 @@
 
 #include "base/memory.h"
 
-/* A process, or a node: `count` entries of the list of processes from `first` on. */
+/* A process or a node: `count` entries of the list of processes from `first` on. */
 struct item {
     int64_t data, first, count;
 };
@@ -33,7 +33,8 @@ static struct item take_next(const struct item *items, int64_t *at, bool with_da
     return items[(*at)++];
 }
 
-/* Puts n items so that those with data have the same number, but for one, of others before them. */
+/* Arrange n items so that the numbers of empty items before each item with data differ by at most
+ * one. */
 static void spread(struct item *items, int64_t n, struct item *work)
 {
     int64_t full = 0, at_full = 0, at_empty = 0, made = 0;
@@ -50,7 +51,7 @@ static void spread(struct item *items, int64_t n, struct item *work)
     memcpy(items, work, sizeof *items * (size_t)n);
 }
 
-/* Moves the last item with data to the end. */
+/* Move the last item with data to the end. */
 static void end_with_data(struct item *items, int64_t n)
 {
     for (int64_t i = n - 1; i >= 0; i--)
@@ -77,7 +78,7 @@ static int by_node(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Lists the processes by node and rank; returns the number of nodes, with their ranges. */
+/* List the processes by node and rank, and the range of each node. Returns the number of nodes. */
 static int64_t list_nodes(const struct problem *p, int64_t *order, struct item *processes,
                           struct item *nodes)
 {

@@ -1,7 +1,7 @@
-/* The arithmetic of binomial trees, and of block sizes: shared by the rooted operations.
+/* Arithmetic of binomial trees and block sizes for the rooted operations.
  *
- * Numbers are relative to the root, which is 0. Process v is the parent of v + 2^k for all 2^k
- * below its lowest bit; its subtree is the range v .. v + low_bit(v) - 1, cut at p:
+ * Process numbers are relative to the root, which is 0. Process v is the parent of v + 2^k for all
+ * 2^k below its lowest set bit. Its subtree is the range v .. v + low_bit(v) - 1, cut at p:
  *
  *        0               p = 7: 0 has the children 4, 2 and 1, with 3, 2 and 1 processes
  *      / | \
@@ -22,7 +22,7 @@ static inline int absolute_rank(const struct context *c, int64_t v)
     return modulo(v + c->problem->root, c->size);
 }
 
-/* The root's is the power of two that spans all. */
+/* For the root, return the power of two that spans all processes. */
 static inline int64_t low_bit(const struct context *c, int64_t v)
 {
     return v == 0 ? INT64_C(1) << log2_ceiling(c->size) : v & -v;
@@ -35,13 +35,13 @@ static inline int64_t subtree_size(const struct context *c, int64_t v)
     return bit < c->size - v ? bit : c->size - v;
 }
 
-/* What no subtree below the root is larger than. */
+/* Return an upper bound on the size of a subtree below the root. */
 static inline int64_t largest_subtree(const struct problem *p)
 {
     return p->size > 1 ? INT64_C(1) << (log2_ceiling(p->size) - 1) : 0;
 }
 
-/* The largest b with b * b <= a. */
+/* Return the largest b with b * b <= a. */
 static inline int64_t integer_root(double a)
 {
     int64_t root = 0;
@@ -52,12 +52,12 @@ static inline int64_t integer_root(double a)
     return root;
 }
 
-/* The block size that minimises (bytes / B + more)(alpha + B beta), unless one is given; no more
- * than `largest`. */
+/* Return the block size that minimises (bytes / B + more)(alpha + B beta), or the requested one.
+ * The result is at most `largest`. */
 static inline int64_t pipeline_block(const struct problem *p, int64_t bytes, double more,
                                      int64_t largest)
 {
-    enum { UNMEASURED = 32768 }; /* what Traeff et al. took in most of their experiments */
+    enum { UNMEASURED = 32768 }; /* used by Traeff et al. in most experiments */
     int64_t block = UNMEASURED;
 
     if (p->block_size > 0)
@@ -71,7 +71,7 @@ static inline int64_t pipeline_block(const struct problem *p, int64_t bytes, dou
     return block > 0 ? block : 1;
 }
 
-/* Block i of a message that is cut into n of equal size, to or from a relative rank. */
+/* Send block i of a message in n equal blocks to a relative rank, or receive it below. */
 static inline void send_block(const struct context *c, int64_t v, int64_t n, int64_t i,
                               struct round *out)
 {

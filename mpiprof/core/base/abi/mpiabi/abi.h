@@ -1,4 +1,4 @@
-/* The types and constants of the standard ABI of MPI 5 (libmpi_abi.so.1) that the recorder uses. */
+/* Types and constants of the standard ABI of MPI 5 (libmpi_abi.so.1) that the recorder uses. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@ typedef int64_t MPI_Offset;
 typedef struct MPI_Status MPI_Status;
 
 struct MPI_Status {
-    int64_t opaque[4]; /* as large as any library's */
+    int64_t opaque[4]; /* at least as large as in any library */
 };
 
 #define ABI_NAME "mpiabi"

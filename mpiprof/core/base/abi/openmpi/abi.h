@@ -1,7 +1,8 @@
-/* The types and constants of Open MPI's ABI (libmpi.so.40) that the recorder uses.
+/* Types and constants of Open MPI's ABI (libmpi.so.40) that the recorder uses.
  *
- * Open MPI's predefined handles are addresses of data symbols; a preloaded library that named them
- * would make every program without MPI fail to start, so they are looked up at MPI_Init.
+ * Open MPI's predefined handles are addresses of data symbols. A preloaded library that referenced
+ * these symbols would prevent every program without MPI from starting. So they are looked up at
+ * MPI_Init.
  */
 #pragma once
 #include <stddef.h>
@@ -25,7 +26,7 @@ typedef long long MPI_Offset;
 typedef struct MPI_Status MPI_Status;
 
 struct MPI_Status {
-    int64_t opaque[4]; /* as large as any library's */
+    int64_t opaque[4]; /* at least as large as in any library */
 };
 
 #define ABI_NAME "openmpi"

@@ -1,4 +1,4 @@
-"""Processor time of a report."""
+"""How much processor time a report takes, and how it grows with the trace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from mpiprof.testing.synthetic import Synthetic
 
@@ -34,9 +33,9 @@ def report_s(trace: Path) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-@pytest.mark.everything
 def test_a_million_instances(tmp_path: Path) -> None:
-    """At most 3 s on a quiet machine; and the findings do not grow faster than the trace."""
+    """In less than 3 s; and the time does not grow faster than the trace."""
     tenth, whole = (report_s(long_trace(tmp_path / str(n), n)) for n in (10**5, 10**6))
+    print(f"10^5 instances {tenth:.2f} s, 10^6 instances {whole:.2f} s")
     assert whole < 3.0
     assert whole < 10 * tenth

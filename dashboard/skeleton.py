@@ -1,0 +1,37 @@
+"""The outline of a page in plain HTML, with its style: it needs no further answer of the server.
+
+A page says in `SKELETON` how high its cards will be (px). shell.js takes the outline away when the
+page is made: its head as soon as the frame is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from pathlib import Path
+from types import ModuleType
+
+
+def outline(pages: Sequence[ModuleType], path: str) -> str:
+    """Return the outline of the page at a path."""
+    here = next((page for page in pages if path == page.PATH), None)
+    names = "".join(
+        f'<span class="here">{escape(page.TITLE)}</span>'
+        if page is here
+        else f"<span>{escape(page.TITLE)}</span>"
+        for page in pages
+    )
+    cards = "".join(f'<i style="height:{high}px"></i>' for high in getattr(here, "SKELETON", ()))
+    return (
+        f"<style>{_style()}</style>"
+        '<div id="skeleton" role="status" aria-label="The page is being made">'
+        '<div class="skeleton-head" aria-hidden="true">'
+        f'<span class="brand">mpi<b>prof</b></span><div>{names}</div></div>'
+        f'<div class="skeleton-cards" aria-hidden="true">{cards}</div></div>'
+    )
+
+
+@cache
+def _style() -> str:
+    return Path(__file__).with_suffix(".css").read_text()

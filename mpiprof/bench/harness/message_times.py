@@ -1,0 +1,114 @@
+"""Message times of the ranks of a study, measured while all of them shift messages around a ring.
+
+The result is a machine table as the recorder writes it, with the evidence by which
+`mpiprof.trace.machine.fault` refuses times that would not repeat (see core/machine/rounds.c).
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiprof.bench.harness.calls import mpi4py
+from mpiprof.bench.harness.timing import Ranks
+from mpiprof.trace.machine import FEWEST_ROUNDS
+
+Times = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+SIZES = (
+    0,
+    65536,
+    262144,
+)  # an idle port lets its first bytes through: a slope needs two large ones
+ROUNDS = 16
+EXCHANGES = 3  # in a round, of which the shortest counts
+PARTS = 8  # of the rounds in the order of time
+MOST_NS = 3_000_000_000  # where ranks outnumber cores an exchange may take 100 ms
+
+
+def message_table(ranks: Ranks) -> dict[str, Any]:
+    """Return the machine table of these ranks; all of them call it and get the same one.
+
+    Where there are several nodes, the times are those of the ranks that send to another node.
+    """
+    world = ranks.world
+    times, clean = _rounds(world)
+    every_time = np.zeros((world.size, *times.shape))
+    every_clean = np.zeros((world.size, *clean.shape), np.bool_)
+    world.Allgather(times, every_time)
+    world.Allgather(clean, every_clean)
+    nodes = _nodes(world)
+    sending = [r for r in range(world.size) if nodes[r] != nodes[(r + 1) % world.size]]
+    chosen = every_time[sending] if sending else every_time
+    link = link_of(np.median(chosen, axis=0), np.asarray(every_clean.all(axis=0)))
+    return {"source": "bench", "between" if sending else "within": link}
+
+
+def link_of(times: Times, clean: Flags) -> dict[str, Any]:
+    """Return the link of a machine table from times in ns, SIZES x rounds.
+
+    clean: the rounds in which all ranks kept their cores.
+    """
+    found = [_time_and_spread(t, c) for t, c in zip(times, clean, strict=True)]
+    small, middle, large = (took for took, _ in found)
+    return {
+        "alpha_ns": small,
+        "beta_ns_per_byte": (large - middle) / (SIZES[2] - SIZES[1]),
+        "sizes": list(SIZES),
+        "undisturbed_rounds": clean.sum(axis=1).tolist(),
+        "spread": [spread for _, spread in found],
+    }
+
+
+def _time_and_spread(times: Times, clean: Flags) -> tuple[float, float]:
+    """Return the time that repeats, and how far above it the middle part of the rounds lies."""
+    count = int(clean.sum())
+    kept = times[clean == (count >= FEWEST_ROUNDS or count >= len(times) - count)]
+    took = float(np.sort(kept)[len(kept) // 10])
+    shortest = sorted(float(part.min()) for part in np.array_split(kept, min(PARTS, len(kept))))
+    return took, max(shortest[len(shortest) // 2] / took, 1.0)
+
+
+def _rounds(world: Any) -> tuple[Times, Flags]:
+    """Return this rank's times in ns and whether it kept its core, SIZES x rounds.
+
+    The first exchange of a round brings the ranks together; the first round makes the connections.
+    """
+    byte, largest = mpi4py().BYTE, max(SIZES)
+    buffer, into = np.zeros(largest, np.uint8), np.zeros(largest, np.uint8)
+    right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
+    times, clean = np.zeros((len(SIZES), ROUNDS)), np.zeros((len(SIZES), ROUNDS), np.bool_)
+    start, count = time.monotonic_ns(), 0
+    for number in range(-1, ROUNDS):
+        late = time.monotonic_ns() - start > MOST_NS
+        if world.bcast(late and number >= FEWEST_ROUNDS):
+            break
+        count = number + 1
+        for i, n in enumerate(SIZES):
+            before, took = _switches(), []
+            for _ in range(EXCHANGES):
+                began = time.monotonic_ns()
+                world.Sendrecv([buffer, n, byte], right, 0, [into, n, byte], left, 0)
+                took.append(time.monotonic_ns() - began)
+            times[i, number], clean[i, number] = min(took), _switches() == before
+    return times[:, :count], clean[:, :count]
+
+
+def _switches() -> int:
+    """Return how often this thread has left its core."""
+    used = resource.getrusage(resource.RUSAGE_THREAD)
+    return used.ru_nvcsw + used.ru_nivcsw
+
+
+def _nodes(world: Any) -> Sequence[int]:
+    """Return for each rank the first rank of its node."""
+    node = world.Split_type(mpi4py().COMM_TYPE_SHARED)
+    first = int(node.allreduce(world.rank, mpi4py().MIN))
+    node.Free()
+    return [int(rank) for rank in world.allgather(first)]

@@ -1,0 +1,129 @@
+/* Mapped files that other processes can truncate.
+ *
+ * A file that shrinks takes the pages of its mappings with it, and the next access to one of them is
+ * a SIGBUS. The handler (life/bus_error.c) then puts anonymous memory in the place of the lost
+ * pages, so that the access succeeds, and recording stops. Threads that block SIGBUS have no
+ * handler: they compare the length of the file before they write (mapped_replace_beyond).
+ *
+ * The list only grows, and mappings stay as long as the process: signal handlers read it.
+ */
+#include "base/mapped.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/guard.h"
+#include "base/recorder.h"
+
+struct mapping {
+    struct mapping *next;
+    char *start;
+    size_t bytes;
+    off_t end;                                    /* of it in the file */
+    _Atomic enum { MAPPED, LOST, REMOVED } state; /* LOST: anonymous memory stands in its place */
+};
+
+atomic_bool mapped_unguarded = true;
+static struct mapping *_Atomic mappings;
+static char lost_line[PATH_BYTES + 512];
+
+/* Maps a part of a file for reading and writing; NULL: errno says why. */
+void *mapped_add(int descriptor, off_t offset, size_t bytes, int flags)
+{
+    struct mapping *const m = calloc(1, sizeof *m);
+
+    if (m == NULL)
+        return NULL;
+    m->start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, descriptor, offset);
+    if (m->start == MAP_FAILED) {
+        const int reason = errno;
+
+        free(m);
+        errno = reason;
+        return NULL;
+    }
+    m->bytes = bytes;
+    m->end = offset + (off_t)bytes;
+    m->next = atomic_load(&mappings);
+    while (!atomic_compare_exchange_weak(&mappings, &m->next, m))
+        ;
+    return m->start;
+}
+
+/* Names the file whose loss is said once. The line is kept ready, as little stack may be left in a
+ * signal handler. */
+void mapped_say_lost(const char *folder, const char *file)
+{
+    if (!recorder.options.quiet)
+        snprintf(lost_line, sizeof lost_line,
+                 "mpiprof: rank %d: another process has truncated %s/%s.log; recording stops, the "
+                 "program goes on\n",
+                 recorder.rank, folder, file);
+}
+
+static bool holds(const struct mapping *m, const void *address)
+{
+    return atomic_load(&m->state) != REMOVED && (const char *)address >= m->start &&
+           (const char *)address < m->start + m->bytes;
+}
+
+static struct mapping *find(const void *address)
+{
+    struct mapping *m = atomic_load(&mappings);
+
+    while (m != NULL && !holds(m, address))
+        m = m->next;
+    return m;
+}
+
+static bool replace(struct mapping *m)
+{
+    const int flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS;
+
+    if (mmap(m->start, m->bytes, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
+        return false;
+    atomic_store(&m->state, LOST);
+    if (!atomic_exchange(&recorder.stopped, true))
+        guard_say(lost_line, strlen(lost_line));
+    return true;
+}
+
+/* Replaces the mapping that an address belongs to; returns false if it belongs to none. */
+bool mapped_replace(const void *address)
+{
+    const int reason = errno;
+    struct mapping *const m = find(address);
+    const bool done = m != NULL && replace(m);
+
+    errno = reason;
+    return done;
+}
+
+/* Replaces all mappings beyond the end of their file. */
+void mapped_replace_beyond(off_t end)
+{
+    for (struct mapping *m = atomic_load(&mappings); m != NULL; m = m->next)
+        if (m->end > end && atomic_load(&m->state) == MAPPED)
+            replace(m);
+}
+
+bool mapped_is_lost(const void *address)
+{
+    const struct mapping *const m = find(address);
+
+    return m == NULL || atomic_load(&m->state) == LOST;
+}
+
+/* Unmaps what no thread uses. */
+void mapped_remove(void *start)
+{
+    struct mapping *const m = find(start);
+
+    if (m == NULL)
+        return;
+    atomic_store(&m->state, REMOVED);
+    munmap(m->start, m->bytes);
+}

@@ -1,0 +1,56 @@
+/* Waits for a request up to a deadline, for exchanges with ranks that may never answer.
+ *
+ * In MPI_Finalize other ranks may be gone: aborted with a sub-communicator, or killed under a launcher
+ * that leaves the rest of the job alone. No rank knows which ranks are gone. A rank that is late will
+ * still come, and MPI_Finalize itself usually waits for it. So a rank waits for others no longer than
+ * FINALIZE_NS, counted from its own arrival, for all exchanges there together.
+ */
+#include "base/wait.h"
+
+#include <stdatomic.h>
+#include <time.h>
+
+#include "base/common.h"
+#include "base/native.h"
+#include "base/pmpi.h"
+
+enum { BUSY_TESTS = 1000 };
+#define FINALIZE_NS INT64_C(5000000000)
+#define LEVEL_NS INT64_C(250000000)
+
+/* Returns false if the deadline has passed or the operation has failed. */
+bool wait_until(MPI_Request *request, int64_t deadline)
+{
+    const struct timespec pause = {.tv_nsec = 100000};
+    int done = 0;
+
+    for (int tries = 0; !done; tries++) {
+        if (pmpi.Test(request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            return false;
+        if (!done && now_ns() > deadline)
+            return false;
+        if (!done && tries > BUSY_TESTS)
+            nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+/* Gives up a receive. The library may still write to its memory, which the caller keeps. */
+void wait_cancel(MPI_Request *request)
+{
+    if (*request == MPI_REQUEST_NULL)
+        return;
+    pmpi.Cancel(request);
+    pmpi.Request_free(request);
+}
+
+/* Returns the end of this rank's patience in MPI_Finalize. A rank that speaks for several levels of
+ * a tree has as much more time, so that it hears children that have given up others. */
+int64_t wait_finalize_deadline(int levels)
+{
+    static int64_t begin;
+
+    if (begin == 0)
+        begin = now_ns();
+    return begin + FINALIZE_NS + levels * LEVEL_NS;
+}

@@ -1,0 +1,10 @@
+/* Waiting for a request up to a deadline: wait.c. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/native.h"
+
+bool wait_until(MPI_Request *request, int64_t deadline);
+void wait_cancel(MPI_Request *request);
+int64_t wait_finalize_deadline(int levels);

@@ -1,0 +1,8 @@
+/* SIGBUS of mapped files that have been truncated: bus_error.c. */
+#pragma once
+#include <signal.h>
+#include <stdbool.h>
+
+void bus_error_watch(void);
+void bus_error_adopt(struct sigaction *old);
+void bus_error_forget(void);

@@ -1,0 +1,33 @@
+/* Reports a process that has initialised MPI past the recorder.
+ *
+ * A program may have an MPI_Init of its own, over PMPI_Init, or one that is linked statically: then the
+ * recorder's wrapper never runs, and nothing is recorded. Where recording would have begun nobody comes,
+ * so this is looked at when the process ends. A process that never initialised MPI ends silently, as does
+ * a forked child.
+ */
+#include <unistd.h>
+
+#include "base/native.h"
+#include "base/recorder.h"
+#include "trace/settings.h"
+
+static pid_t process;
+
+__attribute__((constructor)) static void begin(void)
+{
+    process = getpid();
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    int (*initialised)(int *) = NULL;
+    int flag = 0;
+
+    if (recorder.wrapped != NULL || process != getpid() || settings_rank() > 0)
+        return;
+    *(void **)&initialised = native_symbol("PMPI_Initialized");
+    if (initialised != NULL && initialised(&flag) == MPI_SUCCESS && flag)
+        recorder_say(
+            "the program has its own MPI_Init, past which nothing can be recorded: there is "
+            "no trace; where a profiler in it is the reason, leave that out");
+}

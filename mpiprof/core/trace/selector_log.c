@@ -1,0 +1,47 @@
+/* selection.jsonl: which algorithms were chosen, and why. The leaders of all communicators append to
+ * it, so several processes and several threads of one process may come here at once.
+ */
+#include "trace/selector_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/recorder.h"
+#include "trace/folder.h"
+#include "trace/owned.h"
+
+static struct owned file = {.descriptor = -1}; /* under recorder.lock */
+
+static bool is_open(void)
+{
+    if (file.descriptor >= 0)
+        return owned_is_ours(&file);
+    const int descriptor =
+        folder_open(recorder.folder, "selection.jsonl", O_WRONLY | O_CREAT | O_APPEND);
+
+    if (descriptor >= 0)
+        file = owned_take(descriptor);
+    return file.descriptor >= 0;
+}
+
+/* Appends a line; returns whether it was written. */
+bool selector_log_add(const struct text *line)
+{
+    if (line->bytes == NULL || recorder.passive || atomic_load(&recorder.stopped))
+        return false;
+    const struct iovec part = {line->bytes, line->length};
+
+    recorder_lock();
+    const bool kept =
+        is_open() && owned_write(file.descriptor, &part, 1, -1) == (ssize_t)line->length;
+
+    recorder_unlock();
+    return kept;
+}
+
+void selector_log_close(void)
+{
+    if (file.descriptor >= 0 && owned_is_ours(&file))
+        close(file.descriptor);
+    file.descriptor = -1;
+}

@@ -1,0 +1,24 @@
+"""Suggestions for a misspelt name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MOST = 3  # names that are suggested
+ALIKE = 0.6  # difflib's ratio from which a name may be the one that was meant
+ALL = 20  # names among which a reader finds the nearest one
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence about an unknown word: the names that it may stand for."""
+    import difflib
+
+    names = list(known)
+    close = difflib.get_close_matches(word, names, MOST, ALIKE)
+    if len(close) == 1:
+        return f"did you mean {close[0]}?"
+    if close:
+        return f"the nearest: {', '.join(close)}"
+    near = difflib.get_close_matches(word, names, MOST, 0.0) if len(names) > ALL else []
+    first = f"the nearest: {', '.join(near)}; " if near else ""
+    return f"{first}there are: {', '.join(names)}"

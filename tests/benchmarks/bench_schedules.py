@@ -1,0 +1,22 @@
+"""How long the schedule of a long ring takes."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from mpiprof.model.schedule import Problem, Schedule, find
+
+
+def test_a_ring_of_65536_processes_in_5_s() -> None:
+    """The schedule of one rank, whose rounds tests/schedules checks."""
+    counts = np.zeros(65536, np.int64)
+    counts[7] = 1 << 30
+    problem = Problem(65536, counts=tuple(counts.tolist()), block_size=32768, order="both")
+    begin = time.process_time()
+    with Schedule(find("allgatherv", "pipelined_ring"), problem, 5000) as schedule:
+        schedule.steps(0, schedule.rounds)
+    took = time.process_time() - begin
+    print(f"{took:.2f} s of processor time")
+    assert took < 5

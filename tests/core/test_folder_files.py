@@ -1,0 +1,118 @@
+"""What the recorder makes in a folder where others could write: programs/folder_files.c."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from support.jobs import run
+from support.programs import of_the_core
+
+ANOTHER = 12345  # a user
+LINK, OWNER = "it, or a file in it, is a link", "it, or a file in it, belongs to another user"
+PARTS = ("trace/folder", "trace/owned", "base/guard", "base/recorder")
+WAYS = ("shared", "append")  # those that take a file which is there
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorder's folder, compiled into a program of its own."""
+    made = tmp_path_factory.mktemp("folder") / "folder_files"
+    return of_the_core(made, PARTS, source="folder_files.c")
+
+
+def said(program: Path, *words: str | Path) -> str:
+    """Return what the program says."""
+    return run([program, *words], check=True).stdout.strip()
+
+
+def of_another(path: Path) -> Path:
+    """Return a path that belongs to another user: this one, or one that belongs to root."""
+    if os.geteuid() != 0:
+        return Path("/tmp") if path.is_dir() else Path("/etc/passwd")
+    os.chown(path, ANOTHER, -1)
+    return path
+
+
+@pytest.mark.parametrize("way", ["new", *WAYS, "mark"])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_not_followed(way: str, there: bool, program: Path, tmp_path: Path) -> None:
+    victim, folder = tmp_path / "victim", tmp_path / "trace"
+    folder.mkdir()
+    if there:
+        victim.write_text("precious")
+    (folder / "name").symlink_to(victim)
+    assert said(program, way, folder, "name") != "done"
+    assert victim.exists() == there
+    assert not there or victim.read_text() == "precious"
+    assert [path.name for path in folder.iterdir()] == ["name"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_file_that_has_another_name(way: str, program: Path, tmp_path: Path) -> None:
+    victim, folder = tmp_path / "victim", tmp_path / "trace"
+    folder.mkdir()
+    victim.write_text("precious")
+    (folder / "name").hardlink_to(victim)
+    assert said(program, way, folder, "name") == LINK
+    assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_pipe_is_no_file_and_holds_nobody_up(way: str, program: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "name")
+    assert said(program, way, tmp_path, "name") != "done"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_of_another_owner(way: str, program: Path, tmp_path: Path) -> None:
+    (tmp_path / "name").write_text("theirs")
+    of_another(tmp_path / "name")
+    assert said(program, way, tmp_path, "name") == OWNER
+    assert (tmp_path / "name").read_text() == "theirs"
+
+
+@pytest.mark.parametrize("way", ["make", "new", *WAYS, "mark"])
+def test_a_folder_of_another_owner(way: str, program: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "trace"
+    folder.mkdir()
+    theirs = of_another(folder)
+    before = sorted(folder.iterdir())
+    assert said(program, way, theirs, *(["name"] if way != "make" else [])) == OWNER
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("way", ["make", "new", *WAYS, "mark"])
+def test_a_link_in_the_place_of_the_folder(way: str, program: Path, tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "trace").symlink_to(tmp_path / "victim")
+    name = ["name"] if way != "make" else []
+    assert said(program, way, tmp_path / "trace", *name) == LINK
+    assert not list((tmp_path / "victim").iterdir())
+
+
+def test_an_own_folder_is_taken(program: Path, tmp_path: Path) -> None:
+    """A file that another rank has begun grows; what is marked stays."""
+    (tmp_path / "trace").mkdir()
+    assert said(program, "make", tmp_path / "trace") == "done"
+    assert said(program, "append", tmp_path / "trace", "name") == "done"
+    assert said(program, "append", tmp_path / "trace", "name") == "done"
+    assert said(program, "new", tmp_path / "trace", "name") == "File exists"
+    assert (tmp_path / "trace" / "name").read_text() == "oursours"
+    assert said(program, "mark", tmp_path / "trace", "mark") == "done"
+    assert said(program, "mark", tmp_path / "trace", "mark") == "File exists"
+    assert sorted(p.name for p in (tmp_path / "trace").iterdir()) == ["mark", "name"]
+
+
+def test_only_this_user_can_read_it(program: Path, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        said(program, "make", tmp_path / "above" / "trace")
+        said(program, "new", tmp_path / "above" / "trace", "name")
+    finally:
+        os.umask(before)
+    modes = [(tmp_path / p).stat().st_mode & 0o777 for p in ("above", "above/trace")]
+    assert modes == [0o700] * 2
+    assert (tmp_path / "above" / "trace" / "name").stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,55 @@
+"""The link that algorithms plan with, from a machine table that others may have formatted anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.jobs import run
+from support.programs import of_the_core
+
+SLOW = {
+    "alpha_ns": 40000.0,
+    "beta_ns_per_byte": 0.25,
+    "pace_ns_per_byte": 3.5,
+    "buffer_bytes": 123456.0,
+    "sizes": [0, 8, 1024],
+}
+FAST = dict.fromkeys(SLOW, 1.0) | {"sizes": [0]}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorder's reader, compiled into a program of its own."""
+    made = tmp_path_factory.mktemp("slowest") / "slowest"
+    return of_the_core(made, ["machine/table", "base/text", "base/memory"], source="slowest.c")
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("order", [False, True])
+@pytest.mark.parametrize(
+    ("within", "between", "wanted"),
+    [
+        (FAST, SLOW, "40000 0.25 3.5 123456"),
+        (SLOW, None, "40000 0.25 3.5 123456"),
+        (None, SLOW, "40000 0.25 3.5 123456"),
+        ({k: v for k, v in SLOW.items() if "pace" not in k}, None, "40000 0.25 0 123456"),
+        (None, None, "0 0 0 0"),
+    ],
+)
+def test_the_slowest_link(
+    indent: int | None,
+    order: bool,
+    within: dict[str, Any] | None,
+    between: dict[str, Any] | None,
+    wanted: str,
+    program: Path,
+    tmp_path: Path,
+) -> None:
+    """As `json.dumps` and as `jq` with and without -S write it."""
+    table = {"source": "calibrate", "within": within, "between": between, "gamma": 0.5}
+    (tmp_path / "table").write_text(json.dumps(table, indent=indent, sort_keys=order))
+    with (tmp_path / "table").open() as file:
+        assert run([program], stdin=file, check=True).stdout.strip() == wanted

@@ -1,0 +1,40 @@
+"""Collectives that a delete callback calls on the communicator that is being freed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import raw
+from support.jobs import run_mpi
+from support.mpis import Mpi
+from support.programs import compiled
+
+import mpiprof
+
+
+def table_bytes(mpi: Mpi, folder: Path, times: int, *options: str) -> int:
+    """Record so many communicators on 2 ranks; return the bytes of the tables."""
+    program = compiled(mpi, "delete_callbacks.c")
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), *options]
+    done = run_mpi(mpi, 2, [*words, "--", program, str(times)], check=True)
+    assert done.stdout == "ok\n"
+    return sum(path.stat().st_size for path in folder.glob("*.tables"))
+
+
+def test_the_calls_are_the_communicators_own(mpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks: nothing is left behind for each communicator, and each call is matched."""
+    few = table_bytes(mpi, tmp_path / "few", 200)
+    many = table_bytes(mpi, tmp_path / "many", 700)
+    assert many - few < 500 * 20  # 222 bytes each on both ranks, before
+    lines = raw.read(tmp_path / "many").lines
+    assert not [line for line in lines if line.get("how") == "unknown"]
+    instances = mpiprof.open(tmp_path / "many").instances
+    calls = instances[instances["operation"] == "allreduce"]
+    assert len(calls) == 700 and calls["complete"].all()
+
+
+@pytest.mark.parametrize("switch", ["allreduce=ring", "random:1", "auto"])
+def test_the_calls_may_be_switched(switch: str, mpi: Mpi, tmp_path: Path) -> None:
+    """2 ranks; the program checks its sums."""
+    table_bytes(mpi, tmp_path / "trace", 200, "--switch", switch)

@@ -1,0 +1,35 @@
+"""Communicator creations that fail after communication: all members still count the call alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.jobs import run_mpi
+from support.mpis import Mpi
+from support.programs import compiled
+
+import mpiprof
+
+TURNS = 20
+SWITCHES = ["", "allreduce=ring,bcast=binomial", "auto", "random:1"]
+
+
+@pytest.mark.parametrize("switch", SWITCHES, ids=["recorded", "forced", "auto", "random"])
+@pytest.mark.parametrize("how", ["connect", "accept"])
+@pytest.mark.parametrize("errors", ["return", "handler"])
+def test_error_classes_that_differ_between_ranks(
+    errors: str, how: str, switch: str, mpich: Mpi, tmp_path: Path
+) -> None:
+    """3 ranks; the program checks its sums. Open MPI aborts the bare program."""
+    program = compiled(mpich, "failed_creation.c", "-O1")
+    words = [str(mpich.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
+    words += ["--switch", switch] if switch else []
+    done = run_mpi(mpich, 3, [*words, "--", program, how, errors], check=True, cwd=tmp_path)
+    assert done.stdout == "ok\n"
+    trace = mpiprof.open(tmp_path / "trace")
+    assert not [line for line in trace.problems if "different operations" in line.lower()]
+    instances = trace.instances[trace.instances["size"] == 3]
+    assert instances["complete"].all()
+    counts = instances["operation"].value_counts()
+    assert counts[["allreduce", "bcast", f"comm_{how}"]].to_list() == [TURNS] * 3

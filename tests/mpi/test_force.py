@@ -1,0 +1,51 @@
+"""Recording twice into one folder, and the call site of the MPI_Finalize of mpi4py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from support.jobs import run
+from support.mpis import Mpi
+
+import mpiprof
+
+APP = "from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n"
+
+
+def test_a_command_can_be_repeated_with_force(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks; the second trace holds its own calls and nothing of the first."""
+    app = tmp_path / "app.py"
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-np", "2", "-o", "before", "app.py"]
+    app.write_text(APP)
+    run(words, cwd=tmp_path, check=True, timeout=120)
+    again = run(words, cwd=tmp_path, timeout=120)
+    assert again.returncode == 2 and "replace it with --force" in again.stderr
+    app.write_text(APP.replace("Barrier()", "Bcast(bytearray(8))"))
+    run([*words[:-1], "--force", "app.py"], cwd=tmp_path, check=True, timeout=120)
+    table = mpiprof.open(tmp_path / "before").callsites
+    assert set(table["operation"]) == {"bcast", "finalize"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["app.py", "before"]
+    # A program that can't be started costs no trace.
+    missing = run([*words[:-1], "--force", "gone.py"], cwd=tmp_path, timeout=120)
+    assert missing.returncode == 2
+    assert mpiprof.open(tmp_path / "before").complete
+
+
+def test_finalize_at_exit_is_mpi4pys(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: by itself when Python has ended, and from a line of the program."""
+    sites = {}
+    for name, last in (("exit", ""), ("line", "MPI.Finalize()\n")):
+        (tmp_path / "app.py").write_text(APP + last)
+        words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-n", "2", "-o", name, "app.py"]
+        run(words, cwd=tmp_path, check=True, timeout=120)
+        shown = run(
+            [str(mpi.python), "-m", "mpiprof", "report", name, "--json"], cwd=tmp_path, check=True
+        )
+        rows = {row["operation"]: row["sites"] for row in json.loads(shown.stdout)["callsites"]}
+        sites[name] = [(Path(s["file"]).name, s["line"], s["function"]) for s in rows["finalize"]]
+    assert sites["exit"] == [("at exit (mpi4py)", 0, "")]
+    assert sites["line"] == [("app.py", 3, "<module>")]
+    words = [str(mpi.python), "-m", "mpiprof", "report", "exit", "--site", "at exit"]
+    text = run(words, cwd=tmp_path, check=True).stdout
+    assert text.startswith("finalize at exit (mpi4py): 1 instance")

@@ -1,0 +1,26 @@
+/* A program with an MPI_Init of its own, and with OWN_FINALIZE an MPI_Finalize, over PMPI. */
+#include <mpi.h>
+#include <stdio.h>
+
+int MPI_Init(int *argc, char ***argv)
+{
+    return PMPI_Init(argc, argv);
+}
+
+#ifdef OWN_FINALIZE
+int MPI_Finalize(void)
+{
+    return PMPI_Finalize();
+}
+#endif
+
+int main(int argc, char **argv)
+{
+    int one = 1, sum = 0;
+
+    MPI_Init(&argc, &argv);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    printf("%d", sum);
+    MPI_Finalize();
+    return 3;
+}

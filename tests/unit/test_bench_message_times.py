@@ -1,0 +1,107 @@
+"""Message times of a study's ranks: known answers, and nothing from times that are not usable."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.jobs import run, run_mpi
+from support.mpis import Mpi
+
+from mpiprof.bench.harness import message_times
+from mpiprof.bench.harness.loop import Loop, Looped
+from mpiprof.bench.harness.message_times import ROUNDS, SIZES, link_of
+from mpiprof.bench.harness.options import Options
+from mpiprof.bench.harness.running import measured_machine
+from mpiprof.bench.harness.study import Setup
+from mpiprof.bench.harness.timing import Ranks
+from mpiprof.bench.studies import arrival
+from mpiprof.model.machine import DEFAULT, uniform
+from mpiprof.testing.synthetic import LINK, MACHINE
+from mpiprof.trace.machine import fault
+
+STEADY = np.array(SIZES)[:, None] * 0.5 + 3000.0 + np.zeros(ROUNDS)
+CLEAN = np.ones(STEADY.shape, np.bool_)
+
+
+def test_a_steady_link() -> None:
+    link = link_of(STEADY, CLEAN)
+    assert (link["alpha_ns"], link["beta_ns_per_byte"]) == (3000.0, 0.5)
+    assert link["undisturbed_rounds"] == [ROUNDS] * 3 and link["spread"] == [1.0] * 3
+    assert fault({"within": link}) == ""
+
+
+def test_disturbed_rounds_are_left_out() -> None:
+    times, clean = STEADY.copy(), CLEAN.copy()
+    times[:, ::2], clean[:, ::2] = 9e6, False
+    link = link_of(times, clean)
+    assert (link["alpha_ns"], link["beta_ns_per_byte"]) == (3000.0, 0.5)
+    assert link["undisturbed_rounds"] == [ROUNDS // 2] * 3 and fault({"within": link}) == ""
+
+
+@pytest.mark.parametrize(
+    ("times", "clean", "why"),
+    [
+        (STEADY[[0, 1, 1]], CLEAN, "no longer than small ones"),  # once clamped to 0.001 ns
+        (STEADY[[0, 2, 1]], CLEAN, "no longer than small ones"),
+        (STEADY, ~CLEAN, "took the cores in all of the rounds"),
+        (STEADY * np.where(np.arange(ROUNDS) % 2, 2.0, 1.0), CLEAN, ""),
+        (STEADY * np.where(np.arange(ROUNDS) > 3, 2.0, 1.0), CLEAN, "differ by a factor of 2.0"),
+        (STEADY * 20, CLEAN, "60.0 µs for an empty message"),
+    ],
+)
+def test_the_recorder_s_gate_judges_a_study_s_times(
+    times: np.ndarray, clean: np.ndarray, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = {"within": link_of(times, clean)}
+    monkeypatch.setattr("mpiprof.bench.harness.running.message_table", lambda _: table)
+    machine, found = measured_machine(Ranks.__new__(Ranks), None)
+    assert why in found and bool(why) == bool(found)
+    assert (machine == DEFAULT) == bool(why)
+
+
+def test_no_factors_from_times_that_are_not_usable() -> None:
+    arrivals = np.arange(20).reshape(1, 10, 2) * 1_000_000
+    labels = {"computation ms": 200, "bytes": 65536}
+    loop = Loop(labels, (), 10, 200_000_000, agreed=False)
+    looped = Looped(loop, arrivals - 5, arrivals, arrivals + 100)
+    sound = Setup(2, Options(), uniform(1000.0, 1.0), "mpich")
+    (row,) = arrival.report([looped], [], sound).rows
+    assert row["arrival ω/T"] == pytest.approx(1e6 / 66_536) and row["arrival ω ms"] == 1.0
+    found = arrival.report([looped], [], replace(sound, fault="2 of 3"))
+    (row,) = found.rows
+    assert np.isnan(row["arrival ω/T"]) and np.isnan(row["exit ±"]) and row["arrival ω ms"] == 1.0
+    assert "64 KB take –" in found.notes[0] and not found.plots
+
+
+def test_a_study_says_which_times_it_uses(mpich: Mpi, tmp_path: Path) -> None:
+    """Those of --machine, if they are usable; 2 ranks."""
+    file = tmp_path / "machine.json"
+    file.write_text(json.dumps(MACHINE))
+    words = ["bench", "impact", "-n", "2", "--quick", "--only", "bcast", "--sizes", "8"]
+    words += ["--repetitions", "3", "--machine", str(file)]
+    done = run([mpich.python, "-m", "mpiprof", *words], check=True)
+    assert "2 ranks; messages take 10.0 µs and 1 ns a byte." in done.stdout
+    assert "not usable" not in done.stdout
+    file.write_text(json.dumps(MACHINE | {"within": LINK | {"beta_ns_per_byte": 0.001}}))
+    done = run([mpich.python, "-m", "mpiprof", *words])
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert "its message times are not usable, large messages take no longer" in done.stderr
+
+
+def test_all_ranks_measure_one_table(mpich: Mpi) -> None:
+    """On 2 ranks: all get the same table, with each size's evidence."""
+    text = (
+        "from types import SimpleNamespace; from mpi4py import MPI\n"
+        f"from {message_times.__name__} import SIZES, message_table\n"
+        "world = MPI.COMM_WORLD\n"
+        "table = message_table(SimpleNamespace(world=world))\n"
+        "assert all(table == other for other in world.allgather(table))\n"
+        "link = table['within']\n"
+        "assert link['alpha_ns'] > 0 and min(link['spread']) >= 1\n"
+        "assert len(link['undisturbed_rounds']) == len(SIZES) == len(link['sizes'])\n"
+    )
+    run_mpi(mpich, 2, [mpich.python, "-c", text], check=True)

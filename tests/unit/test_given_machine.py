@@ -1,0 +1,101 @@
+"""`--machine FILE` replaces the recorded message times of a trace, for the verbs that read one."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mpiprof.dashboard.data import Context
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.__main__ import main
+from mpiprof.testing.synthetic import LINK, MACHINE
+
+MS = 1_000_000
+
+
+def machine(alpha_ns: float) -> dict[str, Any]:
+    """Return a calibrated table in which an empty message takes so long."""
+    found = copy.deepcopy(MACHINE)
+    times = [alpha_ns + size * 1.0 for size in (0, 1_000, 1_000_000)]
+    link = {**LINK, "alpha_ns": alpha_ns, "one_way_ns": times, "both_ways_ns": times}
+    return found | {"within": link, "source": "calibrate"}
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Return a trace of barriers to which rank 1 comes 3 ms late, with times of a busy machine."""
+    made = Synthetic(2, machine=machine(3.85e6))
+    made.ended_ns = 200 * MS
+    arrivals = np.arange(1, 4)[:, None] * 10 * MS + np.array([0, 3 * MS])
+    made.collective("barrier", arrivals, np.repeat(arrivals.max(1, keepdims=True) + 1000, 2, 1))
+    return made.write(tmp_path / "trace")
+
+
+def factor(trace: Path, capsys: pytest.CaptureFixture[str], *words: str) -> float | None:
+    """Return the worst-case factor that `report --json` has."""
+    assert main(["report", str(trace), "--json", *words]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["callsites"]
+    found = row["worst_factor"]
+    return None if found is None else float(found)
+
+
+def test_factors_come_from_the_file(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A barrier sends empty messages: ω/T is 3 ms by alpha. Cached results have their own table."""
+    for alpha_ns in (10_000.0, 30_000.0):
+        file = tmp_path / "machine.json"
+        file.write_text(json.dumps(machine(alpha_ns)))
+        for _ in range(2):  # anew, and as it is kept
+            assert factor(trace, capsys, "--machine", str(file)) == pytest.approx(3e6 / alpha_ns)
+            assert factor(trace, capsys) is None
+    assert main(["report", str(trace), "--machine", str(file)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "measured by calibrate (--machine); 30.0 µs for an empty message" in text
+    assert mpiprof.open(trace).machine is None
+
+
+def test_a_report_without_times_names_the_option(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(trace)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "`calibrate -o FILE` measures them, for `report --machine FILE`" in text
+
+
+def test_the_pages_have_the_same_factors(trace: Path) -> None:
+    data = Context([trace], [], None, machine(10_000.0)).data("trace")
+    assert data.callsites["worst_factor"].tolist() == [pytest.approx(300.0)]
+
+
+@pytest.mark.parametrize("words", [["report"], ["compare", "TRACE"], ["export", "--to", "html"]])
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "no such file"),
+        ("{}", "no alpha and beta"),
+        ("[", "can't be read as a machine table"),
+        (json.dumps(machine(3.85e6)), "not usable, 3.85 ms for an empty message"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused(
+    words: list[str],
+    content: str | None,
+    why: str,
+    trace: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "machine.json"
+    if content is not None:
+        file.write_text(content)
+    verb, *rest = [word.replace("TRACE", str(trace)) for word in words]
+    assert main([verb, str(trace), *rest, "--machine", str(file)]) == 2
+    err = capsys.readouterr().err
+    assert why in err and str(file) in err and err.count("\n") == 1

@@ -1,0 +1,73 @@
+"""Files that Python writes where others may have put links: these are replaced, or refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mpiprof import output
+from mpiprof.reports import patience
+from mpiprof.testing.synthetic import Synthetic
+from mpiprof.trace import packing
+from mpiprof.trace.pack import NAME
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A file that a link leads to."""
+    path = tmp_path / "victim"
+    path.write_text("precious")
+    return path
+
+
+def test_the_name_of_an_unfinished_file_cannot_be_planted(victim: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / f".page.html.{os.getpid()}").symlink_to(victim)
+    output.write_whole(folder / "page.html", "text")
+    assert victim.read_text() == "precious"
+    assert (folder / "page.html").read_text() == "text"
+    assert not [path for path in folder.iterdir() if path.is_dir()]
+
+
+def test_what_watch_notes_follows_no_link(victim: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "trace"
+    folder.mkdir(mode=0o700)
+    (folder / patience.TOLD).symlink_to(victim)
+    patience.keep(folder, 7.0)
+    assert victim.read_text() == "precious"
+    assert patience.of_folder(folder) == patience.of_limit(7.0)
+    assert (folder / patience.TOLD).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_the_output_of_on_hang_follows_no_link(hard: bool, victim: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "trace"
+    folder.mkdir()
+    link = folder / "on-hang.txt"
+    link.hardlink_to(victim) if hard else link.symlink_to(victim)
+    with pytest.raises(OSError, match=r"link|symbolic"):
+        output.append_in(folder, link.name)
+    link.unlink()
+    for word in (b"one", b"two"):
+        with output.append_in(folder, link.name) as file:
+            file.write(word)
+    assert link.read_text() == "onetwo" and victim.read_text() == "precious"
+
+
+def test_a_summary_follows_no_link(victim: Path, tmp_path: Path) -> None:
+    (tmp_path / f".summary.json.{os.getpid()}").symlink_to(victim)
+    output.replace_file(tmp_path / "summary.json", "text")
+    assert victim.read_text() == "precious"
+    assert (tmp_path / "summary.json").read_text() == "text"
+
+
+def test_a_pack_is_as_private_as_what_is_packed(tmp_path: Path) -> None:
+    folder = tmp_path / "trace"
+    Synthetic(2).write(folder)
+    for path in folder.glob("rank-*"):
+        path.chmod(0o600)
+    packed = packing.write(folder, packing.files_of(folder), 1, lambda _: None)
+    assert packed.name == NAME and packed.stat().st_mode & 0o777 == 0o600

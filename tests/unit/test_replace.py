@@ -1,0 +1,134 @@
+"""`run --force` replaces the ended trace that -o names, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from support.synthetic import Synthetic
+
+from mpiprof.__main__ import main
+from mpiprof.errors import UsageError
+from mpiprof.trace.processes import BOOT_ID
+from mpiprof.trace.replace import refuse_others, remove
+
+
+def trace(folder: Path) -> Path:
+    """Write a trace that has ended, with all that the recorder and the verbs leave in it."""
+    made = Synthetic(2)
+    made.collective("barrier", [[5_000, 5_000]], [[9_000, 9_000]])
+    made.write(folder)
+    (folder / ".job").symlink_to("host-1")
+    (folder / "selection.jsonl").write_text("")
+    assert main(["report", str(folder)]) == 0  # which keeps what it derived
+    assert (folder / "cache").is_dir()
+    return folder
+
+
+def state(folder: Path) -> dict[str, bytes | str]:
+    """Return all that is below a folder."""
+    found: dict[str, bytes | str] = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            found[name] = str(path.readlink())
+        else:
+            found[name] = path.read_bytes() if path.is_file() else ""
+    return found
+
+
+def test_a_trace_goes_away_and_what_is_beside_it_stays(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "old")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("kept")
+    refuse_others(folder)
+    remove(folder)
+    assert state(tmp_path) == {"other": "", "other/file": b"kept"}
+    refuse_others(folder)  # nothing there is nothing to replace
+    remove(folder)
+    (tmp_path / "empty").mkdir()
+    refuse_others(tmp_path / "empty")
+
+
+def foreign(folder: Path, name: str) -> None:
+    """Put something into a trace's folder that is no part of a trace."""
+    if name == "sources":
+        (folder / "app.py").write_text("")
+    elif name == "folder":
+        (folder / "data").mkdir()
+    elif name == "in the cache":
+        (folder / "cache" / "thesis.txt").write_text("")
+    elif name == "link to a file":
+        (folder / "rank-000009.log").symlink_to(folder / "rank-000000.log")
+    elif name == "link to a folder":
+        shutil.rmtree(folder / "cache")
+        (folder / "cache").symlink_to(folder.parent)
+    else:
+        (folder / "rank-000009.log").mkdir()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sources", "folder", "in the cache", "link to a file", "link to a folder", "folder as a log"],
+)
+def test_a_folder_that_holds_anything_else_is_refused(name: str, tmp_path: Path) -> None:
+    folder = trace(tmp_path / "old")
+    foreign(folder, name)
+    before = state(tmp_path)
+    with pytest.raises(UsageError, match="is no file of a trace; move it elsewhere"):
+        refuse_others(folder)
+    assert state(tmp_path) == before
+
+
+def test_links_and_files_are_refused(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "old")
+    (tmp_path / "link").symlink_to(folder)
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("")
+    for name in ("link", "dangling", "file"):
+        with pytest.raises(UsageError, match="it is a link or a file"):
+            refuse_others(tmp_path / name)
+
+
+def test_what_only_looks_like_a_trace_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "looks"
+    folder.mkdir()
+    (folder / "meta.json").write_text("{}")
+    with pytest.raises(UsageError, match="holds no trace that can be read"):
+        refuse_others(folder)
+    (folder / "rank-1.log").write_text("backup of a server")
+    with pytest.raises(UsageError, match="holds no trace that can be read"):
+        refuse_others(folder)
+
+
+@pytest.mark.parametrize(("node", "why"), [("here", "is process"), ("elsewhere", "may be running")])
+def test_a_running_job_is_refused(node: str, why: str, tmp_path: Path) -> None:
+    folder = trace(tmp_path / "old")
+    boot = BOOT_ID.read_text().strip() if node == "here" else "another-boot"
+    for path in folder.glob("*.tables"):
+        lines = [line for line in path.read_text().splitlines() if '"end"' not in line]
+        text = "\n".join(lines).replace('"node-0"', f'"{boot}"')
+        for pid in (100, 101):
+            text = text.replace(f'"pid": {pid}', f'"pid": {os.getpid()}')
+        path.write_text(text + "\n")
+    before = state(tmp_path)
+    with pytest.raises(UsageError, match=why):
+        refuse_others(folder)
+    assert state(tmp_path) == before
+
+
+def test_force_needs_a_folder_and_its_own_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ranks of a launcher start at different times, so none may remove anything."""
+    folder = trace(tmp_path / "old")
+    before = state(tmp_path)
+    assert main(["run", "--force", __file__]) == 2
+    assert "--force replaces the trace that -o names" in capsys.readouterr().err
+    monkeypatch.setenv("PMI_RANK", "1")
+    monkeypatch.setenv("PMI_SIZE", "2")
+    monkeypatch.setattr("mpiprof.launch.job.end", lambda *_: None)
+    assert main(["run", "--force", "-o", str(folder), __file__]) == 2
+    assert state(tmp_path) == before
