@@ -35,7 +35,7 @@ PROGRAM = "python -m mpiprof"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports wrong use in one line, with the nearest option or value."""
+    """A parser that reports wrong use on one line, with the nearest option or value."""
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError, because argparse itself would print several lines and exit."""
@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"no {value!r}; {hint}")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """Return the parsed words; raises UsageError for options and traces too many."""
+        """Return the parsed words; raises UsageError for unknown options and surplus traces."""
         args, left = self.parse_known_args(words)
         for word in left:
             if word.startswith("-"):
@@ -63,7 +63,7 @@ class Parser(argparse.ArgumentParser):
         return args
 
     def _too_many(self, args: argparse.Namespace, left: Sequence[str]) -> str:
-        """Return the message for words that a verb has no use for, such as a second trace."""
+        """Return the message for words that a verb does not accept, such as a second trace."""
         if getattr(args, "trace", None) is None:
             return f"{' '.join(left)}: not understood; see `{self.prog} --help`"
         line = invocation.command("compare", args.trace, *map(Path, left))

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 class Datatype:
     """One predefined datatype.
 
-    kind: class of its elements: integer, real, complex, pair, or raw, which may be mixed with all
-    others. size: bytes. default: Fortran's default kinds; compiler options change their size.
-    mpich, abi: value of its handle. openmpi: its symbol without `ompi_mpi_`.
+    kind: class of its elements: integer, real, complex, pair, or raw, which may be mixed with all.
+    size: bytes.
+    default: Fortran's default kinds; compiler options change their size.
+    mpich, abi: value of its handle.
+    openmpi: its symbol without `ompi_mpi_`.
     """
 
     kind: str

@@ -48,12 +48,12 @@ def switched(where: str, choice: object) -> str:
 
 
 def invocation() -> str:
-    """Return "python -m mpiprof", with the interpreter's path where `python` is another one."""
+    """Return "python -m mpiprof", with the interpreter's path if `python` is a different one."""
     return f"{interpreter()} -m mpiprof"
 
 
 def interpreter() -> str:
-    """Return "python", or this interpreter's path where `python` is another one."""
+    """Return "python", or this interpreter's path if `python` is a different one."""
     own = Path(sys.executable)
     known = shutil.which("python")
     # Not samefile, because the interpreters of two virtual environments link to the same file.

@@ -47,12 +47,15 @@ NEEDS = {
 class Own:
     """One algorithm of an MPI library.
 
-    number: the library's number, None if the library has only names. place: index among the
-    algorithms of its operation, which is the value of its control variable. ours: the catalogue's
-    name of the same algorithm, "" if there is none, or several names with the process counts to
-    which they apply. differs: how its messages differ from those of the catalogue's algorithm, ""
-    if all messages are equal. needs: words of NEEDS. unchecked: the needs that the library does not
-    check, so that it would compute a wrong result or end the job.
+    number: the library's number, None if the library has only names.
+    place: index among the algorithms of its operation, the value of its control variable.
+    ours: the catalogue's name of the same algorithm, "" if there is none, or several names with the
+      process counts to which they apply.
+    differs: how its messages differ from those of the catalogue's algorithm, "" if all messages are
+      equal.
+    needs: words of NEEDS.
+    unchecked: the needs that the library does not check, so that it would compute a wrong result or
+      end the job.
     """
 
     library: str

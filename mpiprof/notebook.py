@@ -1,8 +1,8 @@
 """Figures of a trace in a notebook, one call each: `trace.plot.arrivals("md.py:93")`.
 
-They are those of `view`, as Plotly figures, and need the extra `dashboard`. A call site is named as
-on the command line, by file and line, function or operation, or by its number; without one the
-pictures of a call site show the one that costs most waiting.
+They are the figures of `view`, made with Plotly, and need the extra `dashboard`. A call site is
+named as on the command line (by file and line, function or operation) or by number. Without a call
+site, the figures of a call site show the one with most wait.
 """
 
 from __future__ import annotations
@@ -65,10 +65,7 @@ class Plots:
         return self._drawn("distribution", self._number(site))
 
     def instance(self, site: Site = None, number: int | None = None) -> go.Figure:
-        """Arrivals and waits in one instance of a call site.
-
-        Without `number` the worst instance.
-        """
+        """Arrivals and waits in one instance of a call site, by default in the worst one."""
         callsite = self._number(site)
         state = part("state").State()
         rows = part("tables").instances_of(self._data, callsite, state)

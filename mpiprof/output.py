@@ -39,7 +39,7 @@ def finished(path: Path) -> Iterator[Path]:
     if real.exists() and not (real.is_file() or real.is_dir()):
         yield path
         return
-    private = None  # another user can't have put a link in it
+    private = None  # another user cannot have put a link into it
     try:
         private = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", dir=real.parent))
         yield private / real.name
@@ -61,12 +61,12 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def new_file(path: Path, mode: int) -> int:
-    """Return the descriptor of a new file for writing; raises OSError where there is anything."""
+    """Return the descriptor of a new file for writing; raises OSError if the path exists."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
 def replace_file(path: Path, text: str, mode: int = 0o666) -> None:
-    """Write a file whole in the place of one that is there; a link there is replaced, not followed.
+    """Write a file atomically in place of an existing one; a link is replaced, not followed.
 
     Raises OSError.
     """
@@ -80,12 +80,12 @@ def replace_file(path: Path, text: str, mode: int = 0o666) -> None:
 
 
 def mode_in(folder: Path) -> int:
-    """Return the mode of new files in a trace folder: who can read the folder can read them."""
+    """Return the mode of new files in a trace folder: readers of the folder may read them."""
     return folder.stat().st_mode & 0o666
 
 
 def append_in(folder: Path, name: str) -> BinaryIO:
-    """Open a file of a trace folder, so that it grows; raises OSError.
+    """Open a file of a trace folder for appending; raises OSError.
 
     Links and files of other users are refused.
     """

@@ -25,8 +25,8 @@ ROLES = {
 }
 
 
-# Of a call that makes a communicator: what the library checks before its first message, by the
-# members of `struct creation_arguments` (refusal.c).
+# For a call that creates a communicator: arguments that the library checks before its first
+# message, by the members of `struct creation_arguments` (refusal.c).
 CHECKED = (
     *("root", "local_leader", "color", "ndims", "dims", "nnodes", "index", "edges"),
     *("n", "sources", "degrees", "destinations", "indegree", "outdegree"),
@@ -201,7 +201,7 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
 
 
 def given_lines(function: Function, fortran: bool) -> list[str]:
-    """The members of `struct creation_arguments`: addresses of what a call was given."""
+    """Return the members of `struct creation_arguments`: addresses of the call's arguments."""
     lines = []
     for parameter in function.parameters:
         name = parameter.name
@@ -252,7 +252,10 @@ def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
 
 
 def operator_lines(function: Function, fortran: bool, call: str) -> list[str]:
-    """Which reductions are the program's own; a freed handle is looked at before it is freed."""
+    """Return the lines that track the program's own reductions.
+
+    A handle is read before it is freed.
+    """
     error = "*ierror" if fortran else "error"
     value = "op_f2c(*op)" if fortran else "*op"
     if function.name != "MPI_Op_free":

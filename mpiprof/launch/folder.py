@@ -60,7 +60,7 @@ def check_place(folder: Path, ranks: int) -> None:
     try:
         probe = place / f".mpiprof-{os.uname().nodename}-{os.getpid()}"
         probe.touch(0o600, exist_ok=False)
-        owner = probe.stat().st_uid  # on some file systems this is not us
+        owner = probe.stat().st_uid  # on some file systems the owner is another user
         probe.unlink()
         disk = os.statvfs(place)
     except OSError as error:
@@ -69,7 +69,7 @@ def check_place(folder: Path, ranks: int) -> None:
         ) from error
     if place == folder.absolute() and place.stat().st_uid not in (owner, os.geteuid()):
         raise MpiprofError(f"no trace can be made in {folder}: it belongs to another user")
-    # Network file systems may not say how large they are.
+    # Network file systems may report no size.
     if disk.f_blocks and disk.f_bavail * disk.f_frsize < ranks * RANK_BYTES:
         raise MpiprofError(f"no trace can be made in {folder}: its disk is full")
 

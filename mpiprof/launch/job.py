@@ -90,10 +90,7 @@ def ancestors() -> Iterator[Process]:
 
 
 def _hydra() -> tuple[Process, Process | None] | None:
-    """Return Hydra's proxy above this process, and its mpiexec if it runs on this node.
-
-    Else None.
-    """
+    """Return Hydra's proxy above this process, with its mpiexec if on this node; None without."""
     line = iter(ancestors())
     proxy = next((one for one in line if one.name == HYDRA_PROXY), None)
     return None if proxy is None else (proxy, next(line, None))

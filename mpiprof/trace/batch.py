@@ -14,9 +14,9 @@ from mpiprof.trace.types import Array, Int
 class Before:
     """The record before each call on the same rank: int64 matrices of P ranks x I instances.
 
-    enter, exit: ns, -1 without a previous record; exit is 0 if that call is open. shape, sequence:
-    of the previous record, -1 without one. outside: ns in point-to-point and completion calls since
-    then.
+    enter, exit: ns, -1 without a previous record; exit is 0 if that call is open.
+    shape, sequence: of the previous record, -1 without one.
+    outside: ns in point-to-point and completion calls since then.
     """
 
     enter: Int
@@ -43,12 +43,13 @@ BEFORE = {  # fields of Before to columns of trace/rank_arrays.py
 class Batch:
     """Instances of one communicator: vectors of I instances, matrices of P ranks x I instances.
 
-    arrival: entry time of the rank. begin, finish: entry and exit of the call that could wait; for
-    nonblocking and started operations this is the completing Wait. finish is 0 if the call is open
-    or absent. elapsed: ns inside the calls; operations that one Wait completed share its time.
-    shape: -1 if the rank is absent. sent, received: bytes that replace those of the shape, -1
-    elsewhere; None if no call replaces them. choice: indices into CHOICES, from the members that
-    have left the call; None if all are 0.
+    arrival: entry time of the rank.
+    begin, finish: entry and exit of the call that could wait, which for nonblocking and started
+      operations is the completing Wait; finish is 0 if the call is open or absent.
+    elapsed: ns inside the calls; operations that one Wait completed share its time.
+    shape: -1 if the rank is absent.
+    sent, received: bytes that replace those of the shape, -1 elsewhere; None if no call has any.
+    choice: indices into CHOICES, from the members that have left the call; None if all are 0.
     """
 
     communicator: Communicator

@@ -20,14 +20,20 @@ from mpiprof.trace.types import (
 class Block:
     """Consecutive records as columns of equal length.
 
-    an optional column is None if all are default.
+    An optional column is None if all its values are default.
 
-    sequence (uint32), enter and exit (int64 ns; exit is 0 if open), shape (int32, index into
-    Tables.shapes), kind (uint8; None if all are calls). start (n-th start, default 0), sent and
-    received (bytes; -1 means as in the shape), share (completions that one Wait call made together,
-    default 1), longest (ns, of summaries), thread (default 0), choice (uint8, index into CHOICES).
-    If Source.before is set, the thread's previous record: before_enter and before_exit (ns, -1 if
-    there is none), before_shape (-1), before_sequence.
+    sequence: uint32.
+    enter, exit: int64 ns; exit is 0 if the call is open.
+    shape: int32, index into Tables.shapes.
+    kind: uint8; None if all are calls.
+    start: n-th start, default 0.
+    sent, received: bytes; -1 means as in the shape.
+    share: completions that one Wait call made together, default 1.
+    longest: ns, of summaries.
+    thread: default 0.
+    choice: uint8, index into CHOICES.
+    before_enter, before_exit, before_shape, before_sequence: the thread's previous record if
+      Source.before is set; ns, and -1 if there is none.
     """
 
     sequence: Array
@@ -100,7 +106,7 @@ def join(blocks: Sequence[Block]) -> Block:
 
 
 def pairs(sequence: Array, start: Int) -> tuple[Int, Int, Int]:
-    """Return the pairs of sequence and n-th start in order, and which of them each record has."""
+    """Return the distinct (sequence, n-th start) in order, and the index of each record's pair."""
     starts, number = np.unique(start, return_inverse=True)
     keys, instance = np.unique((sequence.astype(np.int64) << 31) + number, return_inverse=True)
     return keys >> 31, starts[keys & ((1 << 31) - 1)].astype(np.int64), instance

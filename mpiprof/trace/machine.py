@@ -14,7 +14,7 @@ from mpiprof.units import duration
 
 # Maximum time of an empty message, and of one byte, on a working link, in ns.
 SLOWEST = {"within": (50e3, 20.0), "between": (20e6, 1000.0)}
-FASTEST = 0.002  # ns a byte: no processor copies 500 GB/s
+FASTEST = 0.002  # ns per byte; no processor copies 500 GB/s
 NAMES = {"within": "within a node", "between": "between nodes"}
 # Exchanges of small messages overlap, but a ping-pong waits for each message. A sound node has
 # shown one way 2.4 times as long as both ways. Both ways take at most as long as two single ways.

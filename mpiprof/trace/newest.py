@@ -37,7 +37,7 @@ def chosen(named: Path | None) -> Path:
 
 
 def _meant(named: Path) -> str:
-    """Return a suggestion where a trace beside the missing folder has nearly its name."""
+    """Return a suggestion if a trace beside the missing folder has nearly its name, else ""."""
     with contextlib.suppress(OSError):
         beside = [path.name for path in named.parent.iterdir() if path.is_dir() and _started(path)]
         close = difflib.get_close_matches(named.name, beside, 1, ALIKE)

@@ -25,7 +25,7 @@ from mpiprof.trace.sites import resolve_native
 FILE = "selection.jsonl"
 LARGEST, LONGEST, MOST = 64 << 20, 1 << 16, 200_000  # maximum bytes, bytes of a line, lines
 TEXT = 300  # maximum characters of a value; the rest is cut off
-# required fields of each kind of line
+# Required fields of each kind of line.
 KINDS: dict[str, dict[str, type]] = {
     "key": {"key": str, "communicator": str, "operation": str},
     "phase": {"key": str, "phase": int, "instance": int, "why": str},
@@ -33,7 +33,7 @@ KINDS: dict[str, dict[str, type]] = {
     "choice": {"key": str, "phase": int, "instance": int, "algorithm": str, "why": str},
     "end": {"key": str, "instances": int, "algorithm": str},
 }
-# optional numbers of each kind of line, NaN if missing
+# Optional numbers of each kind of line, NaN if missing.
 NUMBERS: dict[str, tuple[str, ...]] = {
     "key": ("bytes", "root", "size"),
     "phase": ("imbalance_ns", "score_ns"),

@@ -69,7 +69,7 @@ def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int
 
 
 def _mode_of(files: Sequence[File]) -> int:
-    """Return the mode of a pack: who can read all the files that are packed can read it."""
+    """Return the mode of a pack, readable by users who can read all packed files."""
     modes = [file.path.stat().st_mode for file in files if isinstance(file, Plain)]
     return reduce(and_, modes, 0o666)
 

@@ -23,10 +23,13 @@ LOOKS, BETWEEN_S = 6, 0.15
 class Processes:
     """State of a job's processes at one moment; empty if they run elsewhere.
 
-    now_ns: on the trace's clock. alive: by rank. busy: ranks that use a processor, or that move
-    from call to call. still: other inspected ranks. stopped: `still` ranks that a debugger or
-    signal stopped. ended: dead ranks that reached MPI_Finalize after the trace was read. signals:
-    the signals that ended other dead ranks.
+    now_ns: on the trace's clock.
+    alive: by rank.
+    busy: ranks that use a processor, or that move from call to call.
+    still: other inspected ranks.
+    stopped: `still` ranks that a debugger or signal stopped.
+    ended: dead ranks that reached MPI_Finalize after the trace was read.
+    signals: the signals that ended other dead ranks.
     """
 
     now_ns: int | None = None

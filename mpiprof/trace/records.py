@@ -33,17 +33,17 @@ class Records(Folder):
 
     @property
     def machine_table(self) -> Any:
-        """The machine table as it was given or recorded, usable or not."""
+        """The machine table as given or recorded, usable or not."""
         return self.meta.get("machine") if self.given_machine is None else self.given_machine
 
     @cached_property
     def machine_fault(self) -> str:
-        """Why the message times that were measured can't be used; empty where they can."""
+        """Reason why the measured message times are unusable; "" if they are usable."""
         return fault(self.machine_table)
 
     @property
     def machine(self) -> dict[str, Any] | None:
-        """The machine table, None without a usable one."""
+        """The machine table, or None without a usable one."""
         table = self.machine_table
         return table if isinstance(table, dict) and not self.machine_fault else None
 

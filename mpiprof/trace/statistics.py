@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 class Statistics:
     """Statistics of one call site on one communicator; sums over its observed instances, ns.
 
-    shape: index into Tables.shapes, of the leader's call. wait: summed over the ranks too. score:
-    mean exit minus the earliest exit that the operation allows. balanced: instances with an
-    imbalance below T. latest_rank: world rank, -1 if unknown.
+    shape: index into Tables.shapes, of the leader's call.
+    wait: summed over the ranks too.
+    score: mean exit minus the earliest exit that the operation allows.
+    balanced: instances with an imbalance below T.
+    latest_rank: world rank, -1 if unknown.
     """
 
     shape: int

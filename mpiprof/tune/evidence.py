@@ -30,9 +30,11 @@ UNKNOWN = (
 class Compared:
     """Recorded time of calls, and the model's time for each algorithm.
 
-    key: operation, processes and size class; calls with equal keys are one comparison. recorded:
-    the algorithm, or None if it is not one of mpiprof. time: its score. times: model score by
-    algorithm. misfits: by algorithm, relative error of the model's rank times.
+    key: operation, processes and size class; calls with equal keys are one comparison.
+    recorded: the algorithm, or None if it is not one of mpiprof.
+    time: its score.
+    times: model score by algorithm.
+    misfits: by algorithm, relative error of the model's rank times.
     """
 
     key: tuple[object, ...]
@@ -55,7 +57,7 @@ def misfit(recorded: Float, modelled: Float) -> float:
 def doubt(calls: Sequence[Compared]) -> float:
     """Return the factor by which model times of one operation may be off.
 
-    inf without comparisons.
+    The factor is infinite without comparisons.
     """
     own = [_ratio(c, c.recorded) for c in calls if c.recorded is not None]
     library = [c for c in calls if c.recorded is None]

@@ -1,6 +1,6 @@
 """Checks a plan for consistency, and whether it fits its environment.
 
-`run` imports this without numpy.
+`run` imports this module, so the module must not import numpy.
 """
 
 from __future__ import annotations

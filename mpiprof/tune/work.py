@@ -1,8 +1,8 @@
 """Extracts tuning tasks from a trace: for each call site its problems and arrival patterns.
 
-A `Work` is the calls of a call site with the same operation, communicator sizes and size class (of
-the bytes that all members know), because a plan's entry can distinguish these. Some instances of
-each work are stored, spread over its phases.
+A `Work` comprises the calls of a call site with equal operation, communicator sizes and size class
+(of the bytes that all members know). A plan's entry can distinguish works. Some instances of each
+work are stored, spread over its phases.
 """
 
 from __future__ import annotations
@@ -50,10 +50,13 @@ class Pattern:
 class Work:
     """Calls that one entry of a plan can address.
 
-    sites: file:line as the communicator's rank 0 sees it, empty if unknown. place: call site for
-    the user. ranks: world ranks of the members, the remote group last. nodes: node index of each
-    member. bytes: first and last of the size class, None if no member knows all sizes. algorithm:
-    the recorded one. elapsed_ns: over all ranks and instances.
+    sites: file:line as the communicator's rank 0 sees it, empty if unknown.
+    place: call site for the user.
+    ranks: world ranks of the members, the remote group last.
+    nodes: node index of each member.
+    bytes: first and last of the size class, None if no member knows all sizes.
+    algorithm: the recorded one.
+    elapsed_ns: over all ranks and instances.
     """
 
     callsite: int

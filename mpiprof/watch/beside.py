@@ -15,9 +15,9 @@ from mpiprof.watch.node import Node
 from mpiprof.watch.start import Started
 from mpiprof.watch.summaries import Summaries
 
-# bounds of the interval between checks; number of checks in the time limit
+# Bounds of the interval between checks, and the number of checks in the time limit.
 SHORTEST_S, LONGEST_S, LOOKS = 0.1, 0.5, 40
-# a longer gap between two checks means that the agent, and with it the job, was stopped
+# A longer gap between two checks means that the agent, and with it the job, was stopped.
 ASLEEP_S = 5.0
 FOLDER_S = 0.2  # between checks for a folder that rank 0 makes
 
@@ -72,7 +72,7 @@ class _Watch:
 def _folder(job: Started, node: Node, ending: _Ending) -> Path | None:
     """Wait for the trace folder; returns None if the job has ended without one."""
     while True:
-        # before the check, because the process may make the folder and die at once
+        # Read before the folder, because the process may make the folder and die at once.
         alive = node.is_alive()
         found = [job.folder] if job.folder else job.base.parent.glob(f"{job.base.name}-*")
         for folder in found:

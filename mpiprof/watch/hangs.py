@@ -29,10 +29,10 @@ from mpiprof.trace import Trace
 from mpiprof.units import duration, named
 from mpiprof.watch.node import Node, Use
 
-# of a processor since the last call; a process that sleeps between checks uses less
+# Share of a processor since the last call; a process that sleeps between checks uses less.
 COMPUTES = 0.02
 AGAIN_S = 2.0  # between checks of a job in which a rank computes
-# validity of another node's report; how long a node's report is awaited
+# Validity of another node's report, and the time for which a node's report is awaited.
 STALE_S, LATE_S = 30.0, 60.0
 # Errors that prove a hang, even if some rank computes.
 SURE = ("operation", "root", "count", "type", "reduction", "order", "dead")

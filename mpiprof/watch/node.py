@@ -32,8 +32,10 @@ class Use:
 class Node:
     """The ranks of this node and their processes; grows until all ranks have written their process.
 
-    leader: the process that started the agent, a rank or a script around one. nodes: node of each
-    known rank. logs: logs of this node's ranks. size: number of ranks, 0 if unknown.
+    leader: the process that started the agent, a rank or a script around one.
+    nodes: node of each known rank.
+    logs: logs of this node's ranks.
+    size: number of ranks, 0 if unknown.
     """
 
     leader: job.Process
@@ -52,7 +54,7 @@ class Node:
             return
         boot = BOOT_ID.read_text().strip().replace("-", "")
         tables = read_tables(folder, MOST_RANKS, Problems())
-        # else a line may be completed without a change of length
+        # Otherwise a line may be completed without a change of length.
         self.length = -1 if tables.cut else length
         for rank, process in tables.processes.items():
             self.size = max(self.size, process["size"])

@@ -47,7 +47,7 @@ class Summaries:
             elif not state:
                 lost = "unknown" if trace.unwritten else "killed"
                 state = "ended" if len(reasons) == trace.ranks else lost
-            # these states have a time of their own; for others it is about now
+            # These states have a recorded time; for the other states it is about now.
             if state not in ("ended", "aborted"):
                 self.seen_ns = now_ns(trace) or self.seen_ns
             callsites = brief.callsites(trace)

@@ -30,14 +30,14 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 TIMEOUT_MS = 1000 * HANG_S
-QUIET = 5  # looks of LOOK_MS at a page that is idle: then it is complete
+QUIET = 5  # checks of LOOK_MS that find an idle page; then it is complete
 LOOK_MS = 50
-# Resolves when the page has handled the input of before and has drawn what follows from it.
+# Resolves when the page has handled earlier input and has drawn the result.
 FRAMES = """new Promise((done) =>
     requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"""
-# True while a callback of Dash is due or under way; other pages have no store.
+# True while a callback of Dash is due or active; other pages have no store.
 LOADING = "window.store?.getState().isLoading === true"
-# What Chromium says of this machine rather than of the pages.
+# Chromium's complaints about this machine, not about the pages.
 OF_THE_MACHINE = re.compile(r"GPU|GL Driver|WebGL|Task queue")
 
 
@@ -113,9 +113,9 @@ class Browser:
         self.settled()
 
     def settled(self) -> None:
-        """Wait until the page is made, and neither a request nor a callback is under way.
+        """Wait until the page is built, and no request or callback is active.
 
-        A look ends with frames of the page, so that on a slow machine looks take longer, too.
+        A check ends with frames of the page, so checks take longer on a slow machine.
         """
         self.page.wait_for_selector("#page > *")
         quiet, end = 0, time.monotonic() + HANG_S
@@ -127,16 +127,16 @@ class Browser:
             quiet = quiet + 1 if idle else 0
 
     def frames(self) -> None:
-        """Wait until the page has handled all input, and has drawn what follows from it."""
+        """Wait until the page has handled all input, and has drawn the result."""
         self.page.evaluate(FRAMES)
 
     def point(self, x: float, y: float) -> None:
-        """Move the pointer, and wait until the page has handled that."""
+        """Move the pointer, and wait until the page has handled the move."""
         self.page.mouse.move(x, y)
         self.frames()
 
     def reached(self, ending: str) -> None:
-        """Wait until the address ends so, and the page for it is made."""
+        """Wait until the address ends with `ending` and its page is built."""
         end = time.monotonic() + HANG_S
         while not self.page.url.endswith(ending):
             assert time.monotonic() < end, f"{self.page.url} never became {ending}"

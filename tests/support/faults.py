@@ -1,7 +1,7 @@
 """Programs with planted faults, and the verdicts of `status` on them.
 
-Which there are and what is true of each is in mpiprof/bench/cost/faults.py. The job is watched as a
-person would, by `status` again and again, until a verdict is given or the job ends.
+mpiprof/bench/cost/faults.py lists the programs with their true faults. As a user would, the helper
+runs `status` on the job repeatedly, until there is a verdict or the job ends.
 """
 
 from __future__ import annotations

@@ -104,5 +104,5 @@ def recorded(
 NOT_FORCED = {"smp": "needs several nodes", "ccl": "needs a library of its own"}
 
 
-# by nodes, unless each process has a separate node
+# Divided by nodes, unless each process has a separate node.
 DIVIDED = ("allreduce", "barrier", "bcast", "reduce")

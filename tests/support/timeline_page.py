@@ -29,8 +29,8 @@ class Page(Browser):
         self.drawn()
 
     def drawn(self) -> tuple[str, int, int]:
-        """Wait until what is drawn is what the address says; return its kind and window."""
-        self.frames()  # the script sets aria-busy as it handles the input
+        """Wait until the drawing matches the address; return its kind and window."""
+        self.frames()  # the script sets aria-busy when it handles the input
         ready = "#timeline[aria-busy=false][data-shown]:not([data-shown=''])"
         shown = self.page.wait_for_selector(ready)
         kind, *window = str(shown.get_attribute("data-shown")).split()
@@ -52,7 +52,7 @@ class Page(Browser):
         return {k: v[0] for k, v in parse_qs(urlsplit(self.page.url).query).items()}
 
     def at(self, time: float, row: int, rows: int = 8) -> tuple[float, float]:
-        """Return where on the page a time (ns) of one of the rows is, in what is drawn now."""
+        """Return the page coordinates of a time (ns) in one of `rows` rows of the drawing."""
         _, low, high = self.drawn()
         box = self.box()
         high_px = self.page.evaluate("document.querySelector('.tl-canvas').clientHeight")

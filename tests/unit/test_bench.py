@@ -172,7 +172,7 @@ def test_bars_are_as_high_as_their_values() -> None:
 
 
 def test_bandwidths_over_processes() -> None:
-    """Figure 5 of Rabenseifner and Adamidis: 32 KB in 2, 4 and 8 ms; two points make no line."""
+    """Figure 5 of Rabenseifner and Adamidis: 32 KB in 2, 4 and 8 ms; two points are no curve."""
     results = [
         result(reduction.case_of("allreduce", "sum", p, size, "ring", 16), p / 2)
         for p, size in ((8, 32_000), (2, 64_000), (4, 32_000), (16, 32_000), (4, 64_000))
@@ -246,7 +246,7 @@ def test_the_simulator_knows_the_pipelined_ring_s_gain(mpich: Mpi, tmp_path: Pat
 @pytest.mark.parametrize("name", ["linear_ring", "pipelined_ring"])
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_the_work_of_a_ring_is_that_of_its_rounds(name: str, distribution: str) -> None:
-    """Where processes without data wait, the estimate is a bound within twice the rounds."""
+    """If processes without data wait, the estimate is a bound within twice the rounds."""
     counts = tuple(int(n) for n in DISTRIBUTIONS[distribution](1 << 16, 1024))
     problem = Problem(1024, counts=counts, alpha=2000.0, beta=0.1)
     algorithm = catalogue.find("allgatherv", name)
@@ -258,7 +258,7 @@ def test_the_work_of_a_ring_is_that_of_its_rounds(name: str, distribution: str) 
 def test_a_simulation_of_rings_is_announced_by_what_the_short_way_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """65536 processes: 6.7 s a linear ring at 1.5 ns for a process and round, not minutes."""
+    """65536 processes: 6.7 s per linear ring at 1.5 ns per process and round, not minutes."""
     trial = catalogue.find("allgather", "ring"), simulating.RING_TRIAL
     monkeypatch.setattr(simulating, "_seconds", lambda *_: rings.work(*trial) * 1.5e-9)
     monkeypatch.setattr(simulating, "_work_of", lambda *_: pytest.fail("the long way"))
@@ -271,7 +271,7 @@ def test_a_simulation_of_rings_is_announced_by_what_the_short_way_takes(
 def test_on_ranks_of_this_machine(mpi: Mpi, tmp_path: Path) -> None:
     words = ["--quick", "--sizes", "4K", "--repetitions", "2", "-o", str(tmp_path / "r")]
     argv = [str(mpi.python), "-m", "mpiprof", "bench", "reduction"]
-    # a short path, because it holds the launcher's sockets
+    # A short path, because it contains the launcher's sockets.
     with tempfile.TemporaryDirectory() as temporary:
         env = {"TMPDIR": temporary}
         done = run([*argv, "-n", "3", *words], env=env, check=True)
@@ -300,7 +300,7 @@ def test_studies_run_right_algorithms(mpich: Mpi, name: str, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("one_cluster")
 def test_the_table_on_a_cluster(mpi: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks; the network is so slow that messages take longer than other work delays them."""
+    """On 3 ranks; messages take longer on the slow network than other work can delay them."""
     if os.geteuid() != 0 or shutil.which("ip", path="/usr/sbin:/sbin:/usr/bin") is None:
         pytest.skip("needs root and iproute2")
     words = ["--cluster", "3x200mbit", "--repetitions", "2", "-o", str(tmp_path / "r")]

@@ -85,7 +85,7 @@ def test_a_failing_program_is_named() -> None:
 
 
 def simulated_ranks(started: list[list[str]]) -> apps.Start:
-    """Return ranks whose sketch of message times at the start is refused."""
+    """Return ranks with a quick measurement at the start that is refused."""
 
     def start(words: Sequence[str], _: Mapping[str, str]) -> int:
         started.append(list(words))
@@ -127,7 +127,7 @@ def test_factors_come_from_a_calibration_of_the_ranks(
 
 @pytest.mark.usefixtures("one_cluster")
 def test_programs_on_a_cluster_have_factors(mpich: Mpi, tmp_path: Path) -> None:
-    """Given times between nodes, as those of a busy machine would be refused; 2 ranks."""
+    """With given times between nodes, because a busy machine's times would be refused; 2 ranks."""
     if os.geteuid() != 0 or shutil.which("ip", path="/usr/sbin:/sbin:/usr/bin") is None:
         pytest.skip("needs root and iproute2")
     file = tmp_path / "machine.json"

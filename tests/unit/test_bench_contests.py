@@ -73,7 +73,7 @@ def test_what_takes_turns_with_auto_is_compared_with_it_in_pairs() -> None:
 def test_what_is_held_before_a_change_does_not_count_after_it() -> None:
     found = a_contest(81)
     assert found.selection.held(300) == slice(40, 300)
-    # the arrivals of `looped` change after half of the instances
+    # The arrivals of `looped` change after half of the instances.
     assert found.held == slice(150, 300)
 
 

@@ -43,9 +43,9 @@ def case(choice: str, operation: str = "alltoall", problem: Problem | None = Non
 @pytest.mark.parametrize(
     ("operation", "problem", "expected"),
     [
-        # all wait for the last rank
+        # All ranks wait for the last one.
         ("alltoall", Problem(3, 8), (60 - 50 + 55 - 50 + 65 - 50) / 3),
-        # the root or the rank itself, whichever is later
+        # A rank waits for the root, unless it is later itself.
         ("bcast", Problem(3, 8), (60 - 10 + 55 - 50 + 65 - 20) / 3),
         ("allgatherv", Problem(3, counts=(8, 0, 0)), (60 - 50 + 55 - 50 + 65 - 50) / 3),
     ],
@@ -210,7 +210,7 @@ def test_both_factors_of_each_instance_are_drawn() -> None:
 
 
 def test_arrivals_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
-    """With given message times, as those of a busy machine would be refused."""
+    """With given message times, because a busy machine's times would be refused."""
     (tmp_path / "machine.json").write_text(json.dumps(MACHINE_TABLE))
     words = ["--quick", "--repetitions", "4", "--sizes", "1K", "-o", str(tmp_path / "r")]
     words += ["--machine", str(tmp_path / "machine.json")]

@@ -182,10 +182,10 @@ def test_inherited_lateness_is_followed_to_where_it_began(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("compensated", [0.0, 0.3, 0.9])
 def test_shares_of_the_spread_are_shares(tmp_path: Path, compensated: float) -> None:
-    """Ranks that leave late have less work after it: once "-8 % came in, 108 % arose since then".
+    """Ranks that leave late then have less work: once "-8 % came in, 108 % arose since then".
 
-    An arrival is -k times the exit before plus work that varies as exits do: so k of k + k^2 + 1
-    of what spreads the arrivals is taken back, and none of it came in.
+    An arrival is -k times the exit before it, plus work with the variance of exits. So k of k + k^2
+    + 1 of the arrivals' spread is compensated, and none of it was inherited.
     """
     made = Synthetic(8)
     made.ended_ns = 1000 * STEP

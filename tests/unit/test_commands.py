@@ -125,7 +125,7 @@ def test_doctor_without_any_mpi(
 def test_doctor_repeats_the_remedy_of_what_failed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An MPI that cannot be recorded needs its own remedy, and no other MPI."""
+    """An MPI that cannot be recorded needs its own remedy, and no other MPI does."""
     remedy = "set OMPI_ALLOW_RUN_AS_ROOT=1"
     failed = doctor.Check(False, "/x/mpiexec, preloading fails", remedy, needed=True)
     unusable = doctor.Check(False, "/y/mpiexec", "its shared libmpi isn't found beside it")

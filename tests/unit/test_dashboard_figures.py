@@ -40,12 +40,12 @@ def test_ranks_are_aggregated_to_what_can_be_seen() -> None:
     assert len(bar.x) == axes.MOST_ROWS
     assert bar.x[0] == "0-15"
     scale = axes.unit_of(4095 * MS)[1]
-    assert bar.y[0] * scale == pytest.approx(15 * MS)  # the greatest of 0 to 15 ms
+    assert bar.y[0] * scale == pytest.approx(15 * MS)  # the maximum of 0 to 15 ms
     assert bar.customdata[0][1] == 15
 
 
 def test_one_late_rank_among_many_is_as_late_as_among_few() -> None:
-    """Rank 5 comes last in all instances, by 1 ms: whatever other ranks share its place."""
+    """Rank 5 is last in all instances, by 1 ms, however many ranks share its row."""
     for ranks in (16, 4096):
         rank = np.arange(ranks)
         late = 40 * MS * (rank == 5)
@@ -64,7 +64,7 @@ def test_factors_keep_the_peaks_of_many_instances() -> None:
     line = figure.data[0]
     assert len(line.x) <= callsite.MOST_POINTS
     assert line.y.max() == 1e9
-    assert int(line.x[line.y.argmax()]) == 54_321  # a click on the peak shows that instance
+    assert int(line.x[line.y.argmax()]) == 54_321  # a click on the peak opens that instance
 
 
 def test_phases_are_bands_and_switches_marks() -> None:

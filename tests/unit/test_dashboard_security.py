@@ -229,7 +229,7 @@ def test_secrets_named_by_a_trace_are_not_shown(client: Any) -> None:
 
 
 def raw(port: int, request: bytes) -> bytes:
-    """Return the first bytes of the answer to a request as it is."""
+    """Return the first bytes of the answer to a raw request."""
     with socket.create_connection(("127.0.0.1", port), timeout=HANG_S) as connection:
         connection.sendall(request)
         return connection.recv(4096)
@@ -266,7 +266,7 @@ def test_view_listens_on_this_machine_only_and_says_how_to_come_there(tmp_path: 
 
 
 def test_the_address_is_there_although_no_log_can_be_read(tmp_path: Path) -> None:
-    """The page is served, and what can't be read is said in a line."""
+    """The page is served, and one line reports the unreadable logs."""
     folder = plain(tmp_path / "t", 2)
     for log in folder.glob("*.log"):
         log.write_bytes(b"damaged")

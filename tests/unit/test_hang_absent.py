@@ -332,7 +332,7 @@ def test_who_is_in_a_call_that_is_not_logged_may_wait_there(
 def test_a_second_hang_beside_the_first_is_told(tmp_path: Path) -> None:
     """Rank 1 sleeps and delays 0; rank 2 waits for a message and delays 3.
 
-    4 waits for all ranks.
+    Rank 4 waits for all ranks.
     """
     made = job(5)
     for name, members in (("low", [0, 1]), ("high", [2, 3])):

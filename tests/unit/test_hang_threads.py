@@ -80,7 +80,7 @@ def test_no_rank_is_called_dead_that_waited_in_an_open_circle(tmp_path: Path) ->
 
 
 def used(inside: list[int]) -> list[int]:
-    """Return the ticks that this process has used, and those without some of its threads."""
+    """Return the ticks that this process has used, and the ticks without some of its threads."""
     found = [outside(os.getpid(), threads) for threads in ((), inside)]
     return [one[1] for one in found if one is not None]
 
@@ -99,7 +99,7 @@ def test_what_a_thread_in_mpi_uses_is_not_its_process_s() -> None:
     try:
         wait_until(lambda: polls, "the thread polls")
         before = used(polls)
-        # Until it has had half a second of a processor, however long that takes.
+        # Until it has used half a second of a processor, however long that takes.
         wait_until(lambda: used(polls)[0] >= before[0] + 50, "the thread has used a processor")
         after = used(polls)
     finally:

@@ -91,7 +91,7 @@ def test_a_look_that_waits_for_a_processor_does_not_delay_the_next(
 
     monkeypatch.setattr(hangs, "_conclude", sleeps)
     assert hangs.quiet(time.monotonic() - 2.0, {0: Use()}) == []
-    # A processor was used for next to nothing: the next look is the usual time away.
+    # A check used hardly any processor time, so the next one follows after the usual interval.
     assert hangs.next_s - time.monotonic() < AGAIN_S + 1
 
 

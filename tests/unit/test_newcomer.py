@@ -203,7 +203,7 @@ def test_a_second_trace_leads_to_compare(
 def test_compare_names_a_trace_that_is_given_twice(
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also where a link leads to it."""
+    """Also if a link points to it."""
     link = trace.with_name("link")
     link.symlink_to(trace)
     for other in (trace, link):

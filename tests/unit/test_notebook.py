@@ -104,7 +104,7 @@ def test_two_traces_in_one_picture(trace: mpiprof.Trace) -> None:
 
 
 def test_a_comparison_draws_totals(tmp_path: Path) -> None:
-    """Rank 1 is late by 1 ms in 100 steps, and by 20 ms at the one barrier at the end."""
+    """Rank 1 is late by 1 ms in 100 steps, and by 20 ms at the single barrier at the end."""
     made = Synthetic(2)
     step = 10 * MS * np.arange(1, 101)[:, None] + np.array([0, MS])
     made.collective("allreduce", step, step.max(1, keepdims=True) + 9_000 + 0 * step, site="a:1:f")

@@ -68,10 +68,10 @@ def test_mpichs_own_choice_is_its_trees(mpich: Mpi) -> None:
         (openmpi(coll_tuned_allreduce_algorithm=4, coll_hcoll_priority=90), SUM),
         (openmpi(coll_tuned_allreduce_algorithm=4, coll_tuned_priority=5), SUM),
         (openmpi(coll_tuned_allreduce_algorithm=4, coll_sync_barrier_before=1), SUM),
-        # han divides it by nodes
+        # Component han divides it by nodes.
         (replace(openmpi(coll_tuned_allreduce_algorithm=4), on_node=4), SUM),
         (replace(openmpi(coll_tuned_allreduce_algorithm=4), on_node=0), SUM),
-        # the number of elements is unknown
+        # The number of elements is unknown.
         (openmpi(coll_tuned_allreduce_algorithm=4), replace(SUM, element=0)),
         (openmpi(coll_tuned_allreduce_algorithm=6), replace(SUM, builtin=False)),
         (openmpi(coll_tuned_allreduce_algorithm=4), replace(SUM, bytes=0)),

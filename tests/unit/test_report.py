@@ -117,7 +117,7 @@ def test_by_routine(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_message_sizes_are_those_of_table_3(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An all-to-all's message is what goes to one destination; T is the time of that message."""
+    """The message of an all-to-all is that to one destination; T is the time of that message."""
     made = Synthetic(4)
     arrivals = [[0, 0, 0, 10**6]]
     for i, (operation, sent) in enumerate(

@@ -31,7 +31,7 @@ CONF = "# ours\nSwitchName=a Nodes=r[1-2]n[08-10],login # rack 1\nSwitchName=top
         ("core.leaf3.node12", "switch.switch.node", "node12", "leaf3"),
         ("core.leaf3.node12", "switch.switch.node", "node12.cluster.org", "leaf3"),
         ("s[0-1].leaf3.node12", "switch.switch.node", "node12", "leaf3"),
-        # the launcher's address, not the process's
+        # The launcher's address, not that of the process.
         ("core.leaf3.node12", "switch.switch.node", "node13", ""),
         ("node12", "node", "node12", ""),
         ("core", "switch.node", "core", ""),

@@ -33,7 +33,7 @@ from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch import mpiexec
 from mpiprof.launch.library import Mpi
 
-STATE = Path("/run/mpiprof")  # a folder for each cluster, which its maker locks
+STATE = Path("/run/mpiprof")  # one folder per cluster, locked by its creator
 PREFIX = "mpiprof-"  # of the names of namespaces; an identity follows
 NETNS = Path("/run/netns")
 MTU = 1500
@@ -139,7 +139,7 @@ class Cluster:
     # ---- setting up
 
     def _claim(self) -> None:
-        """Take an identity of our own, and take down what killed runs have left."""
+        """Take a new identity, and remove what killed runs have left."""
         STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (STATE / "lock").open("w") as everybody:
             fcntl.flock(everybody, fcntl.LOCK_EX)
@@ -317,7 +317,7 @@ def _relay(source: IO[bytes] | None) -> None:
 
 
 def take_down(ip: str, identity: str) -> None:
-    """Remove one cluster's namespaces, after ending the processes that live in them."""
+    """Remove one cluster's namespaces, after killing the processes in them."""
     names = list(NETNS.glob(f"{PREFIX}{identity}-*")) if NETNS.is_dir() else []
     inside = {(s.st_dev, s.st_ino) for s in (path.stat() for path in names)}
     for _ in range(50):

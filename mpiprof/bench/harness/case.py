@@ -17,11 +17,13 @@ LINE = "line"  # one message from the first to the last rank, which measures the
 class Case:
     """One case to measure.
 
-    labels: its columns in the table. choice: `native`, `auto`, or an algorithm in the syntax of
-    `run --switch`, with parameters after colons. members: "world", "permuted", "partial" (all but
-    the last rank), "ends" (the first and last rank), a number (so many of the first ranks), or
-    "8+8" (two groups). arrivals: MAX_IF and the time of a message; each rank is late by less than
-    MAX_IF messages, in a pattern that depends on the lap.
+    labels: its columns in the table.
+    choice: `native`, `auto`, or an algorithm in the syntax of `run --switch`, with parameters after
+      colons.
+    members: "world", "permuted", "partial" (all but the last rank), "ends" (the first and last
+      rank), a number (so many of the first ranks), or "8+8" (two groups).
+    arrivals: MAX_IF and the time of a message; each rank is late by less than MAX_IF messages, in a
+      pattern that depends on the lap.
     """
 
     labels: dict[str, Any]

@@ -26,7 +26,7 @@ from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int, Ranks
 from mpiprof.model.machine import Machine
 from mpiprof.model.simulate import lower_bound
 
-# times the bound: assumed time of a library or selector that was not yet measured
+# Times the bound: assumed time of a library or selector that was not yet measured.
 LIBRARY_GUESS = 2
 TAG = 11
 CHUNK = 1000  # elements of one piece of computation
@@ -42,13 +42,15 @@ class Phase:
 
 @dataclass(frozen=True)
 class Loop:
-    """Consecutive instances. labels: identify the loop in a report.
+    """Consecutive instances; `labels` identify the loop in a report.
 
-    cases: of one operation and problem. Each case runs all its laps in a row, because a call
-    affects the next one (a tenth of 1.5 ms), and a program's algorithm also runs in a row. turns:
-    if set, the cases alternate after so many laps, because a machine drifts by a tenth in a minute.
-    computation_ns: before each call. agreed: all ranks begin together, as after the barrier of
-    Figure 11; otherwise each rank continues when it leaves the previous call (Figure 4).
+    cases: of one operation and problem; each case runs all its laps in a row, because a call
+      affects the next one (a tenth of 1.5 ms), and a program's algorithm also runs in a row.
+    turns: if set, the cases alternate after so many laps, because a machine drifts by a tenth in a
+      minute.
+    computation_ns: before each call.
+    agreed: all ranks begin together, as after the barrier of Figure 11; otherwise each rank
+      continues when it leaves the previous call (Figure 4).
     """
 
     labels: dict[str, Any]

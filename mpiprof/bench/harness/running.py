@@ -72,7 +72,7 @@ def _setup(ranks: Ranks, options: Options, library: str) -> Setup:
 
 
 def measured_machine(ranks: Ranks, path: Path | None) -> tuple[Machine, str]:
-    """Return the machine of --machine or of these ranks, or an assumed one and the reason why."""
+    """Return the machine of --machine or of these ranks, or an assumed one and the reason."""
     if path is not None:
         return read(path, fault), ""
     table = message_table(ranks)
@@ -244,7 +244,7 @@ def conclude(study: Study, results: list[Result], setup: Setup) -> None:
 
 
 def publish(found: Report, title: str, setup: Setup) -> None:
-    """Print a report, and write it where that is asked for."""
+    """Print a report, and write it if an output was requested."""
     found.notes += [setup.warning] * bool(setup.fault)
     print()
     print_table(found)

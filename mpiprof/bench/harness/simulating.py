@@ -22,7 +22,7 @@ from mpiprof.model.simulate import runs_as_ring, simulate
 # that is simulated individually. Measured with 2 to 2048 processes.
 ROUND = 500
 MESSAGE = 100
-# These say how fast this machine is at the moment.
+# Simulations that measure the present speed of this machine.
 TRIAL, RING_TRIAL = Problem(256, 8), Problem(1024, 8)
 
 
@@ -75,7 +75,7 @@ def _problem(case: Case, setup: Setup) -> Problem:
 
 
 def seconds(cases: Sequence[Case], setup: Setup) -> float:
-    """Return how long `simulated` will take, about: the work of all, at the speed of trials."""
+    """Return the approximate time of `simulated` in s, scaled by the time of trials."""
     in_rings, others = 0.0, 0.0
     for case in cases:
         algorithm, problem = _known(case), _problem(case, setup)
@@ -85,7 +85,7 @@ def seconds(cases: Sequence[Case], setup: Setup) -> float:
         if runs_as_ring(algorithm, problem, setup.machine, nodes):
             in_rings += rings.work(algorithm, problem)
             continue
-        with contextlib.suppress(MpiprofError):  # does not apply
+        with contextlib.suppress(MpiprofError):  # not applicable
             others += _work_of(algorithm, problem, one_by_one=setup.machine.node_port)
     took = 0.0
     if in_rings:
@@ -98,7 +98,7 @@ def seconds(cases: Sequence[Case], setup: Setup) -> float:
 
 
 def _seconds(algorithm: Algorithm, problem: Problem) -> float:
-    """Return how long a simulation takes at the moment."""
+    """Return the present time of a simulation in s."""
     began = time.perf_counter()
     simulate(algorithm, problem)
     return time.perf_counter() - began

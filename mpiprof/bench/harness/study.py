@@ -37,10 +37,10 @@ NATIVE_GUESS = 4  # times the bound: assumed time of a library that was not yet 
 
 @dataclass(frozen=True)
 class Setup:
-    """Environment of a study: ranks, message times, library; `simulated`: without MPI.
+    """Environment of a study: ranks, message times, library, and whether it is simulated.
 
-    per_node: simulated processes on each node, which the ranks fill in their order; fault: why the
-    message times that were measured are not usable, so that `machine` is assumed; or nothing.
+    per_node: simulated processes per node, placed in the order of ranks. fault: why the measured
+    message times are unusable, so that `machine` is assumed; "" if they are usable.
     """
 
     ranks: int
@@ -55,12 +55,12 @@ class Setup:
 
     @property
     def message_times(self) -> str:
-        """Return what messages take, such as "2.00 µs and 0.1 ns a byte"."""
+        """Return the message times in words, such as "2.00 µs and 0.1 ns a byte"."""
         return f"{duration(self.machine.alpha)} and {self.machine.beta:.3g} ns a byte"
 
     @property
     def warning(self) -> str:
-        """Return what follows from message times that are not usable; empty if they are."""
+        """Return the consequences of unusable message times; "" if they are usable."""
         if not self.fault:
             return ""
         return (

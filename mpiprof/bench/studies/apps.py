@@ -1,13 +1,14 @@
 """Programs under `auto` (Faraj et al. 2008, Table 12) and their arrivals (Tables 4 and 5).
 
-First `calibrate` measures the message times of the ranks, unless --machine brings them: the sketch
-at the start of a run is refused where ranks outnumber cores, as on an emulated cluster. Then each
-sample runs as it is, under `--switch auto`, and as it is again, as the machine drifts.
-`native s` and `auto s`: for the whole run from MPI_Init to MPI_Finalize, and the mean over ranks of
-the time in its collectives, waiting included as in the paper. `algorithm` is what the last third of
-the instances mostly ran on under auto. The imbalance factors are those of the first run: of all
-routines (Table 4) and of those with a tenth or more of the time in collectives (Table 5). Their
-distribution over all programs is Figure 2, in which each program counts as much as another.
+First `calibrate` measures the message times of the ranks, unless --machine supplies them. The quick
+measurement at the start of a run is refused if ranks outnumber cores, as on an emulated cluster.
+Then each sample runs natively, under `--switch auto`, and natively again, because the machine
+drifts. `native s` and `auto s` are for the whole run from MPI_Init to MPI_Finalize, and the mean
+over ranks of the time in its collectives, waiting included as in the paper. `algorithm` is the most
+frequent one in the last third of the instances under auto. The imbalance factors are of the first
+run: of all routines (Table 4), and of routines with at least a tenth of the time in collectives
+(Table 5). Their distribution over all programs is Figure 2, in which all programs have equal
+weight.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
             several = []
             for mode in RUNS:
                 argv = [str(samples / words[0]), *words[1:]]
-                # What auto finds out by itself is what is measured: it gets no table.
+                # Runs under auto get no table, because auto's own findings are measured.
                 how = {"machine": machine} if mode == "native" else {"switch": AUTO}
                 several.append(one_run(start, argv, **how))
                 progress.step()
@@ -175,7 +176,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
 
 
 def calibrated(start: Start, folder: Path) -> Path:
-    """Return a file with the message times of the ranks that `start` gives, measured in full."""
+    """Return a file with the fully measured message times of the ranks that `start` starts."""
     file = folder / "machine.json"
     quietly(start, verb_words("calibrate", "-o", str(file)), folder, "calibrate")
     return file
@@ -184,7 +185,7 @@ def calibrated(start: Start, folder: Path) -> Path:
 def one_run(
     start: Start, argv: Sequence[str], switch: str | None = None, machine: Path | None = None
 ) -> Run:
-    """Record a program on the ranks that `start` gives; raises MpiprofError where it fails."""
+    """Record a program on the ranks that `start` starts; raises MpiprofError if it fails."""
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as name:
         trace, words = Path(name, "trace"), verb_words("run", "-q")
         words += ["--switch", switch] if switch else []
@@ -195,10 +196,11 @@ def one_run(
 
 
 def quietly(start: Start, words: Sequence[str], folder: Path, title: str) -> None:
-    """Run a command whose output only counts if it fails: then it is raised as MpiprofError.
+    """Run a command without its output; if the command fails, the output is raised as MpiprofError.
 
-    The nodes of an emulated cluster share the machine's clock, by which the recorder tells nodes.
-    It must measure and use the times of messages between them, so their host names stand for nodes.
+    The nodes of an emulated cluster share the machine's clock, by which the recorder distinguishes
+    nodes. It must measure and use the times of messages between nodes, so host names identify nodes
+    here.
     """
     said = folder / "said"
     script = f'MPIPROF_NODE=$(uname -n) exec "$@" >>{said} 2>&1'

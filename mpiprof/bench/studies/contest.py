@@ -28,8 +28,9 @@ BLOCKS = (8 << 10, 16 << 10)
 FIXED_SHARE = 12  # a twelfth of the selector's instances before, and a twelfth after
 LEAST_FIXED = 3
 ROW = 20  # instances in which the machine is stable; over more it drifts
-# Requirements on auto: score after probing over the best fixed choice's; median over the keys of
-# the probing instances; and native's time over that of a whole run of 300 instances.
+# Requirements on auto. After probing, its score is at most WITHIN times that of the best fixed
+# choice. The median of the probing instances over the keys is at most PROBES. In a whole run of 300
+# instances, native's time over auto's is at least LEAST_WHOLE.
 WITHIN = 1.01
 PROBES = 10
 LEAST_WHOLE = 0.99
@@ -182,7 +183,7 @@ class Contest:
         return min(names, key=lambda c: np.median(self.fixed(c, score, only_after=only_after)))
 
     def against_best(self, *, only_after: bool = False) -> tuple[float, float, float]:
-        """Return held over best, by medians of scores, with its interval.
+        """Return the held instances over the best choice, by medians of scores, with an interval.
 
         Below 1, auto is faster.
         """
@@ -194,7 +195,7 @@ class Contest:
     def over_best(self) -> tuple[float, float, float]:
         """`against_best` over all fixed instances, before and after.
 
-        Cached because resampling is slow.
+        The value is cached, because resampling is slow.
         """
         return self.against_best()
 

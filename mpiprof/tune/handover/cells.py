@@ -51,7 +51,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Call:
-    """Calls of a trace; bytes: None if no member knows all of them; sites: as plans name them."""
+    """Calls of a trace; bytes is None if no member knows all of them, sites are as in plans."""
 
     operation: str
     size: int
@@ -257,10 +257,7 @@ def _is_known(asked: Asked, rule: Rule) -> bool:
 
 
 def _is_called(asked: Asked, rule: Rule, size: int, part: Span) -> bool:
-    """Return True if a rule's call site has such calls.
-
-    RefusedError if other sites have them too.
-    """
+    """Return True if a rule's site has such calls; raises RefusedError if other sites have, too."""
     if asked.calls is None:
         raise RefusedError(
             "names a call site, of which the library knows nothing: give the TRACE, to see "

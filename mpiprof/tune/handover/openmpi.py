@@ -51,7 +51,7 @@ UNEVEN = ("gather", "scatter")
 
 @dataclass(frozen=True)
 class Line:
-    """An algorithm (0: the library's choice) from so many bytes on, as the library counts them."""
+    """An algorithm, or 0 for the library's choice, from so many library-counted bytes on."""
 
     first: int
     algorithm: int

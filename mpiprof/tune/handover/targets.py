@@ -58,8 +58,10 @@ class Target:
 class Handover:
     """Result of an export.
 
-    text: content of the file. environment: variables to set. notes: further facts, one sentence
-    each. check: how to verify that the file takes effect.
+    text: content of the file.
+    environment: variables to set.
+    notes: further facts, one sentence each.
+    check: how to verify that the file takes effect.
     """
 
     library: str
@@ -74,7 +76,7 @@ class Handover:
 def hand_over(asked: Asked, path: Path, libmpi: Path | None = None) -> Handover:
     """Return the export to a file at `path`.
 
-    raises MpiprofError if the file would do anything else.
+    Raises MpiprofError if the file would do anything else.
 
     libmpi: the MPICH with the original selection tree, by default that of this Python.
     """
