@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 
 from mpiprof import __version__, invocation, symbols
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.nearest import nearest
 
 VERBS = (
     "run",
@@ -44,6 +43,8 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise ArgumentError for a value that is not among an option's choices."""
         if action.choices is not None and value not in action.choices:
+            from mpiprof.nearest import nearest
+
             hint = nearest(str(value), map(str, action.choices))
             raise argparse.ArgumentError(action, f"no {value!r}; {hint}")
 
@@ -52,6 +53,8 @@ class Parser(argparse.ArgumentParser):
         args, left = self.parse_known_args(words)
         for word in left:
             if word.startswith("-"):
+                from mpiprof.nearest import nearest  # every rank of a job imports this module
+
                 name = word.partition("=")[0]
                 shown = [a for a in self._actions if a.help != argparse.SUPPRESS]
                 options = [option for action in shown for option in action.option_strings]

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from mpiprof.invocation import interpreter, quoted
 
@@ -47,6 +46,8 @@ def _requirement(extras: str) -> tuple[str, ...]:
     A folder or file that no longer exists cannot be installed again, so the name of the
     distribution replaces it.
     """
+    from urllib.parse import unquote, urlsplit  # every rank of a job imports this module
+
     origin = _origin()
     url = str(origin.get("url") or "")
     name, parts = f"{DISTRIBUTION}{extras}", urlsplit(url)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -35,6 +33,8 @@ def finished(path: Path) -> Iterator[Path]:
 
     A special file such as /dev/stdout is written directly. Raises MpiprofError.
     """
+    import tempfile  # every rank of a job imports this module
+
     real = path.resolve()
     if real.exists() and not (real.is_file() or real.is_dir()):
         yield path
@@ -70,7 +70,7 @@ def replace_file(path: Path, text: str, mode: int = 0o666) -> None:
 
     Raises OSError.
     """
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    unfinished = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         with os.fdopen(new_file(unfinished, mode), "w", encoding="utf-8") as file:
             file.write(text)
