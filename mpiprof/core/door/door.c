@@ -162,8 +162,8 @@ static void add_step(struct traffic *t, int64_t *facts, int self, const int *fir
 }
 
 /* Collect round r of all ranks of a group. Processes of the local group are numbered from `first`,
- * processes of the remote group from `remote_first`. Returns the number of sends, or -1 if memory is
- * insufficient, and writes at most `room` sends. Adds to `balance`. */
+ * processes of the remote group from `remote_first`. Returns the number of sends, or -1 if memory
+ * is insufficient, and writes at most `room` sends. Adds to `balance`. */
 DOOR int64_t schedule_traffic(struct handle *const *handles, int count, int64_t r, int first,
                               int remote_first, int64_t *facts, int32_t *peers, int64_t *lengths,
                               int64_t room, uint64_t *balance)
