@@ -1,4 +1,4 @@
-/* An error handler that longjmps out of a collective: later calls are recorded all the same. */
+/* An error handler abandons a collective with longjmp. Later calls must still be recorded. */
 #include <mpi.h>
 #include <setjmp.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* A sum by way of the heap, to be compiled with -fsanitize=address. */
+/* Computes a sum in heap memory. Compile with -fsanitize=address. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

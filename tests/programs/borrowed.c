@@ -1,4 +1,5 @@
-/* Sets for a signal the handler that the kernel has for SIGTERM, and gets that signal. */
+/* Installs the kernel's handler for SIGTERM, which is the recorder's, for another signal, and
+ * raises it. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <signal.h>

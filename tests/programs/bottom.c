@@ -1,7 +1,9 @@
 /* Collectives on MPI_BOTTOM, with absolute addresses in types and in displacements. Each rank
- * checks its own results; ends with 1 where one is wrong.
+ * checks its results and exits with 1 if a result is wrong.
  *
- * LARGE: the library has large counts. REDUCTIONS: it survives those (MPICH 5.0 does not). */
+ * LARGE: the library has large counts. REDUCTIONS: the library supports reductions on MPI_BOTTOM
+ * (MPICH 5.0 does not).
+ */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

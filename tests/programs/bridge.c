@@ -1,4 +1,4 @@
-/* Collectives between two groups, ranks 0 and 1, and rank 2: 3 ranks in all. */
+/* Collectives on an inter-communicator of ranks 0 and 1 with rank 2, on 3 ranks. */
 #include <mpi.h>
 
 static int in[8], out[8];

@@ -1,6 +1,7 @@
-/* Threads that are cancelled wherever they are in calls of ever new sizes: cancelled THREADS
+/* Cancels threads at any point of calls with ever new sizes: cancelled THREADS
  *
- * Each size is a new line of the recorder's tables, so that many are cancelled while it writes one.
+ * Each size creates a new row of the recorder's tables, so many threads are cancelled while the
+ * recorder writes a row.
  */
 #include <mpi.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* Makes COUNT children of a communicator that is one of many alike; a barrier on each. */
+/* Creates COUNT children of a communicator that shares its entry with equivalent communicators, and
+ * calls a barrier on each child. */
 #include <mpi.h>
 #include <stdlib.h>
 

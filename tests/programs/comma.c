@@ -1,4 +1,4 @@
-/* Sets the locale of its environment before MPI_Init; prints a number before and after MPI. */
+/* Sets the locale of its environment before MPI_Init, and prints a number before and after MPI. */
 #include <locale.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Makes a communicator in every way, on 3 ranks; each is named, and has one barrier. What has the
- * same name on several ranks must be known as the same communicator, and nothing else. */
+/* Creates a communicator in every possible way, on 3 ranks. Each gets a name and one barrier. The
+ * trace must match communicators with the same name on several ranks, and no others. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Two ranks of one job meet again: by a port, and by a socket. */
+/* Connects two ranks of one job again: through a port, and through a socket. */
 #include <arpa/inet.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
-/* Two threads of each rank make inter-communicators of the same members at once, with one tag, from
- * parents of their own: the calls may end in another order on another rank. Then they call
- * collectives on what they made.
+/* Two threads of each rank create inter-communicators of the same members at once, with one tag,
+ * from different parents. The calls may end in a different order on each rank. Then the threads
+ * call collectives on the new communicators.
  *
  *     crossed TIMES
  *
- * Prints how often a result was wrong.
+ * Prints the number of wrong results.
  */
 #include <mpi.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
-/* More communicators than may have private ones, used by several threads at once: each of THREADS
- * threads goes round its own communicators and checks each sum; after a fifth of its rounds it uses
- * a third of them only.
+/* Uses more communicators than the limit of private ones, in several threads. Each of THREADS
+ * threads cycles through its communicators and checks each sum. After a fifth of its rounds it uses
+ * only a third of them.
  *
  *     crowd THREADS COMMUNICATORS-OF-EACH ROUNDS
  */

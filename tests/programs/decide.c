@@ -1,17 +1,22 @@
-/* Runs the decisions of mpiprof/core/auto/decide.c on instances whose times are given, without MPI.
+/* Runs the decisions of mpiprof/core/selection/online/decide.c on given times, without MPI.
  *
  *     decide INSTANCES CHANGE NOISE_PERCENT SEED TIME[:LATER[:PREDICTED[:BLOCK]]] ...
  *
- * One time in us for each candidate, the library's own first; from instance CHANGE on the LATER
- * ones hold, and another rank is late; -CHANGE: in every second turn of so many instances. Those
- * predicted to take less than 0 are not listed at first; they are block sizes (in KB) that probing
- * may ask for. BLOCK -1: an algorithm that one rank joins last, with the times that it has where
- * that is the late rank, which comes later than the library's own takes; -2: not that late;
- * -3: as -1, and the library's own time is mostly waiting for it, which is as late as nearly all of
- * that; -(10 + I): one of the library's own by its name, like candidate I, in place of a prediction with
- * what making its communicator takes. Prints a line for each choice, how many probes there were and
- * how many of the library's own were tried; and at the end the sum of all times over that of the
- * library's own choice.
+ *   TIME        time of each candidate in us; the first candidate is native
+ *   LATER       time from instance CHANGE on, when another rank is late; with -CHANGE, in every
+ *               second period of CHANGE instances
+ *   PREDICTED   if below 0, the candidate is not listed at first, and BLOCK is a block size (in KB)
+ *               that probing may request
+ *   BLOCK -1    an algorithm that one rank joins last. The times apply if that rank is the late
+ *               rank, which arrives later than the native algorithm takes.
+ *   BLOCK -2    like -1, but the rank is less late
+ *   BLOCK -3    like -1, but the native time is mostly waiting for the late rank, which is late by
+ *               nearly that time
+ *   BLOCK -(10 + I)   a library algorithm like candidate I; PREDICTED is the time that the creation
+ *               of its communicator takes
+ *
+ * Prints a line for each choice, the number of probes and the number of library algorithms tried.
+ * At the end, prints the sum of all times divided by the sum of the native times.
  */
 #include <stdio.h>
 #include <stdlib.h>

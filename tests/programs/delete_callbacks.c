@@ -1,4 +1,4 @@
-/* Frees communicators with an attribute whose delete callback calls a collective on the communicator
+/* Frees communicators with an attribute. Its delete callback calls a collective on the communicator
  * that is being freed. Prints "ok" if all sums were right. */
 #include <mpi.h>
 #include <stdio.h>

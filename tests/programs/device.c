@@ -1,10 +1,10 @@
-/* Collectives on memory of a device, at which the host may not look.
+/* Collectives on device memory, which the host must not access.
  *
  *   device RUNTIME early|late|idle
  *
- * early: the runtime is in use before the first collective; late: collectives on the host's memory
- * come first; idle: it is loaded and never used. Rank 0's buffers are always the host's. Ends with
- * 1 where a result is wrong, or where the runtime's last error has changed.
+ * early: the runtime is in use before the first collective. late: collectives on host memory come
+ * first. idle: the runtime is loaded and never used. Rank 0's buffers are always in host memory.
+ * Exits with 1 if a result is wrong, or if the runtime's last error has changed.
  */
 #include <dlfcn.h>
 #include <mpi.h>

@@ -1,5 +1,5 @@
-/* In place of an MPI library that knows devices: preloaded behind the recorder, it opens the
- * device's memory while the library's own routine runs. */
+/* Stands in for an MPI library with device support. Preloaded behind the recorder, it makes the
+ * device's memory accessible while the library's routine runs. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stddef.h>

@@ -1,7 +1,6 @@
-/* In place of a device's runtime, under the name of a real one: what CUDA's driver, HIP (with what
- * lies below it) or Level Zero say of a pointer. Memory that is marked is on the device: the host's
- * hands are off it. Whoever asks before the program has initialised the runtime ends the program.
- */
+/* Stands in for a device runtime, under its real name: the pointer queries of CUDA's driver, HIP
+ * (with its lower layer) or Level Zero. Marked memory is on the device and inaccessible to the
+ * host. A query before the program has initialised the runtime ends the program. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

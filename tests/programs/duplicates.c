@@ -1,5 +1,5 @@
-/* Makes so many duplicates of MPI_COMM_WORLD, each used once and none freed, until MPI has none
- * more; then the last one is used often, and they are freed. Prints how many there were. */
+/* Creates duplicates of MPI_COMM_WORLD until MPI has no more, each used once and none freed. Then
+ * the last one is used often, and all are freed. Prints the number of duplicates. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

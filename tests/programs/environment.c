@@ -1,6 +1,5 @@
-/* While a second thread may be in getenv, MPI_Init moves nothing of the environment: what stood in
- * a place stands there afterwards. With "alone" there is no such thread.
- */
+/* Checks that MPI_Init moves no entry of the environment while a second thread may be in getenv.
+ * With "alone" there is no such thread. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>

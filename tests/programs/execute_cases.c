@@ -1,12 +1,12 @@
-/* Calls random collectives and checks every byte of every buffer, gaps and sends included.
+/* Calls random collectives and checks every byte of every buffer, including gaps and send buffers.
  *
  *   execute_cases SEED CASES FILE [threads=N] [strict] [only=NAME] [first=N] [verbose]
  *
- * All ranks draw the same operations, sizes, roots and communicators from the seed; where the
- * standard lets them differ each draws its own datatypes for one signature. `strict`: nothing runs
- * on the library's own algorithms, so also what those are known to get wrong is called. FILE is
- * shared memory, by which barriers are checked. Compiled with -DLARGE the calls are those with
- * large counts. Ends with 1 after the first wrong byte, which it names with its case.
+ * All ranks draw the same operations, sizes, roots and communicators from the seed. Each rank draws
+ * its own datatypes of the same signature if the standard permits. `strict`: nothing runs on the
+ * library's algorithms, so calls that the library is known to get wrong are included. FILE is
+ * shared memory that checks barriers. With -DLARGE the calls use large counts. Exits with 1 after
+ * the first wrong byte, and prints that byte with its case.
  */
 #include "execute_cases.h"
 

@@ -1,4 +1,4 @@
-/* What the files of execute_cases share; its head (execute_cases.c) says what it does.
+/* Shared declarations of the files of execute_cases; execute_cases.c describes the program.
  *
  * execute_sides.c   numbers that look random, datatypes, buffers that are checked to the last byte
  * execute_moves.c   calls that move data, and barriers
@@ -59,7 +59,7 @@ void layout_make(struct layout *l, enum base base, enum style style, int units, 
 /* ---- a case */
 
 struct test {
-    struct random shared, own; /* what all ranks draw alike, and what each draws for itself */
+    struct random shared, own; /* equal draws of all ranks, and separate draws of each */
     uint64_t key;
     MPI_Comm comm;
     int me, size, there; /* members of the own group, and of the one that data comes from */

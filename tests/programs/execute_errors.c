@@ -1,9 +1,10 @@
-/* Calls collectives with what a library refuses, and with a message that is too long for one rank.
+/* Calls collectives with arguments that a library rejects, and with a message too long for one
+ * rank.
  *
- *   execute_errors refused     wrong in the same way on all ranks: prints each error class
- *   execute_errors truncated   for 3 ranks: only rank 2 gets an error, by the user's handler, once
+ *   execute_errors refused     the same error on all ranks; prints each error class
+ *   execute_errors truncated   for 3 ranks: only rank 2 gets an error, once, in the user's handler
  *
- * After each error a correct call on the same communicator must give the right result.
+ * After each error a correct call on the same communicator must return the right result.
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -66,7 +67,7 @@ static void refused(void)
     say("uncommitted, user operation", MPI_Allreduce(in, out, 1, loose, op, comm));
     say("no root", MPI_Bcast(in, 1, MPI_DOUBLE, size, comm));
     say("negative count", MPI_Allgather(in, -1, MPI_DOUBLE, out, 1, MPI_DOUBLE, comm));
-#ifndef OPEN_MPI /* which tells MPI_COMM_WORLD */
+#ifndef OPEN_MPI /* which reports it on MPI_COMM_WORLD */
     say("in place to receive", MPI_Allreduce(in, MPI_IN_PLACE, 1, MPI_DOUBLE, MPI_SUM, comm));
 #endif
     MPI_Type_free(&loose);

@@ -1,11 +1,11 @@
-/* Broadcasts whose members disagree on the size: prints what each rank got.
+/* Broadcasts with different sizes on different ranks. Prints the result of each rank.
  *
  *   execute_lengths MOST      sizes of up to MOST ints
  *
- * The root, 0, has one size, rank 1, the last rank or all but the root another one. Odd ranks have
- * gaps between their ints. Every case has a communicator of its own; a right call comes first, so
- * that what is had at the first call is there. A line: rank|case|size|error class|ints that have
- * come in a row|whether the others are as they were.
+ * The root, 0, has one size. Another size is used by rank 1, by the last rank, or by all ranks but
+ * the root. Odd ranks have gaps between their ints. Every case has a separate communicator. It
+ * begins with a correct call, so that resources of the first call exist. Output line:
+ * rank|case|size|error class|number of consecutive ints received|1 if the other ints are unchanged.
  */
 #include <mpi.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* Random reductions, with predefined operations and the user's own, commutative and not. */
+/* Random reductions with predefined and user-defined operations, commutative or not. */
 #include "execute_cases.h"
 
 #include <stdio.h>
@@ -64,7 +64,7 @@ static void compose_items(void *in, void *inout, count_t *count, MPI_Datatype *t
         }
 }
 
-/* What rank `from` gives at base element q. */
+/* Return the contribution of rank `from` at base element q. */
 static uint64_t operand(const struct test *t, enum reduction how, int from, long q)
 {
     const uint64_t h = mix(key_of(t, from, 0), (uint64_t)q);

@@ -1,4 +1,5 @@
-/* Datatypes and buffers of the random calls: values written by a key, every byte checked. */
+/* Datatypes and buffers of the random calls. Values are derived from a key, and every byte is
+ * checked. */
 #include "execute_cases.h"
 
 #include <stdio.h>
@@ -123,7 +124,7 @@ void fail(const char *what, long at, const struct layout *l)
 
 /* ---- one side of a call: blocks of a layout in memory with margins */
 
-/* Where the blocks lie: in order, or in any order with gaps. */
+/* Place the blocks in order, or in any order with gaps. */
 long arrange(struct side *s, struct random *r, int blocks, bool v)
 {
     int order[MOST];

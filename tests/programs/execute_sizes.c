@@ -1,14 +1,15 @@
-/* Calls collectives whose members disagree on sizes: prints what each case returned and received.
+/* Calls collectives with different sizes on different ranks. Prints the return value and received
+ * data of each case.
  *
  *   execute_sizes [forward|reductions [COUNT]]     for 3 ranks
  *
- * forward: none that cuts a vector in blocks; reductions: those that the libraries do not survive,
- * of COUNT elements.
+ * forward: without cases that cut a vector into blocks. reductions: cases that the
+ * libraries do not survive, with COUNT elements.
  *
- * The side that is wrong has twice or half of what the other one has, on all ranks or on rank 2
- * alone. Every case has a communicator of its own: what libraries leave behind after an error is no
- * other's. Left out is what the library itself does not survive: where a rank is refused alone the
- * others wait for it, and Open MPI's reductions wait for what doesn't come.
+ * The wrong side has twice or half of the other side's size, on all ranks or only on rank 2. Every
+ * case has a separate communicator, because libraries leave messages behind after an error. Cases
+ * that the library does not survive are omitted: if one rank is rejected alone, the other ranks
+ * wait for it. Open MPI's reductions wait for missing data.
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -133,7 +134,7 @@ static bool is_wrong(int kind, int who)
     return kind == ALL_MORE || kind == ALL_LESS || who == 2;
 }
 
-/* Where less has come than there is room for, libraries leave what they passed through there. */
+/* If a receive buffer is not filled, libraries may leave intermediate data in the rest. */
 static void forget_room(int number, int kind)
 {
     const bool close = cases[number].call != allgatherv;

@@ -1,6 +1,7 @@
-/* Connects ("connect") or accepts ("accept") at a port that does not exist, on all ranks. The call
- * fails after the ranks have communicated, with one error class at the root and another elsewhere.
- * The errors are returned ("return") or reported to a handler that returns ("handler"). Prints "ok". */
+/* Connects ("connect") or accepts ("accept") on all ranks at a port that does not exist. The call
+ * fails after the ranks have communicated, with different error classes at the root and elsewhere.
+ * The errors are returned ("return") or reported to a handler that returns ("handler"). Prints
+ * "ok". */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

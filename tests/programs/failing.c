@@ -1,4 +1,4 @@
-/* Makes COUNT reductions on MPI_COMM_SELF, then ends as its first argument says. */
+/* Makes COUNT reductions on MPI_COMM_SELF, then ends as its first argument requests. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <signal.h>

@@ -1,12 +1,12 @@
-/* Preloaded: memory that the recorder asks for is refused, by a plan from the environment.
+/* Preloaded: refuses memory requests of the recorder, as the environment specifies.
  *
- *   FAIL_RANK   on this rank, -1: on all
- *   FAIL_FROM   from this request on, the first is 1
- *   FAIL_EVERY  every so many; 0: that one alone
+ *   FAIL_RANK   the rank that is affected; -1 for all
+ *   FAIL_FROM   the first request refused, counted from 1
+ *   FAIL_EVERY  interval of later refusals; 0 to refuse only the first
  *
- * Requests of the recorder's own code count, told by where they return to; those of the program and
- * of the MPI library never fail. FAIL_COUNT names a file to which each rank appends how many
- * requests there were.
+ * Only requests with a return address in the recorder count. Requests of the program and of the MPI
+ * library never fail. FAIL_COUNT names a file to which each rank appends its number of requests and
+ * refusals.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

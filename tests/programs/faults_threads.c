@@ -1,9 +1,11 @@
-/* Two threads a rank, each with a communicator of its own, of which one goes wrong, or none.
+/* Two threads per rank, each with a separate communicator. One of them makes an error, or none
+ * does.
  *
  *     faults_threads KIND OPERATION ODD COUNT FORM
  *
- * KIND: operation (a barrier in place of an allreduce), leave (end before an allgather), none. ODD: the rank that
- * does it, in its second thread; the first one goes on with sound collectives for a while.
+ * KIND: operation (a barrier instead of an allreduce), leave (end before an allgather), none. ODD:
+ * the rank that makes the error, in its second thread. Its first thread continues with correct
+ * collectives for a while.
  */
 #include <mpi.h>
 #include <pthread.h>

@@ -1,9 +1,10 @@
-/* Makes and opens what the recorder makes and opens in a trace folder, each by one line:
+/* Creates and opens files with the recorder's functions for the trace folder (tracefile/folder.c):
  *
  *   folder_files make FOLDER
  *   folder_files new|shared|append|mark FOLDER NAME
  *
- * Prints "done", or why not. With core/trace/folder. */
+ * Prints "done", or the reason for a failure.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

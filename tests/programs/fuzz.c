@@ -1,14 +1,15 @@
-/* Random collectives by random arguments, every result checked.
+/* Random collectives with random arguments, each result checked.
  *
  *     fuzz SEED CALLS THREADS
  *
- * All ranks draw from one series a thread, so that they make the same calls: operation, elements (0
- * up to 1 MB in all), layouts, root, MPI_IN_PLACE, blocking or not; communicators that are
- * duplicated, split, bridged and freed; calls that all members make wrongly, which must come back
- * with an error. What only one rank draws is when it is late and how its own buffers are laid out.
- * Each thread has communicators of its own. An element is an int, alone or with gaps on either side
- * of it that nobody may touch; reductions also take matrices, whose product does not commute.
- * Ends with 1 and says where, if a result is wrong. */
+ * All ranks draw from one series per thread, so that they make the same calls: operation, number of
+ * elements (0 up to 1 MB in all), layouts, root, MPI_IN_PLACE, blocking or not. Communicators are
+ * duplicated, split, bridged and freed. Calls that are wrong on all members must return an error.
+ * Each rank draws separately when it is late, and the layout of its buffers. Each thread has
+ * separate communicators. An element is an int, alone or with gaps on either side that must not
+ * change. Reductions also use matrices, because their product does not commute. Exits with 1 after
+ * a wrong result, and prints its location.
+ */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 
 static long wanted;
 
-/* ---- wrong calls, by all members alike */
+/* ---- wrong calls, equal on all members */
 
 static void mistake(struct thread *t, struct comm *c)
 {

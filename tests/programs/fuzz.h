@@ -10,8 +10,8 @@ enum { MOST_COMMS = 8, BYTES = 1 << 20, GAP = 0x5a5a5a5a, MATRIX = 4, LAYOUTS = 
 
 struct comm {
     MPI_Comm comm;
-    int rank, size, remote; /* remote: size of the other group, 0: none */
-    int bias;               /* tells the groups of an inter-communicator apart */
+    int rank, size, remote; /* remote: size of the other group, or 0 */
+    int bias;               /* differs between the groups of an inter-communicator */
 };
 
 struct thread {

@@ -1,4 +1,4 @@
-/* Random collectives (fuzz.c): what is drawn, and buffers with gaps that nobody may touch. */
+/* Random collectives (fuzz.c): random choices, and buffers with gaps that must not change. */
 #include <stdio.h>
 #include <stdlib.h>
 

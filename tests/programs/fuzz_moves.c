@@ -1,4 +1,4 @@
-/* Random collectives (fuzz.c): data movement, where what each rank contributes is known to all. */
+/* Random collectives (fuzz.c): data movement. All ranks can compute each rank's contribution. */
 #include "fuzz.h"
 
 void broadcast(struct thread *t, struct comm *c)
@@ -101,7 +101,7 @@ void allgather(struct thread *t, struct comm *c)
     buffer_end(t, "allgather's gap", &out);
 }
 
-/* What rank i sends to rank j: the same number for both. */
+/* Return the number of elements that rank i sends to rank j, equal on both ranks. */
 static int pair_count(const struct thread *t, int i, int j, int most)
 {
     return most > 0 ? (int)((uint32_t)(i * 31 + j * 17 + (int)t->calls) % (uint32_t)most) : 0;
@@ -110,7 +110,7 @@ static int pair_count(const struct thread *t, int i, int j, int most)
 void alltoall(struct thread *t, struct comm *c)
 {
     const int v = draw(t, 2) != 0 && c->remote == 0, n = c->remote > 0 ? c->remote : c->size;
-    const int each = draw_count(t, BYTES / 8 / (c->size + c->remote)); /* alike in both groups */
+    const int each = draw_count(t, BYTES / 8 / (c->size + c->remote)); /* equal in both groups */
     const int layout = own_layout(t), other = own_layout(t);
     int counts[2][64], displs[2][64], totals[2] = {0, 0};
 

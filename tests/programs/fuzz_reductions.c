@@ -1,4 +1,4 @@
-/* Random collectives (fuzz.c): reductions of ints, and of matrices, of which order matters. */
+/* Random collectives (fuzz.c): reductions of ints, and of matrices, for which the order matters. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ void multiply(void *in, void *inout, int *count, MPI_Datatype *type)
 
 enum kind { SUM, MAXIMUM, PRODUCT, KINDS };
 
-/* What ranks 0 to `last` make of element i: one int, or a matrix. */
+/* Compute the reduction of element i over ranks 0 to `last`: one int, or a matrix. */
 static void expected(const struct thread *t, enum kind kind, int last, int i, uint32_t *result)
 {
     int one = 1;

@@ -1,9 +1,10 @@
-/* One rank is late for each call that all members make; its number is the call's place, modulo
- * the ranks. It sleeps LATE_MS after the other ranks have given a sign that they come.
+/* Calls the recorded management operations; one rank is late for each, the call's index modulo the
+ * number of ranks. The late rank sleeps LATE_MS after the other ranks have signalled their arrival.
  *
  *     gatherings DATA SIGNS
  *
- * Prints "rank operation" for each. Ends in a Finalize for which one rank is late. */
+ * Prints "rank operation" for each call. Ends in an MPI_Finalize with one late rank.
+ */
 #include "signs.h"
 #include <mpi.h>
 #include <stdio.h>

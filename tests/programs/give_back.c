@@ -1,5 +1,5 @@
-/* Fills static memory, gives back BYTES of it from FROM, and prints the first and last byte that
- * reads as zero, or "none"; then exits with 1 if a byte outside of what was given back was lost. */
+/* Fills static memory, releases BYTES of it from FROM, and prints the first and last byte that
+ * reads as zero, or "none". Exits with 1 if a byte outside of the released range was lost. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Two of four ranks abort a communicator of their own ("lower" or "upper" half); the other two go on
- * to MPI_Finalize, without them. */
+/* Two of four ranks abort a communicator of that half ("lower" or "upper"). The other two continue
+ * to MPI_Finalize without them. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

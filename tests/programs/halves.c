@@ -1,6 +1,6 @@
-/* Sessions alone, on 4 ranks: communicators that are made from groups one after the other, each
- * used for broadcasts and a sum. "halves": ranks 0, 1 and ranks 2, 3 begin apart, then all make
- * one. "nested": ranks 0, 1 have one, then all do, among them two that have had none. */
+/* Sessions alone, on 4 ranks: communicators created from groups one after the other, each used for
+ * broadcasts and a sum. "halves": ranks 0, 1 and ranks 2, 3 start separately, then all create one.
+ * "nested": ranks 0, 1 have one, then all create one; two of them had none before. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

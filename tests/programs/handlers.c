@@ -1,6 +1,7 @@
-/* Its error handlers are its own at every moment, on 2 ranks: one thread asks again and again for
- * that of a communicator (where two threads may), on which another makes the calls that would be
- * switched. Prints how often it was not the one that was set. */
+/* Checks that the program's error handler stays set, on 2 ranks. One thread repeatedly queries the
+ * error handler of a communicator (if MPI supports threads). Another thread makes calls on this
+ * communicator that algorithms are selected for. Prints how often the queried handler was not the
+ * program's. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,14 +1,14 @@
-/* Runs the collectives that a plan names, with the delays it imposes on each rank.
+/* Runs the collectives of a plan, with the delays that it imposes on each rank.
  *
  *     imposed_delays PLAN
  *
  * A line of the plan: operation, form (b blocking, n nonblocking with Wait, t nonblocking with a
  * Test every STEP_NS, p persistent: started twice), communicator (w world, r the same ranks in
  * reverse order, i the inter-communicator of even and odd ranks, g a graph), root, a delay for each
- * rank before the call, and one before the Wait. A second start of a persistent operation gives
+ * rank before the call, and one before the Wait. The second start of a persistent operation gives
  * each rank the next rank's delays. The operation "pair" is an Iallreduce and an Ibcast, or their
- * persistent forms with Startall, that one Waitall completes. Delays are passed to the shim
- * virtual_clock.c, without which nothing runs.
+ * persistent forms with Startall, which one Waitall completes. Delays are passed to the shim
+ * virtual_clock.c, which is required.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

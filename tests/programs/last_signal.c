@@ -1,6 +1,8 @@
-/* Starts a program and says of which signal it ends, as a debugger, or a core file, has it.
+/* Starts a program and prints the signal that ends it, as a debugger or a core file would report
+ * it.
  *
- *   last_signal PROGRAM WORDS... */
+ *   last_signal PROGRAM WORDS...
+ */
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>

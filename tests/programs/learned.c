@@ -1,8 +1,9 @@
-/* Says what mpiprof/core/auto/learned.c corrects predictions by, without MPI.
+/* Prints the corrections of predictions by mpiprof/core/selection/online/model_correction.c,
+ * without MPI.
  *
  *     learned LEARNED {OPERATION ALGORITHM BYTES MEMBERS} ...
  *
- * LEARNED is what the launcher has read of other jobs. Prints a factor for each question.
+ * LEARNED is the launcher's data from other jobs. Prints one factor per query.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
-/* An error handler that never returns: longjmp in C, an exception in C++. Rank 1 alone makes the
- * mistakes; every good call must go on as without them, on all members alike.
- */
+/* An error handler that never returns: longjmp in C, an exception in C++. Only rank 1 makes
+ * erroneous calls. Correct calls must work as without them, on all members. */
 #include <mpi.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -48,7 +47,7 @@ static void leaving(MPI_Comm *comm, int *code, ...)
     (void)comm;
     (void)code;
     asked++;
-    /* What a handler calls is no part of the call that has failed. */
+    /* Calls of a handler are not part of the failed call. */
     MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
     leave();
 }
@@ -123,7 +122,7 @@ static void wrong_calls(MPI_Comm comm)
     TRY(MPI_Reduce(&value, &sum, 1, MPI_INT, MPI_SUM, 77, comm));
 }
 
-/* The handler is asked in MPI_Waitall, whose other request is done. */
+/* MPI_Waitall calls the handler; its other request is complete. */
 static void truncated(MPI_Comm comm)
 {
     int mine = 1, sum = 0, big[4] = {0}, small = 0;

@@ -1,5 +1,5 @@
-/* A callback leaves MPI_Comm_dup ("copy") or MPI_Wait ("query") by longjmp; the errors of later calls
- * come to a handler that returns. */
+/* A callback abandons MPI_Comm_dup ("copy") or MPI_Wait ("query") with longjmp. The errors of later
+ * calls reach a handler that returns. */
 #include <errno.h>
 #include <mpi.h>
 #include <setjmp.h>

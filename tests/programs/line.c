@@ -1,4 +1,4 @@
-/* The line through times of messages (core/machine/line.c), which are given, without MPI.
+/* Fits a line to given message times (core/timing/alpha_beta_fit.c), without MPI.
  *
  *     line BYTES:ONE_WAY_NS:BOTH_WAYS_NS ...
  *

@@ -1,4 +1,5 @@
-/* Says the lines of the offsets on its input, one a line, by the recorder's own reader. */
+/* Prints the source lines of the offsets on standard input, one per line, with the recorder's DWARF
+ * reader. */
 #include "record/lines.h"
 
 #include <stdio.h>

@@ -1,8 +1,9 @@
-/* Threads of each rank make communicators at once, and call barriers on them meanwhile.
+/* Threads of each rank create communicators at once, and call barriers on them meanwhile.
  *
  *     making TIMES
  *
- * Each thread: a communicator of the even or the odd ranks, a barrier on it, one of all ranks.
+ * Each thread creates a communicator of the even or the odd ranks, calls a barrier on it, and a
+ * barrier of all ranks.
  */
 #include <mpi.h>
 #include <pthread.h>

@@ -1,10 +1,10 @@
-/* Collectives whose results are checked, where memory is short.
+/* Collectives with checked results, when memory is short.
  *
  *   memory_calls REPEATS BYTES
  *
- * Each repeat runs reductions, regular and irregular movement, packed and with gaps, on the world,
- * on a duplicate and on a half of it; blocks have up to BYTES. At the end each rank says what its
- * resident memory has grown by since MPI_Init.
+ * Each repeat runs reductions, and regular and irregular data movement, packed and with gaps. It
+ * uses the world, a duplicate and a half of it; blocks have up to BYTES. At the end each rank
+ * prints the growth of its resident memory since MPI_Init.
  */
 #include <mpi.h>
 #include <stdio.h>

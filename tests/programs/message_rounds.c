@@ -1,9 +1,9 @@
-/* What rounds say of a message's time (core/machine/rounds.c), whose times are given, without MPI.
+/* Estimates message times from given repetitions (core/timing/repetitions.c), without MPI.
  *
  *     message_rounds < NUMBERS
  *
- * Each line of NUMBERS is a measurement: its rounds in ns, in the order of time; those in which the
- * leader lost its core are negative. Prints of each the time and the spread.
+ * Each line of NUMBERS is a measurement: its repetitions in ns, in order of time. Repetitions in
+ * which the leader lost its core are negative. Prints the time and the spread of each measurement.
  */
 #include <stdio.h>
 #include <stdlib.h>

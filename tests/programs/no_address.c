@@ -1,4 +1,4 @@
-/* Gives MPI no address where it wants one, under MPI_ERRORS_RETURN, and prints what it says. */
+/* Passes NULL to MPI for required addresses, under MPI_ERRORS_RETURN, and prints the errors. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* A program that counts what it frees, and wraps what it duplicates, by PMPI. The library gives
- * a freed handle to the next communicator, whose ranks are in another order. */
+/* A program that counts freed communicators and wraps duplication through PMPI. The library reuses
+ * a freed handle for the next communicator, which has another rank order. */
 #include <mpi.h>
 #include <stdio.h>
 

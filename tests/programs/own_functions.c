@@ -1,8 +1,8 @@
-/* Preloaded: which of Open MPI's own algorithms a collective calls. own_ran.c reads it.
+/* Preloaded: records which of Open MPI's algorithms a collective calls. own_ran.c reads the result.
  *
- * They are functions that its libraries export and call by name: each is called on with all that may
- * have been passed, whatever it takes. One that gives way to another calls that before anything is
- * sent: of the functions of one operation the last one counts.
+ * Open MPI's libraries export the algorithms and call them by name. Each wrapper forwards the
+ * maximum number of arguments, whatever the function takes. An algorithm that falls back to another
+ * calls it before anything is sent, so the last function of an operation counts.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* A program with an MPI_Init of its own, and with OWN_FINALIZE an MPI_Finalize, over PMPI. */
+/* A program that defines MPI_Init over PMPI, and with OWN_FINALIZE also MPI_Finalize. */
 #include <mpi.h>
 #include <stdio.h>
 

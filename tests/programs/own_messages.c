@@ -1,7 +1,7 @@
-/* Counts the messages and bytes that collectives send, from each rank to each other one: by the
- * monitoring of Open MPI (pml_monitoring_enable=1), under MPICH by what ucx_messages.c counts.
- * Arguments: a folder, then cases operation:processes:bytes; bytes are those of a block, vector or
- * message. Each rank writes a file of its number: a line a case, case count/bytes ... */
+/* Counts the messages and bytes that collectives send between each pair of ranks. Open MPI's
+ * monitoring (pml_monitoring_enable=1) counts them, or with MPICH ucx_messages.c. Arguments: a
+ * folder, then cases operation:processes:bytes; bytes are the size of a block, vector or message.
+ * Each rank writes a file named by its number, with a line per case: case count/bytes ... */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
@@ -18,7 +18,7 @@ struct sent { /* as in ucx_messages.c */
 
 static MPI_T_pvar_session session;
 static MPI_T_pvar_handle handles[KINDS];
-static struct sent *ucx;    /* NULL: Open MPI counts */
+static struct sent *ucx;    /* NULL if Open MPI counts */
 static int endpoints[MOST]; /* by rank */
 
 static void attach(const char *name, MPI_T_pvar_handle *handle)
@@ -34,7 +34,7 @@ static void attach(const char *name, MPI_T_pvar_handle *handle)
     }
 }
 
-/* Which endpoint leads to which rank: the one that a message to it adds to. */
+/* Find each rank's endpoint: the endpoint with a higher count after a message to the rank. */
 static void learn(int rank, int size)
 {
     for (int other = 0; other < size; other++) {

@@ -1,5 +1,5 @@
-/* Prints the names of MPICH's own algorithms, from the descriptions of the control variables that
- * choose them: operation name, a line each. */
+/* Prints the names of MPICH's algorithms, from the descriptions of the control variables that
+ * select them: operation and name, one per line. */
 #include <ctype.h>
 #include <mpi.h>
 #include <stdio.h>

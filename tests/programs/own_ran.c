@@ -1,8 +1,8 @@
-/* Collectives whose algorithms are told: under Open MPI by what own_functions.c has seen called,
- * under MPICH by what own_variables.c has found set. Arguments: a folder, then cases
- * operation:processes:bytes; bytes are those of a block, vector or message. Each rank writes a file
- * of its number: a line a case, case error names... Of variables the last name is for after the call.
- */
+/* Collectives with requested library algorithms. own_functions.c (Open MPI) records the functions
+ * called; own_variables.c (MPICH) records the variables set. Arguments: a folder, then cases
+ * operation:processes:bytes; bytes are the size of a block, vector or message. Each rank writes a
+ * file named by its number, with a line per case: case error names... For variables, the last name
+ * is the state after the call. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>

@@ -1,6 +1,6 @@
-/* A program that uses MPI_T itself, before MPI_Init and after: prints its thread level, how many
- * variables there are, and what it has set one of them to.
- * Argument: the name of a control variable of one integer. */
+/* A program that uses MPI_T itself, before and after MPI_Init. Prints its thread level, the number
+ * of variables, and the value that it has set for one of them. Argument: the name of a control
+ * variable of one integer. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Preloaded behind mpiprof: how MPICH is set to choose the algorithm of a collective, while that
- * runs and after. own_ran.c reads it: number of the algorithm, and whether the device has a part.
+/* Preloaded behind mpiprof: records MPICH's algorithm variables of a collective, during and after
+ * the call. own_ran.c reads the result: number of the algorithm, and value of the device variable.
  */
 #define _GNU_SOURCE
 #include <ctype.h>

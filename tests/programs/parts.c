@@ -1,7 +1,7 @@
-/* A server among workers, of any of which some may run bare: what it receives from anybody are the
- * workers' messages and nothing else, and they get its answers and nothing else.
+/* A server among workers, some of which may run unrecorded. With MPI_ANY_SOURCE the server must
+ * receive exactly the workers' messages, and the workers exactly its answers.
  *
- *     parts SERVER      each process is a worker but for the rank SERVER
+ *     parts SERVER      each process is a worker except the rank SERVER
  */
 #include <mpi.h>
 #include <stdio.h>

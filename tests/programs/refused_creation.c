@@ -1,5 +1,5 @@
-/* One rank after the other asks for a Cartesian communicator with a dimension below 0, which Open
- * MPI refuses by MPI_ERR_OTHER without a message; the others go on. Prints "ok". */
+/* One rank after the other requests a Cartesian communicator with a negative dimension. Open MPI
+ * rejects it with MPI_ERR_OTHER without a message. The other ranks continue. Prints "ok". */
 #include <mpi.h>
 #include <stdio.h>
 

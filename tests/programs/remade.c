@@ -1,5 +1,5 @@
-/* Makes and frees a communicator many times, on 2 ranks: the library uses its handles again.
- * Rank 1 makes the file SLOW_UNTIL, if that is set, as soon as it has left MPI_Init. */
+/* Creates and frees a communicator many times on 2 ranks, so that the library reuses its handles.
+ * If SLOW_UNTIL is set, rank 1 creates that file after MPI_Init. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdlib.h>

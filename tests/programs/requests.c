@@ -1,5 +1,5 @@
-/* Nonblocking and persistent collectives, completed in every way; on 2 ranks. Each part works on a
- * communicator of its own, which has the part's name.
+/* Nonblocking and persistent collectives on 2 ranks, completed in every possible way. Each section
+ * uses a separate communicator, which has the section's name.
  *
  *     requests SIGNS
  */

@@ -1,5 +1,5 @@
-/* With `mpiexec --with-ft ulfm`: rank 0 revokes a communicator that the others wait on in a
- * reduction; all of them learn it, and go on with what MPIX_Comm_shrink makes of it.
+/* With `mpiexec --with-ft ulfm`: rank 0 revokes a communicator on which the other ranks wait in a
+ * reduction. All ranks detect the revocation and continue on the result of MPIX_Comm_shrink.
  *
  *     revoked SIGNS
  */

@@ -1,10 +1,10 @@
-/* Collectives whose counts are known, at ranks that make very different numbers of them.
+/* Collectives in known numbers, which differ strongly between ranks.
  *
  *     ring ROUNDS [hang|flush]
  *
- * One barrier of all; then, in each round, three allreduces of ranks 0 and 1, and in every tenth a
- * broadcast of all. hang: ranks 0 and 1 go on for ever, and rank 2 waits in a barrier of all.
- * flush: MPI_Pcontrol(2) in each round.
+ * One barrier of all ranks. Then each round has three allreduces of ranks 0 and 1, and every tenth
+ * round a broadcast of all. hang: ranks 0 and 1 continue forever, and rank 2 waits in a barrier of
+ * all ranks. flush: MPI_Pcontrol(2) in each round.
  */
 #include <mpi.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  *
  *     rounds ROUNDS end|kill [bcast]
  *
- * end: to MPI_Finalize. kill: the last rank kills itself while the others are in a barrier.
- * bcast: only the broadcasts of rank 0, which synchronise nobody.
+ * end: run to MPI_Finalize. kill: the last rank kills itself while the other ranks are in a
+ * barrier. bcast: only broadcasts from rank 0, which do not synchronise.
  */
 #define _GNU_SOURCE
 #include <mpi.h>

@@ -1,10 +1,10 @@
-/* Says of each rooted operation whether the other rank runs ahead of a late one.
+/* Checks for each rooted operation that the other rank can run ahead of a late rank.
  *
  *     run_ahead FILE      2 ranks
  *
- * Rank 1 makes no call of MPI until rank 0 has made CALLS calls, which rank 0 can unless something
- * adds a barrier. After SIGNS_PATIENCE_S rank 1 goes on without the sign. Prints a line for each
- * operation. FILE is for the signs.
+ * Rank 1 makes no MPI call until rank 0 has made CALLS calls. Rank 0 can make them unless a barrier
+ * was added. After SIGNS_PATIENCE_S rank 1 continues without the sign. Prints a line for each
+ * operation. FILE stores the signs.
  */
 #define _GNU_SOURCE
 #include "signs.h"

@@ -1,10 +1,11 @@
-/* The statistics of instances (core/auto/arrival.c) whose arrivals and exits are given, without MPI.
+/* Computes the statistics (core/selection/online/arrival.c) of instances with given arrivals and
+ * exits, without MPI.
  *
  *     score OPERATION FIRST SECOND ROOT ARRIVAL EXIT ...
  *
- * The members of an inter-communicator's groups, or of one; for each instance an arrival and an
- * exit of each member, in ns. Prints each instance's score, the sum of its waiting times, and the
- * mean exit from the last arrival on.
+ * FIRST and SECOND: group sizes of an inter-communicator, or SECOND 0. For each instance, one
+ * arrival and one exit per member, in ns. Prints each instance's score, the sum of its waiting
+ * times, and the mean exit after the last arrival.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ int64_t clock_common(int64_t ns)
     return ns;
 }
 
-/* What pairs.c has MPI do; the last member of all finds what the others have given. */
+/* Replace the reductions of sum_max_reduce.c: the last member's call computes all results. */
 static void join(const struct pair *mine, struct pair *joined, int count, bool scans)
 {
     static const struct pair *given[2][MOST];

@@ -1,6 +1,6 @@
-/* Uses Sessions alone, on 3 ranks: a communicator of all, one of ranks 0 and 1, an
- * inter-communicator. Where asked, the ranks begin apart: 0 and 1 by a communicator of their own,
- * 2 by another; or one rank alone has two sessions, one after the other. */
+/* Uses only Sessions, on 3 ranks: a communicator of all, one of ranks 0 and 1, and an
+ * inter-communicator. "apart": ranks 0 and 1 start with one communicator, and rank 2 with another.
+ * "alone": one rank has two sessions, one after the other. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,7 @@
-/* Two threads a rank each make a communicator from a group of all ranks: sessions_crossed DELAY_US
+/* Two threads per rank each create a communicator from a group of all ranks: sessions_crossed
+ * DELAY_US
  *
- * Odd ranks begin the second one first, and the other one so much later.
+ * Odd ranks start the second communicator first, and the other one DELAY_US later.
  */
 #include <mpi.h>
 #include <pthread.h>

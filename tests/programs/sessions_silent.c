@@ -1,5 +1,5 @@
-/* Uses Sessions alone: ranks 0 and 1 make a communicator of their own, then all ranks make several, one
- * after the other, and use each. */
+/* Uses only Sessions. Ranks 0 and 1 create a communicator of these two, then all ranks create
+ * several, one after the other, and use each. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
-/* Ranks of a node that all write lines to the tables they share (core/trace/file.c), without MPI.
+/* All ranks of a node write lines to shared tables (core/tracefile/file.c), without MPI.
  *
  *     shared_lines FOLDER RANKS LINES
  *
- * Linked with short_writes.c. The last rank is killed when half of its middle line is written. When
- * all have ended, one more writes one line.
+ * Linked with short_writes.c. The last rank is killed when half of its middle line is written.
+ * After all have ended, another process writes one line.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Four threads complete operations that are complete at once, for which a library may hand out one
- * request to all of them. */
+/* Four threads complete operations that are complete immediately, for which a library may return
+ * one request to all threads. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
-/* Makes N communicators, two at a time, a child of each second, and frees them: a reduction on
- * each. Prints what it holds of memory (KB) after the first tenth, and at the end.
- */
+/* Creates N communicators, two at a time, with a child of each second, calls a reduction on each,
+ * and frees them. Prints the resident memory (KB) after the first tenth and at the end. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

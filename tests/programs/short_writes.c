@@ -1,6 +1,7 @@
-/* A file system under which writes are interrupted, or take half of what they are given.
+/* Wrappers of write functions: writes are interrupted, or write half of the data.
  *
- * Where short_writes_left is above 0, that many are still made; the last one kills its process.
+ * If short_writes_left is above 0, only so many short writes are made; the last one kills its
+ * process.
  */
 #define _GNU_SOURCE
 #include <errno.h>

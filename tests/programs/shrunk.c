@@ -1,10 +1,11 @@
-/* Truncates the files of its own trace while it is recorded, and goes on.
+/* Truncates the files of its own trace while it is recorded, and continues.
  *
  *   shrunk FOLDER BYTES WAY
  *
- * WAY is what the program does with SIGBUS before: default, handler, info (SA_SIGINFO on another
- * stack), once (SA_RESETHAND), ignore, block, thread (one that blocks all signals makes the calls).
- * Then it gets a SIGBUS of its own, and prints what it sees of it. */
+ * WAY is the program's earlier action for SIGBUS: default, handler, info (SA_SIGINFO on another
+ * stack), once (SA_RESETHAND), ignore, block, thread (a thread that blocks all signals makes the
+ * calls). Then the program receives another SIGBUS, and prints what its handler receives.
+ */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,8 +1,9 @@
-/* Gets a signal, or asks who would: what a program sees must not tell whether it is recorded.
+/* Receives a signal, or queries its handler. The output must not depend on recording.
  *
  *   signals WAY
  *
- * Each way prints what happens; most end by the signal. */
+ * Each way prints its observations; most end by the signal.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,9 @@
-/* Makes call sites where memory, or a row of the tables, is refused. With core/record/site.
+/* Creates call sites while memory or table rows are refused. With core/callsite/site.
  *
- *   site_ids PLAN     for each site a letter: m no memory, w no row, . all is had
+ *   site_ids PLAN     a letter for each site: m no memory, w no row, . success
  *
- * Prints the rows that are written. */
+ * Prints the rows that are written.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

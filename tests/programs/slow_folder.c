@@ -1,7 +1,8 @@
-/* A file system that is slow for rank 0: its first mkdir takes longer than the other ranks wait.
+/* A file system that is slow for rank 0. Its first mkdir takes longer than the other ranks wait.
  *
- * It lasts until the file SLOW_UNTIL exists, which a rank that has given up makes (remade.c), and a
- * minute at most. */
+ * The delay lasts until the file SLOW_UNTIL exists, which a rank that stopped waiting creates
+ * (remade.c), and at most a minute.
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* Prints the slowest link of a machine table, which is read from standard input. With
- * core/machine/table. */
+/* Prints the slowest link of the machine table on standard input. With core/timing/table. */
 #include <stdio.h>
 
 #include "machine/table.h"

@@ -1,9 +1,10 @@
-/* Two threads a rank, each with a communicator of its own, whose barriers wait for each other.
+/* Two threads per rank, each with a separate communicator. Their barriers wait for each other.
  *
  *     spare_threads SECONDS
  *
- * The last rank's first thread waits for its second one, whose barrier lacks the second thread of
- * the rank before. That one computes for so long, and then comes; for ever (0) it sleeps.
+ * The last rank's first thread waits for its second thread. That thread is in a barrier, which
+ * lacks the second thread of the preceding rank. The missing thread computes for SECONDS and then
+ * arrives; with 0 it sleeps forever.
  */
 #include <mpi.h>
 #include <pthread.h>

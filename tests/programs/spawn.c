@@ -1,4 +1,4 @@
-/* Spawns itself; parent and child exchange a number, and the child ends with it. */
+/* Spawns itself. Parent and child exchange a number, and the child exits with it. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Spawns two processes of the command that its arguments are, and ends with them. As that command,
- * it has no arguments. */
+/* Spawns two processes of the command in its arguments, and ends with them. The spawned command has
+ * no arguments. */
 #include <mpi.h>
 #include <stdio.h>
 

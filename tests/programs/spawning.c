@@ -1,4 +1,4 @@
-/* Starts two more processes of itself, has them and its parent in one barrier, and ends. */
+/* Starts two more processes of itself, calls one barrier with them, and ends. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
-/* Coroutines on stacks of their own in one thread, as user-level thread libraries have them: an
- * operation that yields to another stack, from which MPI is called while the reduction is under
- * way; an error handler that yields for ever; and an operation that calls MPI itself.
- */
+/* Coroutines on separate stacks in one thread, as in user-level thread libraries. An operation
+ * yields to another stack, which calls MPI during the reduction. An error handler yields forever.
+ * An operation calls MPI itself. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

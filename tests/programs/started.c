@@ -1,6 +1,6 @@
-/* Writes what this rank has sent to each other one, messages and bytes, by the monitoring of Open MPI
- * (pml_monitoring_enable=1): after MPI_Init into RANK.start, before MPI_Finalize into RANK.end.
- * Arguments: a folder, and how many reductions of 8 bytes there are between. */
+/* Writes the messages and bytes that this rank has sent to each other rank, from Open MPI's
+ * monitoring (pml_monitoring_enable=1): after MPI_Init to RANK.start, before MPI_Finalize to
+ * RANK.end. Arguments: a folder, and the number of 8-byte reductions in between. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

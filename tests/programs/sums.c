@@ -1,9 +1,10 @@
-/* The statistics of a window (core/auto/arrival.c) of MEMBERS members, without MPI: half of them come
- * EARLY and leave at LATE, half come LATE; times in ns.
+/* Computes the statistics of a window (core/selection/online/arrival.c) of MEMBERS members, without
+ * MPI. Half of the members arrive at EARLY and leave at LATE; the other half arrive at LATE. Times
+ * are in ns.
  *
  *     sums MEMBERS EARLY LATE
  *
- * Prints the mean deviation, the worst one, the mean time inside, the mean score and the sum of the
+ * Prints the mean and the worst deviation, the mean time inside, the mean score and the sum of the
  * waiting times.
  */
 #include <stdio.h>

@@ -1,6 +1,5 @@
-/* THREADS threads on as many duplicates of MPI_COMM_WORLD make COUNT barriers and reductions each;
- * or, with a third argument, that many short-lived threads one after the other, in waves.
- */
+/* THREADS threads on as many duplicates of MPI_COMM_WORLD make COUNT barriers and reductions each.
+ * A third argument is a number of short-lived threads instead, one after the other, in waves. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,10 +1,11 @@
-/* Collectives whose results are checked, where the process may have little more than it has.
+/* Collectives with checked results in a process that may allocate little more memory.
  *
  *   tight_memory KB REPEATS INTS
  *
- * After MPI_Init the process's address space may grow by KB: as under `ulimit -v`, but for what the
- * library has by then. Blocks have INTS numbers, or an eighth of that, so that memory is asked for
- * in several calls. The program's own is had before. */
+ * After MPI_Init the process's address space may grow by KB, as with `ulimit -v` but excluding the
+ * library's start. Blocks have INTS numbers, or an eighth of that, so that several calls request
+ * memory. The program allocates its memory before.
+ */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* 100 communicators, each with an allreduce, which --switch tells an algorithm, then a broadcast,
- * which it does not. Rank 0 prints what own_functions.c has seen called for the broadcasts. */
+/* 100 communicators, each with an allreduce, which --switch runs on a library algorithm, then a
+ * broadcast, which stays native. Rank 0 prints the functions that own_functions.c recorded for the
+ * broadcasts. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>

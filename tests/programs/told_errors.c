@@ -1,7 +1,7 @@
-/* A broadcast whose members disagree about its size, told `binomial` by --switch: the error comes,
- * by a code or by a handler, returning or leaving, and the library's variable is the program's own
- * in the handler and after. Then a right one. Arguments: the name of the variable. On 2 processes;
- * rank 1 prints what it has seen. */
+/* A broadcast with different sizes on different ranks, for which --switch requests `binomial`. The
+ * error is reported by a code or by a handler, which returns or leaves. In the handler and
+ * afterwards, the library's variable must have the program's value. A correct broadcast follows.
+ * Argument: the variable's name. On 2 processes; rank 1 prints its observations. */
 #include <mpi.h>
 #include <setjmp.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* A tool of somebody else, preloaded too: counts MPI_Allreduce and says so at MPI_Finalize. */
+/* Another preloaded tool: counts MPI_Allreduce and prints the number in MPI_Finalize. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Preloaded: counts what goes through UCX, by endpoint. own_messages.c reads it. */
+/* Preloaded: counts messages through UCX by endpoint. own_messages.c reads the result. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

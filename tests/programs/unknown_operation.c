@@ -1,5 +1,5 @@
-/* Reduces with an operation that is an extension of MPICH, and with one of the program's own. Prints
- * the error class of the former, which the bare library decides, and "ok" for the latter's result. */
+/* Reduces with an MPICH extension operation and with a user-defined one. Prints the error class of
+ * the former, which must equal that of the bare library, and "ok" for the latter's result. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,9 +1,10 @@
-/* A hang of which all calls but a few are left out of the log.
+/* A hang with nearly all calls missing from the log.
  *
  *     unlogged
  *
- * All pause the recording but for a barrier of the world, to which the last rank but one does not
- * come: it waits for the last one in a barrier of theirs, and that one sleeps.
+ * All ranks pause recording, except for a barrier of the world. The last rank but one does not
+ * reach that barrier: it waits for the last rank in a barrier of these two, and the last rank
+ * sleeps.
  */
 #include <mpi.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-/* Calls on communicators that the recorder has not seen made, while recording is paused. */
+/* Calls on communicators that were created without the recorder's wrappers, while recording is
+ * paused. */
 #include <mpi.h>
 
 int main(int argc, char **argv)

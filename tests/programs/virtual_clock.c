@@ -1,22 +1,22 @@
-/* A test shim, preloaded behind mpiprof's library: gives every rank a clock with known answers.
+/* A test shim, preloaded behind mpiprof's library: gives every rank a clock with known values.
  *
  *      program -> mpiprof's library -> this shim -> the MPI library
  *                        |
  *                        +-- clock_gettime -> this shim
  *
- * mpiprof finds its natives by dlsym(RTLD_NEXT), which is this shim. A call of clock_gettime that
- * comes from mpiprof's library (by its return address) reads the rank's own clock; MPI and the
- * program read the real one.
+ * mpiprof finds the native functions with dlsym(RTLD_NEXT), which returns this shim's. A call of
+ * clock_gettime from mpiprof's library (by its return address) reads the rank's virtual clock. MPI
+ * and the program read the real clock.
  *
- * VIRTUAL_CLOCK=virtual: the clock stands still but for virtual_advance() and the collectives. A
+ * VIRTUAL_CLOCK=virtual: the clock advances only in virtual_advance() and in collectives. A
  * collective does the real operation, exchanges the members' virtual arrivals on a private
- * communicator, and moves the clock to where the operation's semantics let this rank leave.
- * VIRTUAL_CLOCK=real: the real clock; collectives are passed on.
- * VIRTUAL_NODES=offset:ppb,offset:ppb,...: rank r is on emulated node r modulo their number (as
- * MPIPROF_NODE says), whose clock is off by so many ns and gains so many ns a second.
- * VIRTUAL_BASE=ns: the time from which on clocks drift, and where virtual clocks start.
+ * communicator, and sets the clock to the exit that the operation's semantics permit this rank.
+ * VIRTUAL_CLOCK=real: the real clock; collectives are forwarded.
+ * VIRTUAL_NODES=offset:ppb,offset:ppb,...: rank r is on emulated node r modulo their number (as in
+ * MPIPROF_NODE). The node's clock has an offset in ns, and gains ppb ns per second.
+ * VIRTUAL_BASE=ns: the time from which clocks drift, and at which virtual clocks start.
  *
- * One thread a rank; communicators are made known by virtual_communicator().
+ * Threads: one per rank. Communicators are registered with virtual_communicator().
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -164,7 +164,7 @@ void virtual_align(void)
 
 /* ---- operations */
 
-enum kind { ALL, FROM_ROOT, TO_ROOT, PREFIX, SOURCES }; /* whom a rank waits for */
+enum kind { ALL, FROM_ROOT, TO_ROOT, PREFIX, SOURCES }; /* ranks that a rank waits for */
 
 struct arrival {
     int64_t at, side, is_root, is_idle;
@@ -343,7 +343,7 @@ int MPI_Request_free(MPI_Request *request)
     return PMPI_Request_free(request);
 }
 
-/* ---- the collectives: X(blocking, nonblocking, whom it waits for, root, parameters, arguments) */
+/* ---- collectives: X(blocking, nonblocking, awaited ranks, root, parameters, arguments) */
 
 #define P(...) __VA_ARGS__
 #define ONE_TO_ONE P(const void *sb, int sc, MPI_Datatype st, void *rb, int rc, MPI_Datatype rt, )

@@ -1,11 +1,12 @@
-/* A sound program that computes for long, and one whose last rank never comes.
+/* A correct program with a long computation, or one with a last rank that never arrives.
  *
  *     watched SECONDS CODE [message|hang|slow|FILE]
  *
- * The last rank computes for SECONDS while the other ranks wait for it: in a barrier, or (message)
- * rank 0 for its message and all but it in a barrier of theirs. FILE: it computes until the file
- * exists. hang: it sleeps for ever. slow: it sleeps for ever after it was SECONDS late three times.
- * The exit code is CODE, but 99 if a process has a child. Rank 0 prints how many files it has open.
+ * The last rank computes for SECONDS while the other ranks wait for it in a barrier. message: rank
+ * 0 waits for its message, and all but the last rank in a barrier of these ranks. FILE: it computes
+ * until the file exists. hang: it sleeps forever. slow: it sleeps forever after it was SECONDS late
+ * three times. The exit code is CODE, or 99 if a process has a child. Rank 0 prints its number of
+ * open files.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* Rank 1 is late, in heavy(); all sleep in between, which nothing may end before its time.
- * What the ranks find is their exit code: a launcher drops output once a rank ends with another
- * code than 0. */
+/* Rank 1 is late, in heavy(). All ranks sleep in between, and nothing may interrupt a sleep. The
+ * exit code is the result, because a launcher drops output after a rank exits with a code other
+ * than 0. */
 #include <mpi.h>
 #include <time.h>
 

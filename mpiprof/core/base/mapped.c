@@ -1,11 +1,11 @@
-/* Mapped files that other processes can truncate.
+/* Mapped files that other processes may truncate.
  *
- * A file that shrinks takes the pages of its mappings with it, and the next access to one of them is
- * a SIGBUS. The handler (life/bus_error.c) then puts anonymous memory in the place of the lost
- * pages, so that the access succeeds, and recording stops. Threads that block SIGBUS have no
- * handler: they compare the length of the file before they write (mapped_replace_beyond).
+ * If a file shrinks, the pages of its mappings are lost, and the next access to such a page causes
+ * SIGBUS. The handler (init/bus_error.c) replaces the lost pages by anonymous memory, so that the
+ * access succeeds, and recording stops. The handler cannot run in threads that block SIGBUS. They
+ * compare the file's length before they write (mapped_replace_beyond).
  *
- * The list only grows, and mappings stay as long as the process: signal handlers read it.
+ * Signal handlers read the list, so it only grows, and mappings last as long as the process.
  */
 #include "base/mapped.h"
 
@@ -22,15 +22,15 @@ struct mapping {
     struct mapping *next;
     char *start;
     size_t bytes;
-    off_t end;                                    /* of it in the file */
-    _Atomic enum { MAPPED, LOST, REMOVED } state; /* LOST: anonymous memory stands in its place */
+    off_t end;                                    /* end of the mapping in the file */
+    _Atomic enum { MAPPED, LOST, REMOVED } state; /* LOST: replaced by anonymous memory */
 };
 
 atomic_bool mapped_unguarded = true;
 static struct mapping *_Atomic mappings;
 static char lost_line[PATH_BYTES + 512];
 
-/* Maps a part of a file for reading and writing; NULL: errno says why. */
+/* Map a part of a file for reading and writing. Returns NULL with errno set on failure. */
 void *mapped_add(int descriptor, off_t offset, size_t bytes, int flags)
 {
     struct mapping *const m = calloc(1, sizeof *m);
@@ -53,8 +53,8 @@ void *mapped_add(int descriptor, off_t offset, size_t bytes, int flags)
     return m->start;
 }
 
-/* Names the file whose loss is said once. The line is kept ready, as little stack may be left in a
- * signal handler. */
+/* Prepare the message about the loss of a file, which is printed once: little stack may be left in
+ * a signal handler. */
 void mapped_say_lost(const char *folder, const char *file)
 {
     if (!recorder.options.quiet)
@@ -91,7 +91,7 @@ static bool replace(struct mapping *m)
     return true;
 }
 
-/* Replaces the mapping that an address belongs to; returns false if it belongs to none. */
+/* Replace the mapping that contains an address. Returns false if there is none. */
 bool mapped_replace(const void *address)
 {
     const int reason = errno;
@@ -102,7 +102,7 @@ bool mapped_replace(const void *address)
     return done;
 }
 
-/* Replaces all mappings beyond the end of their file. */
+/* Replace all mappings beyond the end of their file. */
 void mapped_replace_beyond(off_t end)
 {
     for (struct mapping *m = atomic_load(&mappings); m != NULL; m = m->next)
@@ -117,7 +117,7 @@ bool mapped_is_lost(const void *address)
     return m == NULL || atomic_load(&m->state) == LOST;
 }
 
-/* Unmaps what no thread uses. */
+/* Unmap a mapping that no thread uses. */
 void mapped_remove(void *start)
 {
     struct mapping *const m = find(start);

@@ -1,8 +1,8 @@
-/* The program's own reductions: the handles that MPI_Op_create has returned.
+/* User-defined reductions: the handles that MPI_Op_create has returned.
  *
- * A handle that is neither here nor among the predefined ones (predefined.c) is left to the library: it
- * may be an extension such as MPICH's MPIX_EQUAL, which the library runs in its own collectives only and
- * whose use elsewhere ends the job. Any thread comes here; the table is changed under recorder.lock.
+ * Calls with a handle that is neither here nor predefined (predefined.c) go to the library. Such a
+ * handle may be an extension, such as MPICH's MPIX_EQUAL, which works only in the library's
+ * collectives and ends the job elsewhere. Threads: any; the table is changed under recorder.lock.
  */
 #include "base/operator.h"
 
@@ -25,14 +25,15 @@ void operator_made(int error, MPI_Op op)
         put(op, &made); /* anything but NULL */
 }
 
-/* The library may give the handle to another reduction. */
+/* Remove a handle, because the library may reuse it for another reduction. */
 void operator_freed(int error, MPI_Op op)
 {
     if (error == MPI_SUCCESS && op != MPI_OP_NULL)
         put(op, NULL);
 }
 
-/* Whether an algorithm of ours may reduce with it; the same on all members of a call. */
+/* Return true if mpiprof's algorithms may use the reduction. All members of a call get the same
+ * result. */
 bool operator_is_known(MPI_Op op)
 {
     return predefined_reduction(op) != NULL || map_get(&made, (uint64_t)(uintptr_t)op) != NULL;

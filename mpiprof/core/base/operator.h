@@ -1,4 +1,4 @@
-/* The program's own reductions: operator.c. */
+/* User-defined reductions (operator.c). */
 #pragma once
 #include <stdbool.h>
 

@@ -59,7 +59,8 @@ struct predefined_type *predefined_type(MPI_Datatype type)
     return s->handle != 0 ? &s->type : NULL;
 }
 
-/* Those are commutative, and any association will do; NULL: it is none of these (operator.c). */
+/* Return the name of a predefined reduction, which is commutative and may be associated freely, or
+ * NULL for any other reduction (operator.c). */
 const char *predefined_reduction(MPI_Op op)
 {
     const struct slot *const s = slot_for(&reductions, (uintptr_t)op);

@@ -3,7 +3,7 @@
  * its lowest set bit.
  *
  *      0 --- 1
- *      |---- 2 --- 3        children are in rank order: a child collects for
+ *      |---- 2 --- 3        children are in rank order: a child collects from
  *      `---- 4 --- 5        all ranks up to the next child
  *            `---- 6 --- 7
  *
@@ -26,7 +26,7 @@ enum { TAG_SHARE = 19941, TAG_COLLECT = 19939, TAG_LAST = 19950, PIECE = 1 << 14
 struct piece {
     int64_t length; /* of all of them */
     int64_t cut;    /* a rank had no memory for its part */
-    int64_t ranks;  /* that it speaks for, in MPI_Finalize */
+    int64_t ranks;  /* number of ranks included, in MPI_Finalize */
     char bytes[PIECE];
 };
 
@@ -45,7 +45,7 @@ int tree_children(int rank, int size, int *children)
     return count;
 }
 
-/* Receive from the parent. A patient rank sleeps and leaves its core to others. */
+/* Receive from the parent. If `patient` is true, the rank sleeps between tests to free its core. */
 static void hear(void *what, int bytes, bool patient, int parent, MPI_Comm comm)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
@@ -98,7 +98,7 @@ static void send(const struct text *t, int parent, MPI_Comm comm)
     } while (at < p.length);
 }
 
-/* Appends one piece, which begins at `at` of its message; returns the end of the piece. */
+/* Append one piece, which begins at `at` of its message. Returns the end of the piece. */
 static int64_t append(struct text *t, const char *between, const struct piece *p, int64_t at)
 {
     const int part = part_of(p->length - at);
@@ -110,7 +110,7 @@ static int64_t append(struct text *t, const char *between, const struct piece *p
     return at + part;
 }
 
-/* Appends what a child sends. A child that was lost has sent nothing. */
+/* Append a child's text. A child that was lost has sent nothing. */
 static void receive(struct text *t, const char *between, int child, MPI_Comm comm)
 {
     struct piece p;
@@ -150,12 +150,13 @@ void tree_collect(struct text *t, const char *between, tree_join join, MPI_Comm 
 
 /* ---- in MPI_Finalize, where ranks may be gone
  *
- * A child sends without waiting: MPI_Finalize completes its messages. A parent waits for its children
- * until its patience ends (wait.c), and goes on with what it has. A message that comes later meets no
- * receive. So each collection has a tag of its own. */
+ * A child sends without waiting: MPI_Finalize completes its messages. A parent waits for its
+ * children until its deadline (wait.c), and continues with the texts received. A later message must
+ * not match another receive, so each collection has a separate tag.
+ */
 
 struct letter {
-    struct letter *next; /* what is under way stays in memory */
+    struct letter *next; /* sent messages stay in memory */
     MPI_Request request;
     struct piece piece;
 };
@@ -195,7 +196,7 @@ static void post(const struct text *t, int64_t ranks, int parent, int tag, MPI_C
     } while (at < (int64_t)t->length);
 }
 
-/* Appends what a child sends; returns the number of ranks that it speaks for. */
+/* Append a child's text before the deadline. Returns the number of ranks that it includes. */
 static int64_t receive_by(int64_t deadline, struct text *t, const char *between, int child, int tag,
                           MPI_Comm comm)
 {
@@ -218,7 +219,7 @@ static int64_t receive_by(int64_t deadline, struct text *t, const char *between,
     return l->piece.ranks;
 }
 
-/* As tree_collect, in MPI_Finalize; returns the number of ranks that rank 0 has not heard. */
+/* The variant of tree_collect for MPI_Finalize. Returns on rank 0 the number of missing ranks. */
 int tree_collect_last(struct text *t, const char *between, tree_join join, enum tree_last which,
                       MPI_Comm comm)
 {

@@ -1,9 +1,9 @@
-/* Waits for a request up to a deadline, for exchanges with ranks that may never answer.
+/* Waiting for a request with a deadline, for exchanges with ranks that may never answer.
  *
- * In MPI_Finalize other ranks may be gone: aborted with a sub-communicator, or killed under a launcher
- * that leaves the rest of the job alone. No rank knows which ranks are gone. A rank that is late will
- * still come, and MPI_Finalize itself usually waits for it. So a rank waits for others no longer than
- * FINALIZE_NS, counted from its own arrival, for all exchanges there together.
+ * In MPI_Finalize other ranks may be gone: aborted with a sub-communicator, or killed under a
+ * launcher that leaves the rest of the job alone. No rank can detect which ranks are gone. A late
+ * rank will still arrive, and MPI_Finalize itself usually waits for it. So in all exchanges there
+ * together, a rank waits at most FINALIZE_NS from its own arrival.
  */
 #include "base/wait.h"
 
@@ -18,7 +18,7 @@ enum { BUSY_TESTS = 1000 };
 #define FINALIZE_NS INT64_C(5000000000)
 #define LEVEL_NS INT64_C(250000000)
 
-/* Returns false if the deadline has passed or the operation has failed. */
+/* Wait for a request. Returns false if the deadline has passed or the operation has failed. */
 bool wait_until(MPI_Request *request, int64_t deadline)
 {
     const struct timespec pause = {.tv_nsec = 100000};
@@ -35,7 +35,7 @@ bool wait_until(MPI_Request *request, int64_t deadline)
     return true;
 }
 
-/* Gives up a receive. The library may still write to its memory, which the caller keeps. */
+/* Cancel a receive. The library may still write to the memory, so the caller must not free it. */
 void wait_cancel(MPI_Request *request)
 {
     if (*request == MPI_REQUEST_NULL)
@@ -44,8 +44,8 @@ void wait_cancel(MPI_Request *request)
     pmpi.Request_free(request);
 }
 
-/* Returns the end of this rank's patience in MPI_Finalize. A rank that speaks for several levels of
- * a tree has as much more time, so that it hears children that have given up others. */
+/* Return the end of this rank's waiting time in MPI_Finalize. A rank with children on several tree
+ * levels waits longer per level, so that it receives from children that stopped waiting. */
 int64_t wait_finalize_deadline(int levels)
 {
     static int64_t begin;

@@ -1,4 +1,4 @@
-/* Waiting for a request up to a deadline: wait.c. */
+/* Waiting for a request with a deadline (wait.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -242,9 +242,10 @@ static void say_short(double ranks)
                      ranks, ranks > 1 ? "s" : "");
 }
 
-/* ---- what rank 0 reports for all */
+/* ---- reports of rank 0 for all ranks */
 
-/* A report of one rank, with a weight before it. The heaviest is kept; of equals, the first rank's. */
+/* Keep the heavier of two reports, each preceded by its weight; of equal reports, that of the lower
+ * rank. */
 static void keep_heaviest(struct text *t, size_t earlier)
 {
     int64_t mine, other;
@@ -267,7 +268,7 @@ static struct text report_begin(int64_t weight)
     return t;
 }
 
-/* To the user; with `noted`, in the trace for the report as well. */
+/* Print the heaviest report. If `noted` is true, it is also written to the trace. */
 static void report_say(struct text *t, enum tree_last which, bool noted, MPI_Comm comm)
 {
     char *rest = NULL;
@@ -314,7 +315,7 @@ static void add_counts(struct text *t, size_t earlier)
     t->length = earlier;
 }
 
-/* Returns this rank's counts: of each rule, applied and left alone; refused, and left to the library, by
+/* Return this rank's counts: of each rule, applied and not applied; refusals and library choices by
  * reason; whether memory was short. */
 static struct text counts_make(void)
 {
@@ -361,13 +362,14 @@ static void say_missing(int ranks)
     file_note("%d %s", ranks, line);
 }
 
-/* In MPI_Finalize, by all ranks that are still there; `comm` has all of them, or is MPI_COMM_NULL. */
+/* Print all messages in MPI_Finalize, on all ranks that are still present. `comm` contains all
+ * ranks, or is MPI_COMM_NULL. */
 void diagnostics_end(MPI_Comm comm)
 {
     struct text counts = counts_make();
     const int missing = tree_collect_last(&counts, "", add_counts, LAST_COUNTS, comm);
 
-    if (recorder.rank == 0 && !counts.cut) { /* else not even the reserve has memory */
+    if (recorder.rank == 0 && !counts.cut) { /* otherwise even the reserve is exhausted */
         say_counts((const double *)(const void *)counts.bytes);
         say_missing(missing);
     }

@@ -1,7 +1,8 @@
-/* The door for Python: plain numbers and addresses, no struct to be copied by hand.
+/* Interface of the schedules for Python, with plain numbers and addresses, so that Python copies no
+ * struct.
  *
- * Not in the recorder: linked with the schedules into a library of its own, which needs no MPI
- * (mpiprof/model/schedule.py).
+ * It is not part of the recorder. It is linked with the schedules into a separate library that
+ * needs no MPI (mpiprof/model/schedule.py).
  */
 #include <string.h>
 
@@ -19,7 +20,8 @@ struct handle {
     int64_t rounds;
 };
 
-/* Texts of entry i, in the order operation, name, restrictions, cost, parameters, source. */
+/* Return text `which` of catalogue entry i: operation, name, restrictions, cost, parameters,
+ * source. */
 DOOR const char *schedule_text(int i, int which)
 {
     if (i < 0 || i >= catalogue_count)
@@ -31,7 +33,8 @@ DOOR const char *schedule_text(int i, int which)
     return which >= 0 && which < 6 ? texts[which] : NULL;
 }
 
-/* 1: for inter-communicators; 2: keeps the order of operands; 4: needs the own group's counts. */
+/* Return a sum of flags: 1 for inter-communicators, 2 preserves the order of operands, 4 requires
+ * the counts of the local group. */
 DOOR int schedule_traits(int i)
 {
     const struct algorithm *const a = catalogue[i];
@@ -39,9 +42,9 @@ DOOR int schedule_traits(int i)
     return (a->inter ? 1 : 0) | (a->keeps_order ? 2 : 0) | (a->needs_counts ? 4 : 0);
 }
 
-/* numbers: size, remote_size, root, bytes, remote_bytes, unit, block_size, order, first_group,
- * equal_blocks, late.
- * The arrays must outlive the handle. NULL: doesn't apply. */
+/* Return a handle of a schedule, or NULL if the algorithm does not apply or memory is insufficient.
+ * numbers: size, remote_size, root, bytes, remote_bytes, unit, block_size, order, first_group,
+ * equal_blocks, late. The arrays must outlive the handle. */
 DOOR struct handle *schedule_open(int i, int rank, const int64_t *numbers, const int64_t *counts,
                                   const int64_t *remote_counts, const int *nodes, double alpha,
                                   double beta)
@@ -85,8 +88,9 @@ DOOR int64_t schedule_scratch(const struct handle *h)
     return schedule_scratch_of(h->algorithm, &h->problem);
 }
 
-/* Steps of rounds first .. last - 1, COLUMNS numbers each (see schedule_columns). Returns how many
- * steps there are; writes no more than `room`. */
+/* Steps of rounds first .. last - 1, with COLUMNS numbers each (see schedule_columns).
+ * schedule_steps returns the number of steps, or -1 if memory is insufficient, and writes at most
+ * `room` steps. */
 enum { COLUMNS = 9 };
 
 DOOR const char *schedule_columns(void)
@@ -114,15 +118,15 @@ DOOR int64_t schedule_steps(struct handle *h, int64_t first, int64_t last, int64
     return h->round.failed ? -1 : count;
 }
 
-/* What one round of many processes puts on the network, for the simulator: O(messages) numbers in
- * place of all steps. */
+/* Network traffic of one round of many processes, for the simulator: O(messages) numbers instead of
+ * all steps. */
 struct traffic {
-    int32_t *peers;   /* of all sends, those of a handle together, in the order of emission */
-    int64_t *lengths; /* and their bytes */
+    int32_t *peers;   /* targets of all sends, by handle, in order of emission */
+    int64_t *lengths; /* bytes of these sends */
     int64_t room, count;
-    uint64_t balance; /* hashes of sends less those of receives: 0 where they match */
+    uint64_t balance; /* hashes of sends minus hashes of receives: 0 if they match */
 };
-enum { FACTS = 4 }; /* of each handle: sends, receives, bytes reduced, barriers */
+enum { FACTS = 4 }; /* per handle: sends, receives, bytes reduced, barriers */
 
 static uint64_t message_hash(int from, int to, int64_t length)
 {
@@ -133,7 +137,7 @@ static uint64_t message_hash(int from, int to, int64_t length)
     return x ^ x >> 31;
 }
 
-/* Process `self`; `first` is the number of rank 0 of the group that a peer is in. */
+/* Add a step of process `self`. `first` is the process number of rank 0 of the peer's group. */
 static void add_step(struct traffic *t, int64_t *facts, int self, const int *first,
                      const struct step *s)
 {
@@ -157,9 +161,9 @@ static void add_step(struct traffic *t, int64_t *facts, int self, const int *fir
     }
 }
 
-/* Round r of all ranks of a group; processes are numbered through, those of the own group from
- * `first`, those of the remote one from `remote_first`. Returns how many sends there are, -1:
- * no memory; writes no more than `room`. `balance` is added to. */
+/* Collect round r of all ranks of a group. Processes of the local group are numbered from `first`,
+ * processes of the remote group from `remote_first`. Returns the number of sends, or -1 if memory
+ * is insufficient, and writes at most `room` sends. Adds to `balance`. */
 DOOR int64_t schedule_traffic(struct handle *const *handles, int count, int64_t r, int first,
                               int remote_first, int64_t *facts, int32_t *peers, int64_t *lengths,
                               int64_t room, uint64_t *balance)
@@ -183,7 +187,7 @@ DOOR int64_t schedule_traffic(struct handle *const *handles, int count, int64_t 
     return t.count;
 }
 
-/* The messages of one process in one round of its own, where it has at most one each way. */
+/* The messages of one process in its current round, with at most one in each direction. */
 enum turn { TURN_TARGET, TURN_LENGTH, TURN_SOURCE, TURN_REDUCED, TURN_OTHER, TURN_FACTS };
 
 static void add_turn(int64_t *turn, const int *first, const struct step *s)
@@ -202,9 +206,9 @@ static void add_turn(int64_t *turn, const int *first, const struct step *s)
     }
 }
 
-/* For each of `count` handles its round rounds[i]: target or -1, bytes, source or -1, bytes
- * reduced, and whether there is more than that. firsts: two numbers a handle, of rank 0 of its own
- * group and of the remote one. False: no memory. */
+/* Store for each of `count` handles round rounds[i]: target or -1, bytes, source or -1, bytes
+ * reduced, and 1 if the round contains more. firsts: two process numbers per handle, of rank 0 of
+ * the local and of the remote group. Returns false if memory is insufficient. */
 DOOR bool schedule_turns(struct handle *const *handles, int count, const int64_t *rounds,
                          const int *firsts, int64_t *turns)
 {

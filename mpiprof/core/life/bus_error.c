@@ -1,16 +1,16 @@
-/* SIGBUS of our mapped files when another process truncates them, kept apart from the program's own.
+/* SIGBUS in the recorder's mapped files after another process truncated them.
  *
- *      our pages        mapped_replace puts anonymous memory there; the access is repeated
- *      any other SIGBUS the action that the program has set, with its flags, mask and stack
+ *      address in such a file   mapped_replace maps anonymous memory there; the access is repeated
+ *      any other SIGBUS         the program's action runs, with its flags, mask and stack
  *
- * Our handler stays installed while files are mapped, whatever the program sets. `asked` is the
- * program's action. Its flags, mask and use of another stack are those of ours, so a handler of the
- * program is entered as the kernel would enter it; SA_RESETHAND is done here. A program that asks
- * for the action is told its own (signal_wrappers.c).
+ * The recorder's handler stays installed while files are mapped, whatever the program sets. `asked`
+ * is the program's action. The installed handler has its flags, mask and alternate stack, so the
+ * program's handler is entered as by the kernel. This file implements SA_RESETHAND. A program that
+ * queries the action receives its action, not the recorder's (signal_wrappers.c).
  *
- * The kernel ends a process whose thread ignores or blocks the SIGBUS of a page fault. So SIG_IGN is
- * left in place, and such threads compare the length of the file before they write
- * (record_check): a file that shrinks between the two still ends the process.
+ * The kernel ends a process if its thread ignores or blocks the SIGBUS of a page fault. So SIG_IGN
+ * stays installed, and such threads compare the file's length before they write (record_check). A
+ * file that shrinks between the check and the write still ends the process.
  *
  * Threads: any, and signal handlers.
  */
@@ -27,14 +27,14 @@
 #include "life/dying.h"
 #include "record/thread.h"
 
-static struct sigaction asked; /* by the program; under `busy` */
+static struct sigaction asked; /* the program's action; protected by `busy` */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static atomic_bool watched;
 static pid_t process;
 
 static void handle(int number, siginfo_t *info, void *context);
 
-/* No signal may come to the thread that holds the lock: its handler might set actions, too. */
+/* Block all signals in the thread that takes the lock: a signal handler might set actions, too. */
 static void lock(sigset_t *before)
 {
     sigset_t all;
@@ -56,7 +56,7 @@ static bool is_ours(const struct sigaction *a)
     return (uintptr_t)a->sa_sigaction == (uintptr_t)handle;
 }
 
-/* Installs our handler for what the program has asked for. Under the lock. */
+/* Install the handler that suits the program's action. The caller holds the lock. */
 static void install(void)
 {
     struct sigaction ours = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
@@ -72,8 +72,8 @@ static void install(void)
         dying_action(SIGBUS, &ours, NULL);
 }
 
-/* After the program has set or queried the action of SIGBUS: takes its place again. old: what stood
- * there before, in which the program's action takes the place of ours; NULL if nobody wants it. */
+/* Reinstall the recorder's handler after the program has set or queried the action of SIGBUS. If
+ * old is not NULL and contains that handler, it is replaced by the program's action. */
 void bus_error_adopt(struct sigaction *old)
 {
     struct sigaction now;
@@ -81,7 +81,7 @@ void bus_error_adopt(struct sigaction *old)
 
     if (!atomic_load(&watched))
         return;
-    if (getpid() != process) { /* a child; by vfork() it has our memory, but actions of its own */
+    if (getpid() != process) { /* a child; after vfork() it shares memory, not actions */
         if (old != NULL && is_ours(old))
             *old = asked;
         return;
@@ -94,10 +94,10 @@ void bus_error_adopt(struct sigaction *old)
         install();
     }
     unlock(&before);
-    self.bus = BUS_UNKNOWN; /* sigset() blocks signals */
+    self.bus = BUS_UNKNOWN; /* sigset() may block SIGBUS */
 }
 
-/* Returns the action for a signal that has come, which SA_RESETHAND resets for the next. */
+/* Return the program's action for a received signal, and apply its SA_RESETHAND. */
 static struct sigaction take_action(void)
 {
     struct sigaction found;
@@ -117,11 +117,11 @@ static void handle(int number, siginfo_t *info, void *context)
 {
     const int reason = errno;
 
-    const bool by_kernel = info->si_code > 0; /* a fault, which is repeated */
+    const bool by_kernel = info->si_code > 0; /* a fault, which recurs after the return */
 
     if (by_kernel && mapped_replace(info->si_addr))
         return;
-    if (getpid() != process) { /* a child: the action is the program's from here on */
+    if (getpid() != process) { /* a child: from now on the program's action applies */
         if (by_kernel)
             dying_action(SIGBUS, &asked, NULL);
         else
@@ -144,7 +144,7 @@ void bus_error_watch(void)
     bus_error_adopt(NULL);
 }
 
-/* Nothing is written to mapped files any more. */
+/* Restore the program's action when nothing is written to mapped files any more. */
 void bus_error_forget(void)
 {
     struct sigaction was;
@@ -156,6 +156,6 @@ void bus_error_forget(void)
     atomic_store(&watched, false);
     if (dying_action(SIGBUS, NULL, &was) == 0 && is_ours(&was) &&
         dying_action(SIGBUS, &asked, &was) == 0 && !is_ours(&was))
-        dying_action(SIGBUS, &was, NULL); /* another thread has just set it */
+        dying_action(SIGBUS, &was, NULL); /* another thread set this action meanwhile */
     unlock(&before);
 }

@@ -1,4 +1,4 @@
-/* SIGBUS of mapped files that have been truncated: bus_error.c. */
+/* SIGBUS in mapped files that were truncated (bus_error.c). */
 #pragma once
 #include <signal.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* `calibrate`: a program of our own, called by ctypes after libmpi has been loaded. */
+/* The MPI program behind `mpiprof calibrate`, called through ctypes after libmpi is loaded. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,18 +1,20 @@
-/* The signal that ends a rank, noted in its log, so that those who look later know who died of what
- * and who was only killed with it.
+/* Recording of the signal that ends a rank, so that reports can separate the first failure from
+ * ranks that were killed because of it.
  *
- * Only where the signal would end the process anyway: by default, or through Open MPI's own handler,
- * which prints where it was. What stood there before is put back and gets the very signal, with all
- * that was said of it; a handler that the program sets takes the place of ours. The handler writes
- * that number, and the sum of its thread's window, to mapped memory. SIGBUS has a handler of its own
- * (bus_error.c), which ends here as well.
+ * A handler is installed only where the signal would end the process anyway: over the default
+ * action and over Open MPI's handler, which prints a stack trace. The handler writes the signal
+ * number and its thread's window to mapped memory. Then it restores the previous action and sends
+ * the same signal again with the same siginfo. A handler that the program sets replaces the
+ * recorder's. SIGBUS has a separate handler (bus_error.c), which also ends in dying_end.
  *
- * A program that asks for a handler is told what stood there before ours (signal_wrappers.c). A
- * runtime that asks the kernel itself finds our handler, whose call then ends the process.
+ * A program that queries a handler receives the action before the recorder's (signal_wrappers.c). A
+ * runtime that queries the kernel directly finds the recorder's handler, which ends the process if
+ * it is called.
  *
- * What differs: on a stack without room for a handler the kernel ends the process by the same
- * signal, but a core file says that the kernel sent it, without the address. A process that waits
- * for a file system which does not answer can be killed by SIGKILL only.
+ * Differences from an unrecorded run: if the stack has no space for a handler, the kernel ends the
+ * process with the same signal, but the core file names the kernel as its sender, without the
+ * address. A process that waits for a file system that does not answer can be killed only by
+ * SIGKILL.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -33,7 +35,8 @@ static struct sigaction before[COUNT];
 static pid_t process;
 static action_setter set_action;
 
-/* Returns what stood at a signal before our handler, or NULL if that signal never had ours. */
+/* Return the action before the recorder's handler, or NULL if this signal never had that
+ * handler. */
 static const struct sigaction *before_of(int number)
 {
     for (int i = 0; i < COUNT; i++)
@@ -42,13 +45,13 @@ static const struct sigaction *before_of(int number)
     return NULL;
 }
 
-/* Notes a signal and lets it end the process, as `otherwise` does. info: what was said of the signal,
- * or NULL if nothing was. It comes when the handler that calls this returns. */
+/* Record a signal and end the process through the action `otherwise`. info is the signal's siginfo,
+ * or NULL if the action received none. The signal is delivered when the calling handler returns. */
 void dying_end(int number, siginfo_t *info, const struct sigaction *otherwise)
 {
     const int kept = errno;
 
-    if (getpid() == process) /* not a child that was forked, which has the same memory */
+    if (getpid() == process) /* not in a forked child, which shares the mapped memory */
         record_signal(number);
     set_action(number, otherwise, NULL);
     if (info == NULL ||
@@ -66,7 +69,7 @@ static void note(int number, siginfo_t *info, void *context)
 
     (void)context;
     set_action(number, NULL, &now);
-    /* One that was set without SA_SIGINFO is told nothing. */
+    /* Without SA_SIGINFO the kernel passes no siginfo. */
     dying_end(number, (now.sa_flags & SA_SIGINFO) != 0 ? info : NULL,
               found != NULL ? found : &by_default);
     errno = kept;
@@ -74,10 +77,11 @@ static void note(int number, siginfo_t *info, void *context)
 
 static bool is_ours(const struct sigaction *a)
 {
-    return (uintptr_t)a->sa_sigaction == (uintptr_t)note; /* by signal() it lost its flags */
+    return (uintptr_t)a->sa_sigaction == (uintptr_t)note; /* signal() drops the flags */
 }
 
-/* Puts what stood before our handler in its place in `a`; returns false if `a` is not our handler. */
+/* Replace the recorder's handler in `a` by the previous action. Returns false if `a` is another
+ * handler. */
 bool dying_restore(int number, struct sigaction *a)
 {
     const struct sigaction *const found = before_of(number);
@@ -88,7 +92,7 @@ bool dying_restore(int number, struct sigaction *a)
     return true;
 }
 
-/* As sigaction of the C library. */
+/* Call the C library's sigaction. */
 int dying_action(int number, const struct sigaction *new, struct sigaction *old)
 {
     if (set_action == NULL)
@@ -99,13 +103,13 @@ int dying_action(int number, const struct sigaction *new, struct sigaction *old)
     return -1;
 }
 
-/* Looked up before a signal handler can ask. */
+/* Look up sigaction at load time, because dlsym is unsafe in a signal handler. */
 __attribute__((constructor)) static void dying_find(void)
 {
     dying_action(SIGTERM, NULL, NULL);
 }
 
-/* Returns whether a signal with this action ends the process. */
+/* Return true if a signal with this action ends the process. */
 bool dying_is_deadly(const struct sigaction *a)
 {
     Dl_info where = {0};
@@ -116,7 +120,7 @@ bool dying_is_deadly(const struct sigaction *a)
            where.dli_fname != NULL && strstr(where.dli_fname, "libopen-pal") != NULL;
 }
 
-/* Another thread may set a handler of its own meanwhile: it stays. */
+/* Replace an action. A handler that another thread sets meanwhile stays. */
 static void replace(int number, const struct sigaction *from, const struct sigaction *to)
 {
     struct sigaction was = *from;

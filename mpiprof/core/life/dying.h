@@ -1,4 +1,4 @@
-/* The signal that ends a rank: dying.c. */
+/* Recording of the signal that ends a rank (fatal_signals.c). */
 #pragma once
 #include <signal.h>
 #include <stdbool.h>

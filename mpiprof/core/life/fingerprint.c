@@ -1,13 +1,13 @@
-/* Everything by which this process may come to another choice of algorithm than the next one: ranks
- * whose numbers differ do not switch.
+/* Hash of everything that affects the selection of algorithms. Ranks with different hashes keep
+ * native algorithms.
  *
- *   the recorder itself    all of its sources, its compiler and flags: one number, made when it is
- *                          built (fingerprint.cmake); which entry points are wrapped
- *   what it was asked      the variables that decide (options.c)
- *   the MPI library        its version, and whether it has all that switching needs
- *   memory                 whether there is a reserve (memory.c)
+ *   recorder      its sources, compiler and flags, hashed by the build (fingerprint.cmake); wrapped
+ *                 entry points
+ *   options       the variables that affect selection (options.c)
+ *   MPI library   its version, and whether it has all functions that selection requires
+ *   memory        whether the reserve exists (memory.c)
  *
- * What is measured is agreed where it is used (private.c).
+ * Measured values are agreed where they are used (private_comm.c).
  */
 #include "life/fingerprint.h"
 #include "base/hash.h"

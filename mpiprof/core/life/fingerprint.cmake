@@ -1,4 +1,4 @@
-# Writes OUTPUT: a number of all FILES below FOLDER, and of SETTINGS (compiler, flags, library).
+# Write OUTPUT: a hash of all FILES below FOLDER and of SETTINGS (compiler, flags, library).
 set(all "${SETTINGS}")
 foreach(file IN LISTS FILES)
   file(SHA256 "${FOLDER}/${file}" sum)

@@ -1,4 +1,4 @@
-/* By what this process may come to another choice than the next one: fingerprint.c. */
+/* Hash of everything that affects the selection of algorithms (fingerprint.c). */
 #pragma once
 #include <stdint.h>
 

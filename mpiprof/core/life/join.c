@@ -1,9 +1,9 @@
-/* How the processes of a job agree on the trace folder at MPI_Init: rank 0 makes it, and tells all
- * that it hears of (meeting.c).
+/* Agreement of a job's processes on the trace folder in MPI_Init. Rank 0 creates the folder and
+ * sends its name to all ranks that answer (bootstrap.c).
  *
- * Under Sessions alone there is no communicator of all: each that is made from a group begins like
- * this, so that its members know of each other that they switch alike. Some may have begun before,
- * in a folder of their own; those that begin with them take rank 0's.
+ * With Sessions alone there is no communicator of all processes. Each communicator created from a
+ * group runs this agreement, so that its members can verify that their selections agree. Some
+ * members may have started earlier with another folder; members that start now use rank 0's folder.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -23,11 +23,12 @@
 #include "life/parts.h"
 #include "trace/folder.h"
 
-static bool by_itself;     /* partial without having been asked to be */
-static atomic_bool joined; /* recorder.folder is there, and will be written to */
+static bool by_itself;     /* partial without --partial */
+static atomic_bool joined; /* recorder.folder is set and will be written to */
 
-/* Whether this job is the first to write to a folder, which rank 0 asks for all: two that start at
- * once would each have some of the ranks. A second program of one job finds its own name. */
+/* Return true if this job is the first to write to a folder. Rank 0 checks on behalf of all: two
+ * jobs that start at once would otherwise each store some ranks there. A second program of the same
+ * job finds its own job name. */
 static bool is_ours(const char *folder)
 {
     static const char name[] = ".job";
@@ -39,8 +40,8 @@ static bool is_ours(const char *folder)
     return folder_marked(folder, name, other, sizeof other) && strcmp(other, job) == 0;
 }
 
-/* Whether an earlier program of this job has its trace there, as one that a script starts before
- * another. Under Sessions each communicator from a group begins for itself. */
+/* Return true if an earlier program of this job, started by the same script, left its trace in the
+ * folder. With Sessions the check is skipped, because each communicator starts separately. */
 static bool is_taken(const char *folder)
 {
     char path[PATH_BYTES + 16];
@@ -71,14 +72,15 @@ static void make_folder(struct verdict *v)
         v->state |= TAKEN;
 }
 
-/* A number that all processes of a partial job agree on without a message: from the folder. */
+/* Derive the job number from the folder, so that processes of a partial job agree without
+ * messages. */
 static uint64_t job_of_folder(const char *folder)
 {
     return hash_text(7, folder, -1);
 }
 
-/* Agrees on the folder among the members of a communicator; false: nothing is recorded. On
- * return recorder.options.partial says whether the members may communicate. */
+/* Agree on the folder among the members of a communicator. Returns false if nothing is recorded. On
+ * return, recorder.options.partial is true if the members must not communicate. */
 bool join_start(MPI_Comm comm, int rank, int size, bool with_world)
 {
     struct options *const o = &recorder.options;
@@ -98,13 +100,13 @@ bool join_start(MPI_Comm comm, int rank, int size, bool with_world)
         make_folder(&v);
     if (!alone)
         met = meeting_hold(comm, several, heads, false, &v);
-    if (!met) /* and not alone: no memory */
+    if (!met) /* and not alone: out of memory */
         v.together = 0;
     if (rank == 0 && !met && !alone)
         v.state = 0;
     else if (v.folder[0] == '\0')
         make_folder(&v);
-    if (v.together == 0 && meeting_harms()) { /* each for itself */
+    if (v.together == 0 && meeting_harms()) { /* each process decides alone */
         if (v.state & RECORDING)
             meeting_say_harmed(1, 1);
         v.state &= ~RECORDING;
@@ -115,7 +117,7 @@ bool join_start(MPI_Comm comm, int rank, int size, bool with_world)
     o->partial = v.together == 0;
     recorder.agreed = v.agreed != 0;
     recorder.begun_apart = (v.state & BEGUN) != 0;
-    /* Members that have given up waiting have written it. */
+    /* Members that stopped waiting may have written to the folder. */
     o->unrecorded |= !o->partial && (v.state & TAKEN) != 0;
     recorder.shares_files = (v.state & NODES) != 0 || recorder.size > o->node_files_above;
     recorder.job = v.together != 0 ? v.job : job_of_folder(v.folder);
@@ -124,9 +126,9 @@ bool join_start(MPI_Comm comm, int rank, int size, bool with_world)
     return (v.state & RECORDING) != 0;
 }
 
-/* Under Sessions alone, of another communicator from a group, when this process has begun: whether
- * its members know of each other that they switch alike. Another thread may still be beginning, with
- * another communicator: then this process has no folder to tell of. */
+/* With Sessions alone, verify on a later communicator from a group that all selections agree.
+ * Returns false if they do not, or if the run is partial. Another thread may still be starting with
+ * another communicator; then this process has no folder to send. */
 bool join_again(MPI_Comm comm)
 {
     struct verdict v = {.together = 1, .job = recorder.job};
@@ -145,7 +147,7 @@ bool join_again(MPI_Comm comm)
     return met && v.together != 0 && v.agreed != 0;
 }
 
-/* After the start: what goes without saying where it was asked for. */
+/* Report partial recording that the user did not request. */
 void join_say(void)
 {
     if (by_itself && recorder.speaks)

@@ -1,4 +1,4 @@
-/* The processes of a job find each other: join.c. */
+/* Agreement of a job's processes on the trace folder (trace_agreement.c). */
 #pragma once
 #include <stdbool.h>
 

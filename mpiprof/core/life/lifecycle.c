@@ -1,8 +1,8 @@
-/* From MPI_Init to MPI_Finalize: what happens when, and MPI_Pcontrol.
+/* Start and end of recording, from MPI_Init to MPI_Finalize, and MPI_Pcontrol.
  *
- * Passive until MPI_Init has succeeded, and for ever in a process that has no trace to write to:
- * then every wrapper is one comparison and the native call. One thread comes here at a time
- * (MPI allows one Init and one Finalize).
+ * The recorder is passive until MPI_Init has succeeded. It stays passive in a process that has no
+ * trace to write to. Each passive wrapper costs one comparison and the native call. One thread
+ * enters this file at a time, because MPI allows one Init and one Finalize.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -46,7 +46,7 @@
 #include "trace/meta.h"
 
 enum { NOTHING, INIT, A_SESSION };
-static atomic_int sessions, begun_by; /* the latter of these, once in a process */
+static atomic_int sessions, begun_by; /* INIT or A_SESSION, set once per process */
 static bool ended;
 
 static bool writes_meta(int rank)
@@ -54,8 +54,8 @@ static bool writes_meta(int rank)
     return rank == 0 || recorder.options.partial;
 }
 
-/* Opens the files of this rank, or of its node. Those are named after the node's clock as well: nodes
- * may have the same host name, and what is mapped is shared within a node only. */
+/* Open the files of this rank or of its node. Their names contain a hash of the node's clock,
+ * because nodes may share a host name and mapped files are shared only within a node. */
 static bool open_files(const char *host)
 {
     char node[300];
@@ -64,7 +64,7 @@ static bool open_files(const char *host)
     return file_open(recorder.folder, recorder.rank, recorder.shares_files ? node : NULL);
 }
 
-/* All ranks plan with the same numbers: those of the slowest link. */
+/* Distribute the parameters of the slowest link, so that all ranks plan with the same numbers. */
 static void share_machine(const struct text *machine)
 {
     struct link link = table_slowest(machine->bytes);
@@ -74,8 +74,7 @@ static void share_machine(const struct text *machine)
         machine_link = link;
 }
 
-/* A communicator of our own, of the same members. MPI_Comm_split would gather two numbers of each
- * rank at all ranks. */
+/* Duplicate a communicator. MPI_Comm_split would allgather two numbers per rank. */
 static bool make_private(MPI_Comm comm)
 {
     MPI_Group members;
@@ -90,8 +89,9 @@ static bool make_private(MPI_Comm comm)
     return error == MPI_SUCCESS;
 }
 
-/* Clocks and the machine table, where the processes may communicate. The first rank alone reads a
- * table's file and decides whether to measure: other ranks may not see the file. */
+/* Synchronise clocks and measure the machine table, if the processes may communicate. Only the
+ * first rank reads a table's file and decides whether to measure, because other ranks may not see
+ * the file. */
 static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *skipped)
 {
     const char *const file = recorder.options.machine;
@@ -128,22 +128,22 @@ static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *
                      skipped->length > 0 ? ", " : "");
     }
     share_machine(machine);
-    /* From here on a lost process is the program's affair: in MPI_Finalize no error of ours may
-     * end a job that has outlived one. */
+    /* From here on, errors return: in MPI_Finalize, no error on this communicator may end a job
+     * that has outlived a lost process. */
     if (pmpi.Comm_set_errhandler != NULL)
         pmpi.Comm_set_errhandler(recorder.private, MPI_ERRORS_RETURN);
 }
 
-/* A forked child is no rank: it shares our windows and files, and must not touch them. */
+/* Deactivate the recorder in a forked child, which shares windows and files but is no rank. */
 static void leave_child(void)
 {
     atomic_store(&recorder.active, false);
 }
 
-/* ---- the start */
+/* ---- start */
 
-/* Once in a process: what ended with the last session does not begin again with MPI_Init. False:
- * it has begun before, or this process records nothing. */
+/* Start recording once per process; MPI_Init does not restart recording that ended with the last
+ * session. Returns false if it was started before, or if this process records nothing. */
 static bool start(MPI_Comm comm, bool sessions_only)
 {
     char host[256] = "node";
@@ -158,14 +158,14 @@ static bool start(MPI_Comm comm, bool sessions_only)
     pmpi.Comm_size(comm, &size);
     const bool recording = join_start(comm, rank, size, !sessions_only);
 
-    if (sessions_only) /* a program may disconnect its communicator, which waits for receives */
+    if (sessions_only) /* a later disconnect of `comm` would wait for pending receives */
         meeting_end();
     if (!recording)
         return false;
     bus_error_watch();
     if (recorder.options.unrecorded || !open_files(host)) {
-        /* claimed: a child or a job inside the job stays passive, without a word; and the
-         * launcher has said why there is no trace */
+        /* EEXIST means another process claimed the file: a child, or a job inside the job, stays
+         * passive silently. For an unrecorded run the launcher has reported the reason. */
         const int reason = recorder.options.unrecorded ? EEXIST : errno;
 
         atomic_store(&recorder.stopped, true);
@@ -204,8 +204,8 @@ static bool start(MPI_Comm comm, bool sessions_only)
     return true;
 }
 
-/* Before MPI_Init or MPI_Session_init: in most programs there is one thread only, the library's own
- * among those that are yet to come. */
+/* Runs before MPI_Init or MPI_Session_init, when most programs have a single thread, because the
+ * library has not started its threads yet. */
 void lifecycle_initialising(const char *wrapped)
 {
     static atomic_bool begun;
@@ -236,8 +236,8 @@ void lifecycle_initialised(int error)
         start(MPI_COMM_WORLD, false);
 }
 
-/* Sessions communicate nothing here: not all processes need join. The members of mpi://WORLD are
- * known without a message; recording starts with the first communicator from a group. */
+/* A new session communicates nothing, because not all processes need to create one. The members of
+ * mpi://WORLD are known locally. Recording starts with the first communicator from a group. */
 void lifecycle_session(int error, MPI_Session session)
 {
     if (error != MPI_SUCCESS || !pmpi_load() || pmpi.Group_from_session_pset == NULL ||
@@ -253,8 +253,8 @@ void lifecycle_session(int error, MPI_Session session)
     memory_start(recorder.size);
 }
 
-/* A communicator from a group: of the first one the members agree on the folder. Returns whether
- * they have told each other that they switch alike. */
+/* Handle a communicator created from a group; the members of the first one agree on the folder.
+ * Returns true if the members verified that their selections agree. */
 bool lifecycle_group_created(MPI_Comm comm)
 {
     if (recorder.rank < 0)
@@ -264,10 +264,10 @@ bool lifecycle_group_created(MPI_Comm comm)
     return atomic_load(&begun_by) == A_SESSION ? join_again(comm) : recorder.agreed;
 }
 
-/* ---- the end */
+/* ---- end */
 
-/* Without memory from the heap: programs call MPI_Abort in handlers of signals, where its lock may
- * be held. */
+/* Write the end record without heap memory: programs call MPI_Abort in signal handlers, where the
+ * heap's lock may be taken. */
 static void end_write(const char *reason)
 {
     char line[400];
@@ -298,14 +298,14 @@ static void say_goodbye(void)
     struct text named = {0};
 
     if (folder[skip] == '-')
-        text_add(&named, "./"); /* no option */
+        text_add(&named, "./"); /* prevents parsing as an option */
     text_quoted(&named, folder + skip);
     if (named.bytes != NULL && !named.cut)
         recorder_say("next: %s report %s", recorder.options.invocation, named.bytes);
     text_free(&named);
 }
 
-/* MPI_Finalize is a call like others that all make: it is entered before we end, and left after. */
+/* End recording, between the recorded entry and exit of MPI_Finalize. */
 static void end_recording(void)
 {
     meeting_end();
@@ -336,8 +336,8 @@ void lifecycle_finalising(struct gathering *g, const void *address)
     end_recording();
 }
 
-/* The library is gone: only our files are left. A rank may wait long for the others in there, so
- * its end is written once more. */
+/* After MPI_Finalize only the recorder's files remain. A rank may wait long for others inside
+ * MPI_Finalize, so the end record is written again. */
 void lifecycle_finalised(struct gathering *g, int error)
 {
     if (error == MPI_SUCCESS && g->recorded) {
@@ -366,7 +366,7 @@ void lifecycle_session_ending(void)
     }
 }
 
-/* MPI_Pcontrol is variadic: what a tool behind us might take beside the level is not passed on. */
+/* MPI_Pcontrol is variadic: only the level is forwarded; other arguments for a tool are lost. */
 static void control(int level)
 {
     if (!atomic_load(&recorder.active))

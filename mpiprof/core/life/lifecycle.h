@@ -1,4 +1,4 @@
-/* From MPI_Init to MPI_Finalize: lifecycle.c. */
+/* Start and end of recording, from MPI_Init to MPI_Finalize (lifecycle.c). */
 #pragma once
 #include <stdbool.h>
 

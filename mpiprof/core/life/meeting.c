@@ -1,24 +1,24 @@
-/* How all members of a communicator hear of each other, at MPI_Init, where some may not answer.
+/* Handshake of all members of a communicator, in which some members may not answer.
  *
  *      child  --hello-->   parent  --verdict-->   child
- *      child  --answer-->  parent  --together-->  child      a hello speaks for all below as well
+ *      child  --answer-->  parent  --together-->  child      a hello includes the subtree below
  *
- * Where every rank is known to record (recorder.h: together), along a binomial tree (tree.c),
- * O(log p) messages each. Ranks of one part of a launch have one command line and record alike, but
- * for scripts that choose by rank; such a bare rank would never answer a collective call, and would
- * get with its own receives what is sent to it. So where that is not known rank 0 is the parent of
- * all, O(p) small messages there; a message goes to a bare process only where a script leaves rank 0
- * bare. In a launch of several parts nothing is sent to those that run bare: parts.c says who records.
- * Who has such a parent is the head of those below it, and they record without communicating, as
- * with --partial.
+ * If all ranks are known to record (recorder.h: together), messages follow a binomial tree
+ * (tree.c), with O(log p) messages per rank. Ranks of one part share a command line and usually
+ * record identically, except in scripts that depend on the rank. An unrecorded rank would never
+ * answer a collective call, and its receives could match the recorder's messages. So if ranks are
+ * not known to record, rank 0 is the parent of all, with O(p) small messages. Then an unrecorded
+ * process receives a message only if a script leaves rank 0 unrecorded. In a launch of several
+ * parts nothing is sent to unrecorded processes (mpmd.c). A rank with an unrecorded tree parent is
+ * the head of its subtree; such subtrees record without communication, as with --partial.
  *
- * The exchange is nonblocking, and only after every rank has said hello does anything else follow.
- * Who has waited its patience for those below, and STEP_NS more for each level, goes on without the silent
- * ones; rank 0 names them, and all record without communicating. A rank that is left without a
- * verdict for longer gives up by itself, and rank 0, which may be the late one, must know: so each
- * answers for all below, and who stays waits for the last word. The communicator is the user's, the
- * tag is one that programs hardly use. All receives are posted before anything is sent: what comes
- * late never meets a receive of the program's.
+ * The exchange is nonblocking, and nothing else starts before every rank has sent its hello. A
+ * rank waits `patience` for the ranks below it, plus STEP_NS per level, then continues without the
+ * silent ones. Rank 0 names them, and all ranks record without communication. A rank that receives
+ * no verdict for longer leaves by itself. Rank 0, which may be the late one, must learn of that. So
+ * each rank answers for its subtree, and ranks that stay wait for the final message. The
+ * communicator is the user's; the tag is one that programs hardly use. All receives are posted
+ * before any send, so a late message never matches a receive of the program.
  */
 #include "life/meeting.h"
 
@@ -40,21 +40,21 @@
 enum { BELOW_BOUND = 19936, NAMED = 8 };
 enum answer { LEAVES, STAYS };
 #define WAIT_NS INT64_C(10000000000)
-/* Members that have just made a communicator together answer at once. One that is silent is likely to
- * stay so: after the first silence later meetings are short. */
+/* Members that just created a communicator together answer at once. A silent member will probably
+ * stay silent, so handshakes after the first silence have a short time limit. */
 #define AGAIN_NS INT64_C(2000000000)
 #define AFTER_SILENCE_NS INT64_C(100000000)
 #define STEP_NS INT64_C(500000000)
 
 struct hello {
-    int64_t rules;  /* what decides which algorithms it takes: fingerprint.c */
-    int64_t alike;  /* those below have the same */
-    int64_t begun;  /* some have begun before */
-    int64_t node;   /* a number that stands for it */
-    int64_t apart;  /* those below are on others, too */
-    int64_t heard;  /* how many it speaks for */
-    int64_t harmed; /* of these, who must not record */
-    int64_t silent; /* found not to answer, the first of them */
+    int64_t rules;  /* hash of all that affects selection (fingerprint.c) */
+    int64_t alike;  /* all ranks below have the same hash */
+    int64_t begun;  /* some ranks started earlier */
+    int64_t node;   /* hash that identifies the node */
+    int64_t apart;  /* some ranks below are on other nodes */
+    int64_t heard;  /* number of ranks included in this hello */
+    int64_t harmed; /* number of these ranks that must not record */
+    int64_t silent; /* number of ranks found silent; the first are in `named` */
     int64_t named[NAMED];
 };
 
@@ -66,11 +66,11 @@ struct child {
     int64_t stays;
 };
 
-/* One meeting. Receives that nobody has answered stay until MPI_Finalize, with what they write to. */
+/* State of one handshake. If receives are unanswered, it stays allocated until MPI_Finalize. */
 struct meeting {
     struct meeting *next;
     MPI_Comm comm;
-    int rank, size, parent, count, levels; /* levels: of ranks that speak through others */
+    int rank, size, parent, count, levels; /* levels: of the tree below this rank */
     int64_t patience;
     struct child *children;
     MPI_Request told, decided;
@@ -78,11 +78,11 @@ struct meeting {
     int64_t answer, together;
     struct verdict verdict;
 };
-static struct meeting *unanswered; /* under recorder.lock */
+static struct meeting *unanswered; /* protected by recorder.lock */
 static int tag = BELOW_BOUND;
-static atomic_bool silence; /* some rank has not answered */
+static atomic_bool silence; /* set once some rank has not answered */
 
-/* Not the same number in each program, as the bound is the library's. */
+/* Derive the tag from the library's upper bound, which differs between MPI libraries. */
 static void choose_tag(MPI_Comm comm)
 {
     int *bound = NULL, found = 0;
@@ -92,14 +92,14 @@ static void choose_tag(MPI_Comm comm)
         tag = *bound - BELOW_BOUND;
 }
 
-/* Whether the process has so little address space left (`ulimit -v`) that what recording takes of it
- * would soon end the program: libraries end it where they get none. */
+/* Return true if so little address space is left (`ulimit -v`) that recording would soon end the
+ * program, because libraries abort when an allocation fails. */
 static bool lacks_memory(void)
 {
     return !memory_had() || !memory_is_left(0);
 }
 
-/* Whether recording might harm the program. */
+/* Return true if recording might harm the program. */
 bool meeting_harms(void)
 {
     return lacks_memory() || native_foreign() != NULL;
@@ -120,7 +120,7 @@ void meeting_say_harmed(int64_t harmed, int64_t ranks)
             (long long)harmed, (long long)ranks, MEMORY_LEFT_MB);
 }
 
-/* What a process says of itself; one that records nothing is like no other. */
+/* Return this process's hello. A process that records nothing never matches another. */
 static struct hello hello_of(bool begun)
 {
     const bool records = !begun || atomic_load(&recorder.active);
@@ -138,7 +138,7 @@ static void expect(void *what, size_t bytes, int from, struct meeting *m, MPI_Re
     pmpi.Irecv(what, (int)bytes, MPI_BYTE, from, tag, m->comm, request);
 }
 
-/* Its memory is m's, which outlives it. */
+/* Send from memory in m, which outlives the message. */
 static void tell_parent(struct meeting *m, const void *what, size_t bytes)
 {
     MPI_Request sent;
@@ -147,10 +147,11 @@ static void tell_parent(struct meeting *m, const void *what, size_t bytes)
     pmpi.Request_free(&sent);
 }
 
-/* Their hellos are in: the places of those receives serve for the sends. */
+/* Send to all children. Their hellos have arrived, so the hello requests are reused for the
+ * sends. */
 static void tell_children(struct meeting *m, const void *what, size_t bytes)
 {
-    for (struct child *c = m->children + m->count; c-- > m->children;) /* the largest part first */
+    for (struct child *c = m->children + m->count; c-- > m->children;) /* largest subtree first */
         if (c->heard)
             pmpi.Isend(what, (int)bytes, MPI_BYTE, c->rank, tag, m->comm, &c->hello);
     for (int i = 0; i < m->count; i++)
@@ -158,8 +159,8 @@ static void tell_children(struct meeting *m, const void *what, size_t bytes)
             pmpi.Wait(&m->children[i].hello, MPI_STATUS_IGNORE);
 }
 
-/* Of whom this process hears: along the tree where all ranks are known to record, or who does;
- * else rank 0 of each. False: no memory. */
+/* Set parent and children: the recording ranks along the tree, or rank 0 as the parent of all.
+ * Returns false if memory is insufficient. */
 static bool place(struct meeting *m, bool several)
 {
     const bool by_tree = several || recorder.options.together;
@@ -178,7 +179,7 @@ static bool place(struct meeting *m, bool several)
     return m->children != NULL;
 }
 
-/* Posts all receives that there may be. */
+/* Allocate a handshake and post all its receives. Returns NULL if memory is insufficient. */
 static struct meeting *meeting_make(MPI_Comm comm, bool several, bool heads, bool begun)
 {
     struct meeting *const m = memory_get(sizeof *m);
@@ -207,7 +208,7 @@ static struct meeting *meeting_make(MPI_Comm comm, bool several, bool heads, boo
     return m;
 }
 
-/* Of those below, as far as they answer. */
+/* Receive and combine the hellos of the ranks below until the deadline. */
 static void hear(struct meeting *m, int64_t deadline)
 {
     struct hello *const own = &m->own;
@@ -263,7 +264,7 @@ static void say_silent(const struct meeting *m)
     text_free(&list);
 }
 
-/* The head has heard all that it will hear. */
+/* Compute the head's verdict from all hellos received. */
 static void decide(const struct meeting *m, struct verdict *v)
 {
     const struct hello *const all = &m->own;
@@ -282,7 +283,7 @@ static void decide(const struct meeting *m, struct verdict *v)
     }
 }
 
-/* False: nobody has said anything for too long. */
+/* Send the hello and wait for the verdict. Returns false if none arrives before the deadline. */
 static bool follow(struct meeting *m, int64_t deadline, struct verdict *v)
 {
     tell_parent(m, &m->own, sizeof m->own);
@@ -300,7 +301,8 @@ static bool follow(struct meeting *m, int64_t deadline, struct verdict *v)
     return false;
 }
 
-/* All have said hello, but some may have given up since. Who stays hears whether all do. */
+/* Verify that no rank has left since its hello. Returns true on all ranks that stay if all ranks
+ * stay. */
 static bool all_stay(struct meeting *m)
 {
     int64_t stay = STAYS;
@@ -321,14 +323,14 @@ static bool all_stay(struct meeting *m)
 
 static void keep(struct meeting *m)
 {
-    recorder_lock(); /* its memory stays: a late message must not find another's */
+    recorder_lock(); /* freeing it would let a late message write to reused memory */
     m->next = unanswered;
     unanswered = m;
     recorder_unlock();
 }
 
-/* All members come here, those that head others with what they would say; false: this one has no
- * memory. */
+/* Run the handshake; all members call this. Heads pass their proposed verdict in v. Returns false
+ * if this process has no memory. */
 bool meeting_hold(MPI_Comm comm, bool several, bool heads, bool begun, struct verdict *v)
 {
     struct meeting *const m = meeting_make(comm, several, heads, begun);
@@ -361,8 +363,8 @@ bool meeting_hold(MPI_Comm comm, bool several, bool heads, bool begun, struct ve
     return true;
 }
 
-/* In MPI_Finalize, or before the program may free the communicator. What a message may still come
- * to is not freed. */
+/* Cancel unanswered receives, in MPI_Finalize or before the program may free the communicator.
+ * Memory that a late message may still write to is not freed. */
 void meeting_end(void)
 {
     recorder_lock();

@@ -1,4 +1,4 @@
-/* How all members of a communicator hear of each other: meeting.c. */
+/* Handshake of all members of a communicator (bootstrap.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,15 +7,15 @@
 #include "base/native.h"
 
 enum {
-    RECORDING = 1, /* there is a folder */
-    BEGUN = 2,     /* some have begun before */
-    NODES = 4,     /* there are several */
-    TAKEN = 8      /* another program of this job has its trace in the folder */
+    RECORDING = 1, /* a trace folder exists */
+    BEGUN = 2,     /* some ranks started earlier */
+    NODES = 4,     /* the ranks are on several nodes */
+    TAKEN = 8      /* an earlier program of this job has its trace in the folder */
 };
 struct verdict {
-    int64_t together; /* all have answered: they may communicate */
-    int64_t state;    /* of those above */
-    int64_t agreed;   /* all were given the same rules for switching */
+    int64_t together; /* all ranks have answered and may communicate */
+    int64_t state;    /* the flags above */
+    int64_t agreed;   /* all ranks select algorithms by the same rules */
     uint64_t job;
     char folder[PATH_BYTES];
 };

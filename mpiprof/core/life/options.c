@@ -1,6 +1,7 @@
-/* What the launcher asked for, by environment variables; and leaving the environment again.
+/* Options that the launcher passes in environment variables, and removal of the recorder from
+ * LD_PRELOAD.
  *
- * Read once, before any call is recorded; the texts live as long as the process.
+ * Options are read once, before any call is recorded. Their texts live as long as the process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,10 +18,9 @@
 #include "life/options.h"
 #include "record/python.h"
 
-/* Each variable, by its name after MPIPROF_: what stands in where it is missing or empty, and
- * whether the choice of an algorithm may depend on it. Ranks that differ in one of those do not
- * switch (fingerprint.c); the others say where and how calls are recorded, who started the program,
- * by which words and beside whom. */
+/* Variables, named without the prefix MPIPROF_: default for a missing or empty variable, and
+ * whether it may affect the selection of an algorithm. Ranks that differ in a variable with `true`
+ * keep native algorithms (fingerprint.c). The others control recording, or describe the launch. */
 #define VARIABLES(X)                                                                               \
     X(ALIKE, "64", false)                                                                          \
     X(ALONE, "", false)                                                                            \
@@ -66,9 +66,9 @@
 enum variable { VARIABLES(X) };
 #undef X
 
-static uint64_t asked; /* what ranks compare */
+static uint64_t asked; /* hash of the variables that ranks compare */
 
-/* The text stays as long as the process, whatever the program makes of its environment. */
+/* Return a copy of the variable's text, because the program may change its environment. */
 static const char *text_of(const char *name, const char *otherwise, bool compared)
 {
     const char *const value = getenv(name);
@@ -84,7 +84,7 @@ uint64_t options_compared(void)
     return asked;
 }
 
-/* Of "ring:BYTES" the bytes, of any other way to record 0. */
+/* Return BYTES of "ring:BYTES", or 0 for any other recording mode. */
 static int64_t ring_of(const char *record)
 {
     return strncmp(record, "ring:", 5) == 0 ? strtoll(record + 5, NULL, 10) : 0;
@@ -146,20 +146,21 @@ static bool is_one_thread(void)
 {
     const int tasks = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct stat s;
-    const bool one = guard_file_status(tasks, &s) && s.st_nlink == 3; /* itself, "..", a thread */
+    const bool one = guard_file_status(tasks, &s) && s.st_nlink == 3; /* ".", ".." and one thread */
 
     if (tasks >= 0)
         close(tasks);
     return one;
 }
 
-/* Later children of this process run bare; what others have preloaded stays.
+/* Remove the recorder from LD_PRELOAD, so that later children run without it. Other libraries stay.
  *
- * Another thread may be in getenv: to take a variable out moves all behind it, so that it might
- * miss one that is there. Giving a new value to one that is there stores one pointer, under the
- * library's lock, and the old text stays. So the variable is only taken out where there is one
- * thread, as there is in most programs before MPI_Init; else it stays behind empty, which to the
- * loader means the same. */
+ * Another thread may be in getenv. unsetenv moves all later variables, so that getenv might miss an
+ * existing one. setenv of an existing variable stores one pointer, under the library's lock, and
+ * the old text stays valid. So unsetenv is used only if the process has a single thread, as most
+ * programs have before MPI_Init. Otherwise the variable becomes empty, which the loader treats as
+ * unset.
+ */
 void options_leave_environment(void)
 {
     const char *const own = recorder.options.library, *const all = getenv("LD_PRELOAD");

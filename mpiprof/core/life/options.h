@@ -1,4 +1,4 @@
-/* What the launcher asked for: options.c. */
+/* Options that the launcher passes in environment variables (options.c). */
 #pragma once
 #include <stdint.h>
 

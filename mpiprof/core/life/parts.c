@@ -1,15 +1,16 @@
-/* Launches of several parts, `mpiexec server : run worker`: who runs with a recorder, found out
- * without a message, as a bare process's own receive from anybody would get it.
+/* Detection of unrecorded processes in launches of several parts (`mpiexec server : run worker`).
+ * Detection sends no message, because an unrecorded process's receive from MPI_ANY_SOURCE would
+ * match it.
  *
- *      before MPI_Init    each process:  its own name   -> "here"
- *      after it           each process:  the names of those
- *                                        it would hear of   -> "bare"
+ *      before MPI_Init    each process marks its own name "here"
+ *      after MPI_Init     each process marks "bare" the missing names of ranks that it expects
+ *                         messages from
  *
- * Names are marks in a folder that all know beforehand: files that have their text at once, on
- * network file systems too, and what stands first stays. So no two processes can disagree about a
- * third, however late it is; and one that was taken for bare knows it. Where the launcher could not
- * name such a folder, a process that is of a later part sends nothing, and nothing else is known.
- * One thread comes here, in MPI_Init.
+ * Names are marks in a folder that all processes know: files that have their text atomically,
+ * also on network file systems. The first text stays. So two processes cannot disagree about a
+ * third, however late it starts. A process that was marked bare can detect this. If the launcher
+ * could not name such a folder, processes of later parts send nothing, and their state is unknown.
+ * One thread enters this file, in MPI_Init.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,9 +24,9 @@
 #include "life/parts.h"
 #include "trace/folder.h"
 
-static char folder[PATH_BYTES]; /* of the marks; no other job has it */
-static bool marked;             /* this process is known to all as one that records */
-static int marked_rank;         /* as the launcher says */
+static char folder[PATH_BYTES]; /* folder of the marks, unique to the job */
+static bool marked;             /* all processes can see that this process records */
+static int marked_rank;         /* according to the launcher */
 
 enum { DIGITS = 16 };
 static const char here[] = "here", bare[] = "bare";
@@ -48,7 +49,7 @@ void parts_mark(void)
     marked = folder_mark(folder, name_of(name, marked_rank), here);
 }
 
-/* Whether a rank of MPI_COMM_WORLD records; from here on it is so for all who ask. */
+/* Return true if a rank of MPI_COMM_WORLD records. The answer is final for all processes. */
 static bool is_here(int rank)
 {
     char name[DIGITS], text[8];
@@ -61,13 +62,13 @@ static bool is_here(int rank)
     return strcmp(text, here) == 0;
 }
 
-/* Whether another rank of MPI_COMM_WORLD records, and knows that this process does. */
+/* Return true if another rank of MPI_COMM_WORLD records and this process is marked as recording. */
 bool parts_knows(int rank)
 {
     return marked && marked_rank == recorder.rank && is_here(rank);
 }
 
-/* Whether processes of this launch may run bare, as far as a process can know by itself. */
+/* Return true if processes of this launch may run unrecorded, as far as this process can detect. */
 bool parts_several(bool with_world)
 {
     int *number = NULL, found = 0;
@@ -80,7 +81,8 @@ bool parts_several(bool with_world)
            found && *number > 0;
 }
 
-/* All have looked: the marks have served. The folder goes with the last of them. */
+/* Remove this process's mark after all processes have checked the marks. The last process removes
+ * the folder. */
 void parts_end(void)
 {
     char name[DIGITS];

@@ -1,9 +1,8 @@
-/* Reports a process that has initialised MPI past the recorder.
+/* Report of a process that initialised MPI without the recorder.
  *
- * A program may have an MPI_Init of its own, over PMPI_Init, or one that is linked statically: then the
- * recorder's wrapper never runs, and nothing is recorded. Where recording would have begun nobody comes,
- * so this is looked at when the process ends. A process that never initialised MPI ends silently, as does
- * a forked child.
+ * A program may define its own MPI_Init over PMPI_Init, or link it statically. The recorder's
+ * wrapper then never runs, and nothing is recorded. So the check runs when the process ends. A
+ * process that never initialised MPI ends silently, as does a forked child.
  */
 #include <unistd.h>
 

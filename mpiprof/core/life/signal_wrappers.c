@@ -1,9 +1,10 @@
-/* What the program asks of signals, which must not tell that we have handlers (dying.c, bus_error.c).
+/* Wrappers of signal functions, which hide the recorder's handlers (fatal_signals.c, bus_error.c).
  *
- * Many programs call what they find where it is not the default, or set it again later, by signal()
- * too, which keeps no flags. So sigaction and the functions like signal are told what stood there
- * before ours, and forward all else as it is. Masks are forwarded as they are; a thread that blocks
- * SIGBUS must know it (record_check).
+ * Many programs call a previous handler that is not the default, or reinstall it later, even with
+ * signal(), which drops the flags. So sigaction, signal and similar functions return the action
+ * before the recorder's, and forward everything else unchanged. Masks are forwarded unchanged, too.
+ * The thread's SIGBUS state is invalidated, because a thread that blocks SIGBUS must check file
+ * lengths (record_check).
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,7 +40,7 @@ PUBLIC int sigaction(int number, const struct sigaction *new, struct sigaction *
     return error;
 }
 
-/* Forwards to the function of this name, which is kept where it is found. */
+/* Forward to the function of this name and cache its address in `found`. */
 static simple_handler forward(_Atomic(handler_setter) *found, const char *name, int number,
                               simple_handler new)
 {
@@ -69,14 +70,14 @@ static simple_handler forward(_Atomic(handler_setter) *found, const char *name, 
         return forward(&found, #name, number, new);                                                \
     }
 
-/* Where a program's standard decides, `signal` is one of the others. */
+/* The C library resolves `signal` to a variant that depends on the program's standard. */
 LIKE_SIGNAL(signal)
 LIKE_SIGNAL(bsd_signal)
 LIKE_SIGNAL(__sysv_signal)
 LIKE_SIGNAL(sysv_signal)
 LIKE_SIGNAL(sigset)
 
-/* ---- masks */
+/* ---- signal masks */
 
 static mask_setter set_thread_mask, set_mask;
 
@@ -87,7 +88,7 @@ static mask_setter found_mask(mask_setter *kept, const char *name)
     return *kept;
 }
 
-/* Looked up before a signal handler can ask. */
+/* Look up the functions at load time, because dlsym is unsafe in a signal handler. */
 __attribute__((constructor)) static void masks_find(void)
 {
     found_mask(&set_thread_mask, "pthread_sigmask");

@@ -1,6 +1,7 @@
-/* Calls of collectives, from entry to exit: the hot path. What a call is: describe.c.
+/* Recording of collective calls from entry to exit: the hot path. call_arguments.c records the
+ * arguments.
  *
- * Threads: any; a call is on its thread's stack.
+ * Threads: any; the state of a call is on its thread's stack.
  */
 #include "record/call.h"
 #include "base/native.h"
@@ -29,16 +30,17 @@ static bool wanted(const struct call *c)
 {
     if (c->comm->unrecorded)
         return false;
-    if (operation_form(c->operation) == 2) /* an _init: what its starts are said of */
+    if (operation_form(c->operation) == 2) /* an _init, which its starts refer to */
         return true;
-    /* There is one MPI_Finalize: no other stands for it, nor it for others. */
+    /* MPI_Finalize occurs once, so it is never sampled. */
     return !atomic_load_explicit(&recorder.paused, memory_order_relaxed) &&
            (c->operation == OP_finalize || record_samples(c->comm->identity, c->sequence, 0) ||
             record_is_summed());
 }
 
-/* Whose rows a call's record refers to. The starts of a persistent operation have a number of their
- * own, where that of one of many alike would stand. NULL: there are too many. */
+/* Return the communicator of the table rows that a call's record refers to, or NULL if the table is
+ * full. On a communicator that shares its entry, a persistent operation needs a separate entry: the
+ * extension record holds the number of the start instead of that of the communicator. */
 static const struct communicator *rows_of(const struct call *c)
 {
     if (c->comm->kin == 0 || operation_form(c->operation) != 2 || record_is_summed())
@@ -71,8 +73,8 @@ static void call_open(struct call *c)
     c->record->exit_ns = 0;
 }
 
-/* Where a call comes from, and with it the group, as it was found out for the last call from this
- * address; a handle may since have come to name another communicator. */
+/* Set a call's site and shape group, from the cache if the last call from this address is known to
+ * have the same communicator: a handle may have been reused for another one. */
 static void find_place(struct call *c, struct recent *r, bool known)
 {
     const void *const caller = self.caller;
@@ -107,7 +109,7 @@ static inline void call_enter(struct call *c, int operation, MPI_Comm handle, in
         c->begin_ns = now_ns();
 }
 
-/* Of a call that is counted: its site and its record, where it is to have one. */
+/* Find the site of a counted call, and create its record if the call is to be recorded. */
 static inline void call_note(struct call *c, struct recent *r, bool known)
 {
     if (c->comm != NULL) {
@@ -116,7 +118,7 @@ static inline void call_note(struct call *c, struct recent *r, bool known)
             c->unlogged = true;
             return;
         }
-        if (!recorder.options.summary && /* no site is worth finding for what is dropped */
+        if (!recorder.options.summary && /* a dropped call needs no site */
             atomic_load_explicit(&recorder.stopped, memory_order_relaxed)) {
             record_drop();
             return;
@@ -156,8 +158,9 @@ bool call_begin_slow(struct call *c, int operation, MPI_Comm handle, int root, c
     return true;
 }
 
-/* Whether a call is made within the one that this thread is in: by a callback of it, or a layer of
- * the library. One that has been left is forgotten. */
+/* Return true if the thread is still in an earlier call, so that this call comes from a callback or
+ * from the library itself. Otherwise clears the earlier call, which longjmp or an exception
+ * abandoned. */
 bool call_within(const void *here)
 {
     struct thread *const t = &self;
@@ -168,7 +171,7 @@ bool call_within(const void *here)
     return false;
 }
 
-/* A call whose place in the order is known already: gather.c. */
+/* Begin a call that has its sequence number already (management_collectives.c). */
 void call_begin_counted(struct call *c, int operation, const struct turn *at, const void *address)
 {
     struct recent none = {.address = address};
@@ -180,7 +183,7 @@ void call_begin_counted(struct call *c, int operation, const struct turn *at, co
     call_note(c, &none, false);
 }
 
-/* A call that failed its local argument check has taken part in nothing. */
+/* Undo a call that failed its local argument check: it has taken part in nothing. */
 static void call_retract(struct call *c)
 {
     if (c->comm->next == c->sequence + 1) {
@@ -193,7 +196,7 @@ static void call_retract(struct call *c)
             c->record[-2].kind = c->record[-1].kind = KIND_empty;
         if (c->kin > 0)
             c->record[c->wide ? -3 : -1].kind = KIND_empty;
-        /* What a wide one had is in an extension, which now extends the next record. */
+        /* A value above 32 bits is in an extension record, which now extends the next record. */
         if (c->record->outside_ns < UINT32_MAX)
             self.outside_ns += c->record->outside_ns;
     }
@@ -201,18 +204,19 @@ static void call_retract(struct call *c)
     c->signatures = NULL;
 }
 
-/* Whether a call that has failed has taken part in nothing. */
+/* Return true if a failed call was rejected before it communicated. */
 static bool is_refused(const struct call *c, int error)
 {
     if (c->creation != NULL)
         return refusal_of_creation(c->creation, error);
     if (c->operation >= OP_COLLECTIVES && c->handle != MPI_COMM_NULL)
         return false; /* MPI_Finalize and MPI_Comm_disconnect */
-    /* On an algorithm of ours it has taken part, whatever came of it. */
+    /* A call on a schedule of mpiprof has taken part, whatever its error. */
     return (c->algorithm == NULL || c->own != NULL) && refusal_by_class(error);
 }
 
-/* After the native routine; true: it succeeded and its arguments may be read. */
+/* Complete a call after the native routine. Returns true if the call succeeded and its arguments
+ * may be read. */
 bool call_end(struct call *c, int error)
 {
     if (c->settled)
@@ -239,7 +243,7 @@ bool call_end(struct call *c, int error)
             return false;
         }
         c->sequence = c->comm->next++;
-        if (!wanted(c)) /* it could not be known when the call began */
+        if (!wanted(c)) /* unknown at entry, because the communicator was unknown */
             return false;
         call_open(c);
         if (c->record != NULL) {
@@ -251,8 +255,8 @@ bool call_end(struct call *c, int error)
     return c->signatures != NULL;
 }
 
-/* The program's error handler will be asked, which may never return: all is done that is to be done
- * of this call. */
+/* Complete a failed call before the program's error handler runs, because the handler may never
+ * return. */
 void call_failed(struct call *c, int error)
 {
     if (c->settled)
@@ -282,7 +286,7 @@ void call_leave(struct call *c)
         t->recorder_ns += OVERHEAD_EVERY * (c->enter_ns - c->begin_ns + now_ns() - c->exit_ns);
 }
 
-/* Where a call comes from, though it may be paused or left out of the sample. */
+/* Return the call's site, even if the call is paused or not sampled. */
 const struct site *call_site(const struct call *c)
 {
     const struct site *const s = c->site != NULL ? c->site : python_site();

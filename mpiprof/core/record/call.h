@@ -1,4 +1,4 @@
-/* Calls of collectives, from their entry to their exit: call.c. The hot path. */
+/* Recording of collective calls from entry to exit: the hot path (call.c). */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -8,9 +8,9 @@
 #include "record/entry.h"
 #include "record/thread.h"
 
-struct turn { /* whose call it is, and its number there; NULL: nobody's that is known */
+struct turn { /* communicator and sequence number of a call; comm is NULL if unknown */
     struct communicator *comm;
-    const struct creation *creation; /* NULL: the call makes nothing */
+    const struct creation *creation; /* NULL if the call creates no communicator, window or file */
     uint32_t sequence;
 };
 
@@ -20,9 +20,9 @@ bool call_end(struct call *c, int error);
 void call_failed(struct call *c, int error);
 bool call_within(const void *here);
 void call_leave(struct call *c);
-const struct site *call_site(const struct call *c); /* recorded or not */
+const struct site *call_site(const struct call *c); /* also for calls that are not recorded */
 
-/* ---- the first steps of every wrapper */
+/* ---- entry code of every wrapper */
 
 static inline bool call_begin(struct call *c, int operation, MPI_Comm comm, int root,
                               const void *address)
@@ -33,7 +33,7 @@ static inline bool call_begin(struct call *c, int operation, MPI_Comm comm, int 
     return call_begin_slow(c, operation, comm, root, address);
 }
 
-/* A Fortran layer that calls C names: the site is its caller. */
+/* A Fortran layer that calls C names: the call site is the layer's caller. */
 static inline const void *caller_enter(const void *address)
 {
     const void *const outer = self.caller;

@@ -1,8 +1,8 @@
-/* Call sites: where the program calls MPI.
+/* Call sites: the locations in the program that call MPI.
  *
- * A native site is the return address (free), or with --stack a hash of several. A site is written
- * to the tables when it is first seen, as module and offset, so that address space randomisation
- * does not show; file and line are found later, off the node (trace/sites.py).
+ * A native site is the return address, which costs nothing, or with --stack a hash of several. A
+ * site is written to the tables when it is first used, as module and offset, which do not depend on
+ * address space randomisation. The reports find file and line later, off the node (trace/sites.py).
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,12 +29,12 @@ static struct map native_sites;
 static char executable[PATH_BYTES];
 static const void *own_base, *program_base;
 
-/* On the heap what it needs: threads that call MPI may have small stacks. */
+/* The texts are on the heap, because threads that call MPI may have small stacks. */
 static void frame_add(struct text *t, const void *address)
 {
     struct text symbol = {0};
     Dl_info info = {0};
-    /* A return address is behind its call. */
+    /* A return address points behind its call. */
     const char *const inside = (const char *)address - 1;
 
     text_add(t, t->length > 0 ? ", {\"module\": " : "{\"module\": ");
@@ -43,7 +43,7 @@ static void frame_add(struct text *t, const void *address)
         return;
     }
     const bool program = info.dli_fbase == program_base && executable[0] != '\0';
-    /* A library may have been named from the folder of that time. */
+    /* The path may be relative to the working directory at load time. */
     char *const path = program ? NULL : realpath(info.dli_fname, NULL);
 
     text_json(t, program ? executable : path != NULL ? path : info.dli_fname, -1);
@@ -67,7 +67,8 @@ static bool is_own(const void *address)
     return dladdr(address, &info) != 0 && info.dli_fbase == own_base;
 }
 
-/* The frames of the program, innermost first; the first is known. */
+/* Store the program's frames, innermost first, and return their number. `address` is the first
+ * one. */
 static int stack_walk(const void *address, const void **frames, int wanted)
 {
     const void *all[MOST_FRAMES + OWN_FRAMES];
@@ -88,7 +89,7 @@ static int stack_walk(const void *address, const void **frames, int wanted)
 
 static struct site *site_of(uint64_t key, const void **frames, int count)
 {
-    const int kept = errno; /* the program's */
+    const int kept = errno; /* errno belongs to the program */
     struct text t = {0};
 
     if (python_exit_address(frames[0]))
@@ -120,7 +121,7 @@ struct site *callsite_find(const void *address)
     return known != NULL ? known : site_of(key, frames, count);
 }
 
-/* Where a sample was taken. */
+/* Return the site of a sampled instruction, or NULL if there are too many sites. */
 struct site *callsite_at(const void *instruction)
 {
     static atomic_int made;
@@ -133,7 +134,7 @@ struct site *callsite_at(const void *instruction)
     return atomic_fetch_add(&made, 1) < MOST_SAMPLED ? site_of(key, &behind, 1) : NULL;
 }
 
-/* Whether a native frame, as text, is in the program and not in one of its libraries. */
+/* Return true if a native frame, as text, is in the program's executable and not in a library. */
 bool callsite_of_program(const char *frame)
 {
     static const char head[] = "{\"module\": \"";

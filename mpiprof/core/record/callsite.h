@@ -1,10 +1,10 @@
-/* Where the program calls MPI: callsite.c. */
+/* Call sites: the locations in the program that call MPI (callsite.c). */
 #pragma once
 #include <stdbool.h>
 
 #include "record/site.h"
 
 struct site *callsite_find(const void *address);
-struct site *callsite_at(const void *instruction); /* NULL: of too many places */
+struct site *callsite_at(const void *instruction); /* NULL beyond MOST_SAMPLED */
 bool callsite_of_program(const char *frame);
 void callsite_start(void);

@@ -1,17 +1,16 @@
-/* Communicators: an identity that all members agree on without communicating, and the count of the
- * collective operations that MPI orders on each.
+/* Communicator table: an identity that all members agree on without communicating, and the number
+ * of collective operations that MPI orders on each communicator.
  *
- * An identity hashes the parent's identity, the parent's count at the creating call and the members
- * (as world ranks). MPI does not order the callers of create_group, and the two sides of an
- * intercomm_create have parents of their own: there the tag and the number of times that these
- * members have done this before take the parent's place. A communicator with members outside this
- * MPI_COMM_WORLD, and a handle that no wrapper has seen made, get an identity of this process's
- * own: recorded, never matched.
+ * An identity hashes the parent's identity, the parent's sequence number at creation and the
+ * members (as world ranks). MPI does not order the callers of create_group, and the two sides of an
+ * intercomm_create have different parents. For both, the hash uses the tag and the number of
+ * earlier creations with the same members instead of the parent. Two communicators get an identity
+ * that is local to the process, so their calls are recorded but never matched: a communicator with
+ * members outside MPI_COMM_WORLD, and a handle that no wrapper saw being created.
  *
- * An entry lives as long as the process, as rows of the tables refer to it; those of many that are
- * alike are used again (identity.c). The table from handles to entries is
- * changed under recorder.lock. MPI lets no two threads call collectives on one communicator at
- * once, so `next` needs no lock.
+ * An entry lives as long as the process, because table rows refer to it. Equivalent communicators
+ * reuse one entry (comm_id.c). The table from handles to entries is changed under recorder.lock.
+ * MPI forbids concurrent collectives on one communicator, so `next` needs no lock.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -35,11 +34,11 @@
 #include "record/topology.h"
 #include "trace/file.h"
 
-/* Some 500 bytes each, and as much in the tables. */
+/* Each takes some 500 bytes in memory and as much in the tables. */
 enum { MOST_COMMUNICATORS = 1 << 17 };
 
 static struct map by_handle;
-static uint32_t made_so_far; /* under recorder.lock, as is: */
+static uint32_t made_so_far; /* protected by recorder.lock, as is `living` */
 static int living;
 
 static uint64_t handle_key(MPI_Comm comm)
@@ -47,7 +46,7 @@ static uint64_t handle_key(MPI_Comm comm)
     return (uint64_t)(uintptr_t)comm;
 }
 
-/* Under recorder.lock. */
+/* The caller holds recorder.lock. */
 static void handle_names(MPI_Comm comm, struct communicator *c)
 {
     living += (c != NULL) - (map_get(&by_handle, handle_key(comm)) != NULL);
@@ -55,8 +54,9 @@ static void handle_names(MPI_Comm comm, struct communicator *c)
     atomic_fetch_add(&recorder.generation, 1);
 }
 
-/* NULL: the communicator is unknown. The callbacks of a communicator that this thread is freeing may
- * still call on it; a callback that has left the call is no longer on the stack. */
+/* Return the entry of a communicator, or NULL if it is unknown. Callbacks of a communicator that
+ * this thread is freeing may still call on it. A callback that has left the call is no longer on
+ * the stack. */
 struct communicator *comm_find(MPI_Comm comm)
 {
     struct communicator *const found = map_get(&by_handle, handle_key(comm));
@@ -68,7 +68,7 @@ struct communicator *comm_find(MPI_Comm comm)
     return f->comm;
 }
 
-/* ---- making entries */
+/* ---- creation of entries */
 
 static void comm_write(const struct creation *how, MPI_Comm comm, struct communicator *c,
                        const struct members *mine, const struct members *others)
@@ -99,13 +99,13 @@ static void comm_write(const struct creation *how, MPI_Comm comm, struct communi
     text_free(&t);
 }
 
-/* The two sides of an accept and a connect know nothing of each other's parents. */
+/* The two sides of an accept and a connect cannot identify each other's parents. */
 static bool is_met(const struct creation *how)
 {
     return strcmp(how->how, "accept") == 0 || strcmp(how->how, "connect") == 0;
 }
 
-/* MPI_COMM_WORLD and its duplicates. */
+/* Return true if the members are known to be all ranks: MPI_COMM_WORLD and its duplicates. */
 static bool knows_all(const struct creation *how, const struct communicator *c)
 {
     static const char *const same[] = {"dup", "dup_with_info", "idup", "idup_with_info"};
@@ -130,9 +130,10 @@ static bool is_room_for_one(void)
     return room;
 }
 
-/* Whether all members are known to take part in what is agreed on it. All of MPI_COMM_WORLD have
- * told each other in MPI_Init, or none switches. Under Sessions those tell each other that make a
- * communicator from a group, and of inter-communicators no side knows what the other was told. */
+/* Return true if all members are known to agree on selection. In MPI_COMM_WORLD all ranks have
+ * agreed in MPI_Init, or none selects. With Sessions, the members of a communicator from a group
+ * agree when it is created. On an inter-communicator neither side can verify the other's
+ * agreement. */
 static bool takes_part(const struct creation *how, const struct communicator *c)
 {
     if (!recorder.sessions)
@@ -142,7 +143,8 @@ static bool takes_part(const struct creation *how, const struct communicator *c)
     return !c->inter && how->parent != NULL && !how->parent->inter && how->parent->agreed;
 }
 
-/* Makes the entry of a communicator; `how->parent` may be NULL. NULL: none to be had. */
+/* Create the entry of a communicator; `how->parent` may be NULL. Returns NULL if memory is
+ * insufficient. */
 static struct communicator *entry_make(const struct creation *how, MPI_Comm comm, bool local)
 {
     struct communicator *c = memory_get(sizeof *c);
@@ -199,8 +201,8 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     return c;
 }
 
-/* An entry for what its members share beside it: a window, a file. `number` tells it from others.
- */
+/* Create an entry for a window or file that the members share. `number` distinguishes it from
+ * others. */
 struct communicator *comm_derive(const struct communicator *like, const char *how, uint32_t number)
 {
     struct communicator *const c = calloc(1, sizeof *c);
@@ -234,8 +236,8 @@ struct communicator *comm_adopt(MPI_Comm comm)
     return entry_make(&how, comm, true);
 }
 
-/* MPI_COMM_WORLD and MPI_COMM_SELF; under Sessions there are none. Identities are those of any job of
- * as many ranks, so that what is drawn by them, an algorithm or a sample, is drawn again next time. */
+/* Create the entries of MPI_COMM_WORLD and MPI_COMM_SELF, which Sessions lack. Their identities are
+ * equal in all jobs of the same size, so that random algorithms and samples are reproducible. */
 void comm_start(bool sessions)
 {
     struct communicator none = {0};
@@ -248,7 +250,7 @@ void comm_start(bool sessions)
     entry_make(&own, MPI_COMM_SELF, false);
 }
 
-/* ---- what the wrappers call */
+/* ---- interface of the wrappers */
 
 void comm_making(struct creation *c, MPI_Comm parent, bool counted)
 {
@@ -270,7 +272,7 @@ void comm_making(struct creation *c, MPI_Comm parent, bool counted)
     self.creation_stamp = c->stamp = ++self.stamps;
 }
 
-/* Also before an error handler is asked that may never return. */
+/* Also called before an error handler, which may never return. */
 bool comm_made(struct creation *c, int error)
 {
     making_end(&c->under_way);
@@ -278,7 +280,7 @@ bool comm_made(struct creation *c, int error)
         self.creation = c->outer;
         self.creation_stamp = c->outer_stamp;
     }
-    if (error == MPI_SUCCESS) /* or what is said of it when a handler was asked */
+    if (error == MPI_SUCCESS) /* or the error that the handler received */
         return !c->failed;
     c->failed = true;
     if (c->counted && refusal_of_creation(c, error) && c->parent->next == c->sequence + 1) {
@@ -297,7 +299,7 @@ void comm_register(struct creation *c, MPI_Comm made)
         entry_make(c, made, false);
 }
 
-/* Takes an entry out of the table before the library may give its handle to another thread. */
+/* Remove an entry from the table before the library may reuse its handle in another thread. */
 void comm_freeing(struct freeing *f, MPI_Comm comm)
 {
     *f = (struct freeing){.outer = self.freeing, .outer_stamp = self.freeing_stamp};
@@ -311,7 +313,7 @@ void comm_freeing(struct freeing *f, MPI_Comm comm)
     recorder_unlock();
 }
 
-/* Also before an error handler is asked that may never return. */
+/* Also called before an error handler, which may never return. */
 void comm_freed(struct freeing *f, int error)
 {
     struct communicator *const c = f->comm;
@@ -322,7 +324,7 @@ void comm_freed(struct freeing *f, int error)
     self.freeing = f->outer;
     self.freeing_stamp = f->outer_stamp;
     if (error == MPI_SUCCESS) {
-        atomic_fetch_add(&recorder.generation, 1); /* threads remember what they have found */
+        atomic_fetch_add(&recorder.generation, 1); /* invalidates the threads' caches */
         hooks.freed(c);
         if (c->unrecorded) /* no row refers to it */
             memory_free(c);
@@ -335,7 +337,7 @@ void comm_freed(struct freeing *f, int error)
     recorder_unlock();
 }
 
-/* How many communicators of the program's there are that it has not freed. */
+/* Return the number of communicators that the program has created and not freed. */
 int comm_living(void)
 {
     recorder_lock();

@@ -1,4 +1,4 @@
-/* Communicators, and the order of what happens on them: comm.c. */
+/* Communicator table and the order of operations on each communicator (comm_table.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,7 +7,7 @@
 #include "record/communicator.h"
 
 struct communicator *comm_find(MPI_Comm comm);
-struct communicator *comm_adopt(MPI_Comm comm); /* a handle that no wrapper has seen made */
+struct communicator *comm_adopt(MPI_Comm comm); /* for a handle that no wrapper saw being created */
 void comm_start(bool sessions);
 void comm_making(struct creation *c, MPI_Comm parent, bool counted);
 bool comm_made(struct creation *c, int error);
@@ -18,7 +18,7 @@ void comm_named(MPI_Comm comm, int error);
 int comm_living(void);
 struct communicator *comm_derive(const struct communicator *like, const char *how, uint32_t number);
 
-/* The process whose view counts: the private communicator's rank 0. */
+/* Return true on rank 0 of the private communicator, which decides for all members. */
 static inline bool comm_leads(const struct communicator *k)
 {
     return k->rank == 0 && (!k->inter || k->first_group);

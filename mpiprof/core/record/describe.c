@@ -1,9 +1,9 @@
-/* What a call is: its root, bytes, types and reduction, as rows that records refer to.
+/* Arguments of a call: root, bytes, types and reduction, as table rows that records refer to.
  *
- * Before the native routine has accepted a call's arguments nothing of them is handed to the library
- * but the communicator: a wrong datatype must reach the program as the library's own error. What
- * they say by themselves (root, count, predefined datatypes and reductions) is recorded at entry,
- * as a call that never ends must tell what it is; the rest follows.
+ * Before the native routine has accepted a call's arguments, only the communicator is passed to the
+ * library: a wrong datatype must reach the program as the library's own error. Values that need no
+ * library call (root, count, predefined datatypes and reductions) are recorded at entry, because a
+ * call that never ends must be identifiable. The others follow after the call.
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@
 #include "record/traffic.h"
 #include "trace/event.h"
 
-/* The root as the tables have it: the same numbers under every MPI. */
+/* Return the root with the tables' constants, which do not depend on the MPI library. */
 static int root_of(const struct call *c)
 {
     if (!c->comm->inter)
@@ -51,7 +51,7 @@ static const struct signature *signature_of(const struct call *c, const struct m
     return signature_find(c->signatures, &wanted);
 }
 
-/* Gives the record its signature; bytes of which there are too many stand in extensions. */
+/* Set the record's shape. If the group has too many shapes, the bytes go to extension records. */
 static const struct signature *sign(struct call *c, const struct moved *m)
 {
     const bool known = !m->unknown;
@@ -78,7 +78,7 @@ static uint64_t handle_at(const struct arguments *a, const void *handle, size_t 
     return value;
 }
 
-/* The arguments of a call that has one count and one type a side. */
+/* Collect the arguments of a call that has one count and one type per side. */
 static inline struct given given_of(const struct call *c, const struct arguments *a)
 {
     return (struct given){
@@ -101,14 +101,14 @@ static inline bool given_again(const struct given *a, const struct given *b)
            a->types[1] == b->types[1] && a->op == b->op;
 }
 
-/* Before the native routine: what the arguments say without the library. Most calls are given the
- * same as the last from the same place. */
+/* Record before the native routine the arguments that need no library call. Most calls have the
+ * same arguments as the last call from the same site. */
 void describe_expected(struct call *c, const struct arguments *a)
 {
     struct recent *const r = c->recent;
     struct moved m = {0};
 
-    if (c->operation - operation_form(c->operation) == OP_barrier) { /* has none */
+    if (c->operation - operation_form(c->operation) == OP_barrier) { /* has no arguments */
         c->expected = &c->signatures->base;
         c->complete = true;
         return;
@@ -137,7 +137,7 @@ void describe_expected(struct call *c, const struct arguments *a)
     }
 }
 
-/* Of a call that has failed: what was expected of it. */
+/* Set the shape of a failed call from its expected arguments. */
 void describe_failed(struct call *c)
 {
     const struct signature *s = c->expected;
@@ -153,19 +153,19 @@ void describe_failed(struct call *c)
     c->record->shape = s != NULL ? s->id : c->shape;
 }
 
-/* Whether a call goes into the totals: of a ring also those that have a record. */
+/* Return true if a call is added to the totals; with a ring, recorded calls are, too. */
 static bool is_totalled(const struct call *c)
 {
     return recorder.options.totals || (c->record == NULL && record_is_summed());
 }
 
-/* Bytes, root and flags of an accepted call. */
+/* Record bytes, root and flags of an accepted call. */
 void describe_accepted(struct call *c, const struct arguments *a)
 {
     const bool totalled = is_totalled(c);
 
     if (c->expected == NULL || !c->complete || c->algorithm != NULL ||
-        (totalled && c->expected->sent < 0)) { /* as when the bytes stand in extensions */
+        (totalled && c->expected->sent < 0)) { /* the bytes may be in extensions */
         struct moved m = {.accepted = true};
 
         traffic(&(struct exchange){c->comm, c->operation, c->root}, a, &m);

@@ -1,4 +1,4 @@
-/* What a call is, as it becomes known: describe.c. */
+/* Arguments of a call, at entry and after acceptance (call_arguments.c). */
 #pragma once
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-/* A call of a collective: what its thread knows of it, from entry to exit. */
+/* State of a collective call, from entry to exit. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,25 +16,25 @@ struct call {
     struct record *record;
     struct site *site;
     MPI_Comm handle;
-    const char *algorithm; /* with its parameters; NULL: the library's own */
+    const char *algorithm; /* with its parameters; NULL for the library's default */
     const void *address;
     int operation, root;
     uint32_t sequence, shape;
     int64_t begin_ns, enter_ns, exit_ns;
     bool counted, wide;
-    bool refused; /* by the library's check of its arguments: it has taken part in nothing */
-    int64_t kin;  /* in an extension: which of many communicators alike; 0: none */
-    const struct signature *expected; /* the record's, from what the arguments say by themselves */
-    bool complete;                    /* of these: it is the call's own, bytes and all */
-    bool unlogged; /* paused, left out of the sample, or on a communicator without records */
-    bool settled;  /* an error handler has been asked: what follows from the error is done */
-    bool running;  /* an algorithm of ours */
-    const struct creation *creation; /* the communicator, window or file that it makes */
-    const struct own_algorithm *own; /* forced.c: of the library's, that it has been told */
-    MPI_Comm on;                     /* of these: where, if not on the call's own */
+    bool refused; /* by the library's argument check: the call has taken part in nothing */
+    int64_t kin;  /* extension value: number among equivalent communicators; 0 if none */
+    const struct signature *expected; /* shape from arguments that need no library call */
+    bool complete;                    /* `expected` is exact, including the bytes */
+    bool unlogged;                    /* paused, not sampled, or on an unrecorded communicator */
+    bool settled; /* an error handler was called; the error is already processed */
+    bool running; /* the call runs on a schedule of mpiprof */
+    const struct creation *creation; /* the communicator, window or file that it creates */
+    const struct own_algorithm *own; /* library_algorithm.c: the requested algorithm */
+    MPI_Comm on;                     /* communicator for `own`, if not that of the call */
     int on_fortran;
-    struct key *key; /* auto.c: its statistics are wanted */
+    struct key *key; /* auto.c: the key to collect statistics for */
     bool inside;     /* select.c: the call may use the private communicator */
-    bool watched;    /* of these: not switched, but looked at */
+    bool watched;    /* may use it for statistics, but keeps the native algorithm */
     uint8_t choice, candidate, planned;
 };

@@ -1,9 +1,9 @@
-/* Calls that all members of a communicator, a window or a file make, and that are recorded only:
- * those that make communicators, open files, close an epoch of a window, MPI_Finalize.
+/* Collective calls that are recorded only: those that create communicators, open files or close an
+ * epoch of a window, and MPI_Finalize.
  *
- * They are collective, so a rank that comes late keeps the others; but no algorithm of ours can
- * stand in for them, and nothing watches them. The wrappers come here, from any thread; what a
- * call belongs to (comm.c, handles.c) has counted it before, whether it is recorded or not.
+ * A late rank delays the other ranks in them, but mpiprof has no algorithm for them and collects no
+ * statistics. The wrappers enter this file from any thread. comm_table.c and window_file_comm.c
+ * have counted the call before, whether it is recorded or not.
  */
 #include "record/gather.h"
 #include "base/recorder.h"
@@ -13,7 +13,7 @@
 #include "record/outside.h"
 #include "record/thread.h"
 
-/* The next call on a communicator, window or file. */
+/* Return the next sequence number on a communicator, window or file. */
 struct turn gathering_of(struct communicator *comm)
 {
     struct turn at = {.comm = comm};
@@ -25,7 +25,7 @@ struct turn gathering_of(struct communicator *comm)
     return at;
 }
 
-/* What makes a communicator, window or file was counted by its parent. */
+/* The parent counted the call that creates a communicator, window or file. */
 struct turn gathering_making(const struct creation *c)
 {
     return (struct turn){

@@ -1,4 +1,4 @@
-/* Calls that all members make, and that are recorded only: gather.c. */
+/* Collective calls that are recorded only (management_collectives.c). */
 #pragma once
 #include "record/call.h"
 #include "record/outside.h"

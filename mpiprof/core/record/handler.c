@@ -1,25 +1,25 @@
-/* The program's error handlers, seen as they are entered.
+/* Wrappers of the program's error handlers.
  *
- * A handler may never return: longjmp and C++ exceptions leave it, and with it the MPI call. So
- * what follows from the error is done before the handler runs: a call that failed its local
- * argument check is taken back, so that the sequence numbers and the history of its communicator
- * are those of the other members; any other call has taken part, counts, and its record is closed.
- * The same two ends await it when the library returns an error, and by the same rule
- * (refusal.c). Only here is the error's class known: which call was left says nothing about it.
+ * A handler may never return: longjmp and C++ exceptions abandon the MPI call. So an error is
+ * processed before the handler runs. A call that failed its local argument check is undone, so that
+ * its communicator's sequence number and history match the values of the other members. Any other
+ * call has taken part, counts, and its record is closed. The same rule (refusal.c) applies when the
+ * library returns an error. The error's class is available only here; the abandoned call's name
+ * alone does not show it.
  *
- * While a handler runs, the thread is no longer in the call that failed: what the handler calls is
- * counted and recorded like any other call, and so is what follows a handler that has left. When
- * one returns, what has been settled is not settled again, whatever the library returns: MPICH 5.0
- * says MPI_SUCCESS then.
+ * While a handler runs, the thread is no longer in the failed call. Calls of the handler, or
+ * after a handler that left, are counted and recorded like any other call. After a handler returns,
+ * the error is not processed again, whatever the library returns: MPICH 5.0 returns MPI_SUCCESS
+ * then.
  *
- * A library is given a function of this file in place of the program's, for each function one; it
- * passes on all it gets. Beyond MOST_HANDLERS functions the program's own is used. A callback other
- * than an error handler that leaves (an operation, an attribute's copy function) was run by the
- * operation itself, in which the other members take part too: such a call counts.
+ * The library receives a function of this file instead of the program's handler, one per handler
+ * function; all arguments are forwarded. Beyond MOST_HANDLERS functions the program's handler is
+ * passed itself. Other callbacks (an operation, an attribute's copy function) run inside the
+ * operation, in which the other members take part. So a call that such a callback abandons counts.
  *
- * Under Sessions a handler may be made before anything is recorded, so all are stood in for.
+ * With Sessions a handler may be created before recording starts, so all handlers are wrapped.
  *
- * Threads: any; the table grows under recorder.lock, its entries never change.
+ * Threads: any; the table grows under recorder.lock, and its entries never change.
  */
 #include "record/handler.h"
 #include "base/native.h"
@@ -33,7 +33,7 @@
 enum { MOST_HANDLERS = 32 };
 
 static MPI_Comm_errhandler_function *_Atomic functions[MOST_HANDLERS];
-static int count; /* under recorder.lock */
+static int count; /* protected by recorder.lock */
 
 static bool is_in(const void *address, struct span s)
 {
@@ -48,7 +48,8 @@ static void enter(struct thread *before, int error)
     if (!atomic_load(&recorder.active) ||
         (t->call == NULL && t->creation == NULL && t->freeing == NULL && t->watch == NULL))
         return;
-    /* Else it is the error of a call that a callback made, or what stands here has long left. */
+    /* The entries below apply only if they are in the caller's frames. Otherwise the error belongs
+     * to a call of a callback, or the entry's frame was abandoned. */
     const struct span caller = stack_caller();
 
     if (is_in(t->call, caller) && !t->call->running) {
@@ -84,7 +85,8 @@ static void leave(const struct thread *before)
     t->caller = before->caller;
 }
 
-/* Open MPI gives two arguments more; what registers hold behind the last one is passed on too. */
+/* Open MPI passes two more arguments, so the argument registers behind the last one are forwarded,
+ * too. */
 static void ask(int which, MPI_Comm *comm, int *error, void *a, void *b, void *c, void *d)
 {
     MPI_Comm_errhandler_function *const function = atomic_load(&functions[which]);
@@ -109,7 +111,7 @@ HANDLERS(STAND_IN)
 static stand_in *const stand_ins[MOST_HANDLERS] = {HANDLERS(STAND_IN)};
 #undef STAND_IN
 
-/* What the library is given in place of a handler of the program. */
+/* Return the function that the library receives instead of a handler of the program. */
 MPI_Comm_errhandler_function *handler_stand_in(MPI_Comm_errhandler_function *function)
 {
     int i = 0;

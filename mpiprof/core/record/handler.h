@@ -1,4 +1,4 @@
-/* The program's error handlers: handler.c. */
+/* Wrappers of the program's error handlers (error_handler.c). */
 #pragma once
 #include "base/native.h"
 

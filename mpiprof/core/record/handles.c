@@ -1,13 +1,13 @@
-/* Windows and files: whose call is whose.
+/* Entries of windows and files, each with an identity and a sequence number like a communicator.
  *
- * Each has an entry like a communicator's, with an identity and a count of its own: two threads may
- * fence two windows of one communicator at once. MPI orders the calls that make them among all
- * calls on the communicator, but they are counted beside it, on an entry that the communicator's
- * windows and files share: an open that fails on one rank only (there errors return) would else
- * leave the numbers apart by which calls are switched.
+ * Each entry is separate because two threads may fence two windows of one communicator at once. MPI
+ * orders the calls that create windows and files among all calls on the communicator. But they are
+ * counted on a second entry, which the communicator's windows and files share. File errors return,
+ * so an open may fail on one rank only; counting it on the communicator would desynchronise the
+ * numbers that selection uses.
  *
- * Any thread comes here, from the wrappers; the tables are changed under recorder.lock, and what a
- * handle leads to is read without. Entries live as long as the process.
+ * Threads: any, from the wrappers. The tables are changed under recorder.lock; entries are read
+ * without it and live as long as the process.
  */
 #include "record/handles.h"
 #include "base/map.h"
@@ -36,8 +36,8 @@ static bool is_room_for_one(void)
     return false;
 }
 
-/* Where the windows and files of a communicator are made; NULL: there are too many. An entry that
- * is used again for another communicator needs a new one. */
+/* Return the entry on which a communicator's windows and files are created, or NULL beyond
+ * MOST_HANDLES. An entry that is reused for another communicator needs a new one. */
 static struct communicator *maker_of(struct communicator *comm)
 {
     if (comm->handles == NULL && is_room_for_one())
@@ -45,8 +45,8 @@ static struct communicator *maker_of(struct communicator *comm)
     return comm->handles;
 }
 
-/* An entry with rows of its own for one of many communicators that are alike; NULL: there are too
- * many. */
+/* Return an entry with separate rows for a communicator that shares its entry, or NULL beyond
+ * MOST_HANDLES. */
 struct communicator *handle_own(struct communicator *comm)
 {
     if (comm->own == NULL && is_room_for_one())
@@ -59,9 +59,9 @@ void handle_making(struct creation *c, MPI_Comm comm)
     struct communicator *const own =
         atomic_load_explicit(&recorder.active, memory_order_relaxed) ? comm_find(comm) : NULL;
 
-    if (own != NULL) /* Open MPI makes a communicator for each window and file */
+    if (own != NULL) /* Open MPI creates a communicator for each window and file */
         making_begin(&c->under_way);
-    /* Nobody waits for anybody on a communicator of one process. */
+    /* A communicator of one process has no waits. */
     c->parent = own != NULL && own->size + own->remote_size > 1 ? maker_of(own) : NULL;
     c->counted = c->parent != NULL;
     if (c->counted)
@@ -79,7 +79,7 @@ static void handle_register(const struct creation *c, struct map *table, uint64_
     recorder_unlock();
 }
 
-/* Takes an entry out of its table before the library may give its handle to another thread. */
+/* Remove an entry from its table before the library may reuse the handle in another thread. */
 static struct communicator *handle_unlink(struct map *table, uint64_t key)
 {
     struct communicator *const c = atomic_load(&recorder.active) ? map_get(table, key) : NULL;
@@ -92,7 +92,7 @@ static struct communicator *handle_unlink(struct map *table, uint64_t key)
     return c;
 }
 
-/* After the call: what could not be freed is still there. */
+/* Restore the entry after the call if the handle could not be freed. */
 static void handle_freed(struct map *table, struct communicator *c, int error, uint64_t key)
 {
     if (c == NULL || error == MPI_SUCCESS)

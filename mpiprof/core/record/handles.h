@@ -1,4 +1,4 @@
-/* Windows and files, whose calls are counted as a communicator's are: handles.c. */
+/* Entries of windows and files (window_file_comm.c). */
 #pragma once
 #include "record/comm.h"
 

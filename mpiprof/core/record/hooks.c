@@ -1,4 +1,4 @@
-/* What the recording tells the layers above it. */
+/* Callbacks from recording to the layers above it. */
 #include "record/hooks.h"
 
 struct hooks hooks;

@@ -1,4 +1,4 @@
-/* What the recording tells the layers above it: hooks.c. */
+/* Callbacks from recording to the layers above it (hooks.c). */
 #pragma once
 #include <stdbool.h>
 
@@ -8,13 +8,13 @@ struct call;
 struct communicator;
 struct site;
 
-/* Filled by lifecycle.c before anything is recorded, and never changed after. */
+/* Set by lifecycle.c before anything is recorded, and never changed afterwards. */
 struct hooks {
-    void (*ended)(struct call *c); /* a call that might have used the private communicator has */
-    void (*freed)(struct communicator *c);     /* by all its members */
-    void (*forgotten)(struct communicator *c); /* its private communicator is about to go */
+    void (*ended)(struct call *c);             /* a call with use of the private communicator */
+    void (*freed)(struct communicator *c);     /* all members have freed it */
+    void (*forgotten)(struct communicator *c); /* its private communicator is about to be freed */
     void (*inherited)(struct communicator *child, const struct communicator *parent);
-    void (*site_met)(struct site *s, const char *frames); /* a new one; under recorder.lock */
-    bool (*group_created)(MPI_Comm comm); /* Sessions; whether the members switch alike */
+    void (*site_met)(struct site *s, const char *frames); /* new site; under recorder.lock */
+    bool (*group_created)(MPI_Comm comm);                 /* Sessions; true if selections agree */
 };
 extern struct hooks hooks;

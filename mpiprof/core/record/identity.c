@@ -1,6 +1,5 @@
-/* Who a communicator is, without a message: the same number on all its members (comm.c); and which
- * of many that are alike.
- */
+/* Identity of a communicator, equal on all members without a message (comm_table.c), and its number
+ * among equivalent communicators. */
 #include "record/identity.h"
 
 #include <stdatomic.h>
@@ -15,9 +14,9 @@
 #include "record/members.h"
 
 enum { MOST_KIN = 1 << 30 };
-#define KIN_BY_IDENTITY (INT64_C(1) << 61) /* numbers from here on, as many again */
+#define KIN_BY_IDENTITY (INT64_C(1) << 61) /* first number derived from an identity */
 
-static struct map occurrences, spares; /* under recorder.lock */
+static struct map occurrences, spares; /* protected by recorder.lock */
 
 static uint64_t occurrence(uint64_t key)
 {
@@ -53,14 +52,15 @@ uint64_t identity_local(void)
                     atomic_fetch_add(&made, 1));
 }
 
-/* ---- many that are alike
+/* ---- equivalent communicators
  *
- * A program that makes a communicator, uses it and frees it, again and again, would leave rows and
- * memory behind for each. Beyond the first `alike` of a kind (made in the same way, of the same
- * members, from one parent) they share an entry, one at a time, and with it the rows of
- * signatures; each of their records says which of its kind it was on. The number is the same on all
- * members, as all make them in the order of their parent. The children of such a parent have no
- * common order: their number is of their identity. */
+ * A program that repeatedly creates, uses and frees a communicator would leave rows and memory
+ * behind for each. Beyond the first `alike` equivalent communicators (same creation call, members
+ * and parent), they reuse one entry, one at a time, and its rows of shapes. Each record contains
+ * the number of its communicator. All members create them in the order of the parent, so the number
+ * is equal on all members. If the parent itself shares an entry, its children have no common order,
+ * and their number is derived from their identity.
+ */
 
 int64_t identity_kin(const struct creation *how, struct communicator *c, MPI_Comm comm,
                      const struct members *mine)
@@ -80,7 +80,7 @@ int64_t identity_kin(const struct creation *how, struct communicator *c, MPI_Com
     return earlier >= (uint64_t)recorder.options.alike && earlier < MOST_KIN ? (int64_t)earlier : 0;
 }
 
-/* An entry of the same kind that is free, with its number in the tables; NULL: none. */
+/* Return a free entry of the same kind, with its table number, or NULL if there is none. */
 struct communicator *identity_take(uint64_t kind)
 {
     recorder_lock();

@@ -1,4 +1,4 @@
-/* Who a communicator is: identity.c. */
+/* Identity of a communicator (comm_id.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

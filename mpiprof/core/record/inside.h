@@ -1,13 +1,13 @@
-/* What a thread is in that has no record, as its window says: outside.h, and call.c of calls that are
- * left out. */
+/* Current unrecorded call of a thread, stored in its window (unrecorded_time.h, and call.c for
+ * calls that are not sampled). */
 #pragma once
 #include "record/record.h"
 #include "record/thread.h"
 
 enum spent { SPENT_POINT_TO_POINT, SPENT_COMPLETION, SPENT_ONE_SIDED, SPENT_FILES, SPENT_NOTHING };
 
-/* The thread's window says what it is in, for those who look while it is there; SPENT_NOTHING: a
- * collective without a record. */
+/* Store the current call's type in the thread's window, for readers during the call. SPENT_NOTHING
+ * means a collective without a record. */
 static inline void inside_mark(enum spent what)
 {
     record_check();

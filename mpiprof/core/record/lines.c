@@ -1,10 +1,10 @@
-/* Which line of which file an address of a program comes from, by the module's DWARF line table.
+/* Source lines of instruction addresses, from the module's DWARF line table.
  *
- * For messages and plans that a process writes itself, at its end or where a communicator ends; the
- * reports ask addr2line. A module is read once for all addresses that are wanted. DWARF 2 to 5 in
- * ELF files of 64 bits, little-endian, not compressed; whatever else is there, is damaged or is
- * larger than a good program's, leaves a place unknown. Nothing is believed: each read is within
- * what was loaded.
+ * This serves messages and plans that a process writes at its end, or when a communicator ends. The
+ * reports use addr2line. A module is read once for all requested addresses. Supported are DWARF 2
+ * to 5 in uncompressed little-endian 64-bit ELF files. Anything else, damaged or oversized data
+ * leaves a line unknown. No length or offset in the file is trusted: each read is checked against
+ * the loaded data.
  *
  * Threads: any; all state is the caller's.
  */
@@ -25,7 +25,7 @@ struct bytes {
     const uint8_t *at, *end;
 };
 
-/* ---- the file */
+/* ---- ELF file */
 
 static bool load(int file, uint64_t from, uint64_t length, uint8_t **to)
 {
@@ -55,7 +55,8 @@ static bool head_read(int file, Elf64_Ehdr *head)
            head->e_phentsize == sizeof(Elf64_Phdr);
 }
 
-/* Where the first segment is linked to: 0 unless the program is bound to one place. */
+/* Return the link address of the first segment, which is 0 unless the program has a fixed
+ * address. */
 static uint64_t base_of(int file, const Elf64_Ehdr *head)
 {
     uint64_t lowest = UINT64_MAX;
@@ -69,7 +70,7 @@ static uint64_t base_of(int file, const Elf64_Ehdr *head)
     return lowest == UINT64_MAX ? 0 : lowest & ~(uint64_t)0xfff;
 }
 
-/* Loads a section by its name; the memory is the caller's. */
+/* Load a section by its name. The caller frees the memory. */
 static uint8_t *section(int file, const Elf64_Ehdr *head, const char *name, struct bytes *found)
 {
     uint8_t *headers = NULL, *names = NULL, *content = NULL;
@@ -99,7 +100,7 @@ static uint8_t *section(int file, const Elf64_Ehdr *head, const char *name, stru
     return content;
 }
 
-/* ---- reading; behind the end there are zeros, and `at` stays there */
+/* ---- reading; beyond the end the result is 0 and `at` stays at the end */
 
 static uint64_t number(struct bytes *b, unsigned size)
 {
@@ -180,8 +181,8 @@ static bool unit_read(struct bytes *all, struct unit *u)
     b.end = u->program.at;
     u->step = (unsigned)number(&b, 1);
     if (u->version >= 4)
-        number(&b, 1); /* operations of an instruction */
-    number(&b, 1);     /* whether rows are statements at first */
+        number(&b, 1); /* operations per instruction */
+    number(&b, 1);     /* initial value of is_stmt */
     u->line_base = (int8_t)number(&b, 1);
     u->range = (unsigned)number(&b, 1);
     u->first_special = (unsigned)number(&b, 1);
@@ -208,7 +209,7 @@ static void form_skip(struct bytes *b, uint64_t form, unsigned offset_bytes)
     }
 }
 
-/* The name of the wanted entry of a table of version 5; NULL: there is none. */
+/* Return the name of the requested entry in a DWARF 5 table, or NULL if it does not exist. */
 static const char *entry_name(struct bytes *b, const struct unit *u, struct bytes strings,
                               uint64_t wanted)
 {
@@ -249,7 +250,7 @@ static const char *file_name(const struct unit *u, struct bytes strings, uint64_
     struct bytes b = u->tables;
 
     if (u->version >= 5) {
-        entry_name(&b, u, strings, UINT64_MAX); /* the directories */
+        entry_name(&b, u, strings, UINT64_MAX); /* skip the directories */
         return entry_name(&b, u, strings, wanted);
     }
     while (b.at < b.end && *string(&b) != '\0')
@@ -298,7 +299,8 @@ static void rows_meet(struct search *s, const struct unit *u, const struct row *
     }
 }
 
-/* A sequence that begins at 0 is of code that the linker left out. */
+/* Run a unit's line program. A sequence that begins at 0 belongs to code that the linker
+ * removed. */
 static void unit_run(struct search *s, const struct unit *u)
 {
     const struct row start = {0, 1, 1};

@@ -1,10 +1,11 @@
-/* Who is making communicators: the program in some of its threads, or we, but never both at once.
+/* Lock between the program's threads that create communicators and mpiprof's own creations.
  *
- * Open MPI finds the number of a new communicator in an order of its own: of all that threads make
- * at once, that of the lowest parent first. One that is made within a collective, beside others
- * that the program makes in other threads, can wait for those, and they for it. So ours is made
- * only while this process makes no other, which its members agree on (run/private.c), and the
- * program's wait for that: not for long, as all members of ours are there by then.
+ * Open MPI orders concurrent creations by itself: of all creations in a process's threads, that
+ * with the lowest parent is numbered first. A communicator that is created within a collective,
+ * beside the program's creations in other threads, can deadlock with them. So mpiprof creates one
+ * only while the process creates no other, which the members agree on (private_comm.c). The
+ * program's creations wait meanwhile; the wait is short, because all members of mpiprof's
+ * communicator are present by then.
  */
 #include <sched.h>
 #include <stdatomic.h>
@@ -15,7 +16,7 @@
 
 enum { OURS = -1 };
 
-/* Whether making one beside those of the program's other threads may hang. */
+/* Return true if creation beside that of the program's other threads may deadlock. */
 bool making_has_threads(void)
 {
 #ifdef MPIPROF_ABI_openmpi
@@ -29,7 +30,7 @@ bool making_has_threads(void)
 }
 
 static atomic_bool later;
-static atomic_int state; /* how many the program is making, or OURS */
+static atomic_int state; /* number of the program's creations in progress, or OURS */
 
 void making_begin(bool *under_way)
 {
@@ -53,7 +54,7 @@ void making_end(bool *under_way)
     *under_way = false;
 }
 
-/* One that is made at some later time, in any call: MPI_Comm_idup has been called. */
+/* Note that MPI_Comm_idup was called, which creates its communicator later, in any call. */
 void making_note_later(void)
 {
     atomic_store(&later, true);
@@ -64,7 +65,7 @@ bool making_later(void)
     return atomic_load(&later);
 }
 
-/* False: another thread makes one. */
+/* Take the lock. Returns false if another thread is creating a communicator. */
 bool making_alone(void)
 {
     int nobody = 0;

@@ -1,4 +1,4 @@
-/* Who is making communicators: making.c. */
+/* Lock between creations of communicators by the program and by mpiprof (comm_create_lock.c). */
 #pragma once
 #include <stdbool.h>
 

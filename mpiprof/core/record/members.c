@@ -1,5 +1,4 @@
-/* Who is in a communicator: world ranks, as the tables have them, and neighbours in its topology.
- */
+/* Members of a communicator, as world ranks for the tables. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +11,7 @@
 #include "base/text.h"
 #include "record/members.h"
 
-/* Open MPI looks for each rank by turns, O(p^2): where all are known to be there, it isn't asked.
- */
+/* Return all ranks without a query, because Open MPI's translation of ranks takes O(p^2). */
 struct members members_all(int size)
 {
     struct members m = {.count = size, .ranks = memory_get(sizeof *m.ranks * (size_t)size)};
@@ -42,7 +40,7 @@ struct members members_of(MPI_Comm comm, bool remote, int size)
     if ((remote ? pmpi.Comm_remote_group : pmpi.Comm_group)(comm, &group) != MPI_SUCCESS)
         return (struct members){.foreign = true};
     pmpi.Group_size(group, &m.count);
-    if (m.count > size) /* MPICH 5.0: a smaller Cartesian communicator has its parent's group */
+    if (m.count > size) /* in MPICH 5.0, a smaller Cartesian communicator has its parent's group */
         m.count = size;
     own = memory_get(sizeof *own * (size_t)(m.count + 1));
     m.ranks = memory_get(sizeof *own * (size_t)(m.count + 1));
@@ -96,8 +94,8 @@ static bool are_few_runs(const struct members *m)
     return runs <= recorder.options.runs;
 }
 
-/* Runs of equal steps: [[first, last, step], ...]. Of the many runs of irregular members only the
- * first member writes all; the others name it: "as rank 5 has it". */
+/* Write runs of equal steps: [[first, last, step], ...]. If irregular members have too many runs,
+ * only the first member writes them; the others write that member's rank. */
 void members_add(struct text *t, const struct members *m)
 {
     if (m->foreign) {

@@ -1,4 +1,4 @@
-/* Who is in a communicator: members.c. */
+/* Members of a communicator (members.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,7 +7,7 @@
 #include "base/text.h"
 
 struct members {
-    int count, *ranks; /* as world ranks */
+    int count, *ranks; /* world ranks */
     bool foreign;
 };
 

@@ -1,11 +1,11 @@
-/* What messages and plans call a call site: app.c:12, or what is known of it.
+/* Names of call sites in messages and plans, such as app.c:12.
  *
- * A Python site brings its line along. A native one is looked up in the module's line table, which
- * may be large: not while the program communicates, but where something is written for people, at
- * the end or where a communicator ends. Until then, and without a line table, it is its symbol, or
- * its offset in the module. Names live as long as the process.
+ * A Python site contains its line. A native site is looked up in the module's line table, which may
+ * be large. So the lookup runs only when text is written for people, at the end or when a
+ * communicator ends, not while the program communicates. Until then, or without a line table, the
+ * name is the symbol or the offset in the module. Names live as long as the process.
  *
- * Threads: any; names are made and looked up under recorder.lock, and read without it.
+ * Threads: any; names are created and looked up under recorder.lock, and read without it.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -25,13 +25,14 @@ enum { MOST_AT_ONCE = 256 };
 struct name {
     struct name *next;
     const char *_Atomic text;
-    const char *frame; /* of a native site that no rule names, as the tables have it */
+    const char *frame; /* table text of a native site that no rule names */
     bool looked_up;
-    bool is_place; /* a line of the program, which a plan can name */
+    bool is_place; /* a source line of the program, which a plan can name */
 };
-static struct name *names; /* of all sites, under recorder.lock */
+static struct name *names; /* of all sites; protected by recorder.lock */
 
-/* {"module": "/a/app", "offset": 4711, ... The file's name is as in callsite_of_program. */
+/* Parse {"module": "/a/app", "offset": 4711, ... The path is the one that callsite_of_program
+ * expects. */
 static bool module_of(const char *frame, char *module, size_t room, uint64_t *offset)
 {
     static const char head[] = "{\"module\": \"", middle[] = "\", \"offset\": ";
@@ -45,7 +46,7 @@ static bool module_of(const char *frame, char *module, size_t room, uint64_t *of
     return true;
 }
 
-/* Of one frame or more; names of C++ may have braces. */
+/* Return the length of the first frame. C++ names may contain braces. */
 static size_t first_length(const char *frame)
 {
     const char *const next = strstr(frame, "}, {\"module\": ");
@@ -53,7 +54,7 @@ static size_t first_length(const char *frame)
     return next != NULL ? (size_t)(next - frame) + 1 : strlen(frame);
 }
 
-/* A symbol and an offset, of C++ as its author wrote it where the program has what can tell. */
+/* Add a symbol and its offset, demangled if the program contains a C++ demangler. */
 static void symbol_add(struct text *t, const char *symbol)
 {
     char *(*demangle)(const char *, char *, size_t *, int *) = NULL;
@@ -70,7 +71,7 @@ static void symbol_add(struct text *t, const char *symbol)
     free(readable);
 }
 
-/* What can be said at once. */
+/* Return the name that needs no line table. */
 static char *text_of(const char *frame)
 {
     static const char middle[] = "\", \"line\": ", symbol[] = "\"symbol\": \"";
@@ -95,7 +96,7 @@ static char *text_of(const char *frame)
     return t.bytes;
 }
 
-/* `frame` is the innermost one of a new site, `known` what a rule calls it or NULL. */
+/* Name a new site. `frame` is its innermost frame, `known` its name in a rule or NULL. */
 void names_meet(struct site *s, const char *frame, const char *known)
 {
     struct name *const n = calloc(1, sizeof *n);
@@ -112,7 +113,7 @@ void names_meet(struct site *s, const char *frame, const char *known)
     s->name = n;
 }
 
-/* Looks up those of one module. */
+/* Look up all unresolved names of the module of `first`. */
 static void module_resolve(struct name *first)
 {
     struct line_query queries[MOST_AT_ONCE];
@@ -142,7 +143,7 @@ static void module_resolve(struct name *first)
     }
 }
 
-/* Before names are written for people. */
+/* Look up all names before text is written for people. */
 void names_resolve(void)
 {
     recorder_lock();
@@ -157,13 +158,13 @@ const char *names_text(const struct site *s)
     return s->name != NULL && s->name->text != NULL ? s->name->text : "?";
 }
 
-/* What a plan may call it; NULL: nothing. Under recorder.lock. */
+/* Return the site's name for a plan, or NULL if it has none. The caller holds recorder.lock. */
 const char *names_place(const struct site *s)
 {
     return s->name != NULL && s->name->is_place ? s->name->text : NULL;
 }
 
-/* For those who look it up later: the frame as the tables have it; NULL: the name says all. */
+/* Return the frame's table text for later lookup, or NULL if the name is complete. */
 const char *names_frame(const struct site *s)
 {
     return s->name != NULL ? s->name->frame : NULL;

@@ -1,4 +1,4 @@
-/* What messages and plans call a call site: names.c. */
+/* Names of call sites in messages and plans (site_names.c). */
 #pragma once
 #include "record/site.h"
 

@@ -1,4 +1,4 @@
-/* Time in calls that have no record: the wrappers of these, and gather.c. */
+/* Time in calls that have no record: those of the wrappers and of management_collectives.c. */
 #pragma once
 #include "base/mapped.h"
 #include "record/call.h"
@@ -15,8 +15,8 @@ static inline int64_t outside_begin(enum spent what)
     return now_ns();
 }
 
-/* Adds to what this thread has spent in calls without a record; what is said of the arrivals at a
- * collective knows of messages only, so only those go into the next record. */
+/* Add to the time that this thread spent in calls without a record. Only point-to-point time goes
+ * to the next record, because the analysis of arrivals accounts for messages only. */
 static inline void spent_add(enum spent what, int64_t ns)
 {
     if (what <= SPENT_COMPLETION)

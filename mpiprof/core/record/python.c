@@ -1,12 +1,13 @@
-/* Call sites of Python programs: file, line and function of the innermost frame of the user's own.
+/* Call sites of Python programs: file, line and function of the innermost frame of user code.
  *
- * Frames are read where they stand (python_frame.c), whatever other Python threads do. Where this
- * Python's are of a kind that nobody has tried, the C API is asked, under the lock. Taking that
- * beside other Python threads costs up to milliseconds and can deadlock, so it is taken only when
- * this thread's is the one thread state and Python is neither starting nor finalising (mpi4py
- * finalises MPI at exit), unless --python-sites always.
- * A site is what its frames say of themselves, never their addresses: code that is made, run and
- * thrown away again and again is one site, and nothing is kept alive.
+ * Frames are read from memory (python_frame.c), whatever other Python threads do. If this Python's
+ * frame layout is untested, the C API is called with the GIL. Acquiring the GIL beside other Python
+ * threads costs up to milliseconds and can deadlock. So it is acquired only if this thread's is the
+ * only thread state and Python is neither starting nor finalising (mpi4py finalises MPI at exit),
+ * or with --python-sites always.
+ *
+ * A site is identified by the contents of its frames, never by their addresses. So code that is
+ * created, run and discarded repeatedly is one site, and no reference is taken.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -48,7 +49,7 @@ static bool may_lock(void)
 
 /* ---- names */
 
-/* A str as UTF-8; what can't be, as file names of unknown encodings, has question marks. */
+/* Add a str as UTF-8. Surrogates, as in file names of unknown encodings, become question marks. */
 static void text_of(struct text *t, const object *text)
 {
     const ptrdiff_t length = text != NULL ? py.PyUnicode_GetLength(text) : 0;
@@ -79,8 +80,8 @@ static void text_of(struct text *t, const object *text)
     text_add(t, "%.*s", (int)used, utf8);
 }
 
-/* Whether the first bytes of a path, which end with a package's name, name the package: not just a
- * folder of that name, such as that of its sources. */
+/* Return true if the path prefix, which ends with a package's name, is that package, and not only a
+ * folder of the same name, such as a source folder. */
 static bool is_package(const char *path, size_t length)
 {
     static const char installed[] = "-packages"; /* site-packages, dist-packages */
@@ -127,7 +128,7 @@ static bool file_skipped(const char *file)
     return false;
 }
 
-/* Whether frames of a file are passed over. */
+/* Return true if frames of the file are skipped. */
 static bool place_skipped(const struct frame_place *p)
 {
     struct site *kind = map_get(&file_kinds, p->file_key);
@@ -169,11 +170,11 @@ static void place_add(struct text *t, const struct frame_place *p)
 
 /* ---- sites */
 
-/* Where the next frame is, outwards; false: there is none. */
+/* Return the next outer frame in p. Returns false if there is none. */
 typedef bool next_place(object **frame, struct frame_place *p);
 
-/* The frames that are the user's, innermost first; the innermost of all if none is, as in a program
- * that is itself one of the packages. */
+/* Return the site of the user's frames, innermost first. If there are none, as in a program that is
+ * itself a skipped package, the innermost frame is used. */
 static struct site *site_of_frames(next_place *next, object *frame)
 {
     struct frame_place places[MOST_FRAMES], first, p;
@@ -211,7 +212,7 @@ static struct site *site_of_frames(next_place *next, object *frame)
     return s;
 }
 
-/* What the code object holds anyway need not be held by us. */
+/* Return a borrowed reference: the code object owns the attribute. */
 static const object *attribute(object *code, const char *name)
 {
     object *const found = py.PyObject_GetAttrString(code, name);
@@ -223,7 +224,7 @@ static const object *attribute(object *code, const char *name)
     return found;
 }
 
-/* As python_frame_next, by the C API. */
+/* The C API's equivalent of python_frame_next. */
 static bool api_next(object **frame, struct frame_place *p)
 {
     if (*frame == NULL)
@@ -276,7 +277,7 @@ bool python_exit_address(const void *address)
            python.dli_fbase == caller.dli_fbase;
 }
 
-/* Where another thread is. */
+/* Return the current site of another thread. */
 struct site *python_site_of(object *thread)
 {
     object *const frame = py.PyThreadState_GetFrame(thread);
@@ -287,7 +288,7 @@ struct site *python_site_of(object *thread)
     return s;
 }
 
-/* Python copied the environment when it started: take the library out of os.environ too. */
+/* Update LD_PRELOAD in os.environ, because Python copied the environment when it started. */
 void python_forget_preload(const char *value)
 {
     struct text t = {0};
@@ -308,7 +309,7 @@ void python_forget_preload(const char *value)
     text_free(&t);
 }
 
-/* Called when Python begins to end, on its thread. */
+/* Called on Python's thread when Python begins to finalise. */
 static void (*at_exit)(void);
 
 static object *call_at_exit(object *module, object *arguments)
@@ -319,7 +320,7 @@ static object *call_at_exit(object *module, object *arguments)
     return py.Py_BuildValue("");
 }
 
-/* False: Python can't be told. */
+/* Register `stop` with atexit. Returns false if this is impossible. */
 bool python_at_exit(void (*stop)(void))
 {
     enum { NO_ARGUMENTS = 4 };
@@ -357,6 +358,6 @@ void python_start(void)
         folder_at_start[0] = '\0';
     object *const thread = python_is_up() ? py.PyGILState_GetThisThreadState() : NULL;
 
-    if (thread != NULL) /* MPI_Init is often called under the lock: the check may ask for more */
+    if (thread != NULL) /* MPI_Init is often called with the GIL, so the check can use the C API */
         python_frame_readable(thread);
 }

@@ -1,11 +1,12 @@
-/* Python's C API, found by dlsym in a process that has it: no Python headers are needed. */
+/* Python's C API, looked up with dlsym in a process that contains Python. */
 #include <dlfcn.h>
 
 #include "record/python_api.h"
 
 struct python py;
 
-/* False: this process has no Python, or not all that is needed of it. */
+/* Look up the functions. Returns false if the process has no Python, or lacks a required
+ * function. */
 bool python_api_find(void)
 {
     bool found = true;

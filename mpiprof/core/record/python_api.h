@@ -1,4 +1,4 @@
-/* Python's C API, as the process has it: python_api.c. */
+/* Python's C API as loaded in the process (cpython_api.c). */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -6,7 +6,7 @@
 
 typedef void object;
 
-/* No Python headers: the C API is found by dlsym in a process that has it. */
+/* Functions are looked up with dlsym, so no Python headers are required. */
 #define PYTHON_API(X)                                                                              \
     X(const char *, Py_GetVersion, (void))                                                         \
     X(int, Py_IsInitialized, (void))                                                               \
@@ -30,7 +30,7 @@ typedef void object;
     X(int, PyRun_SimpleString, (const char *))                                                     \
     X(void, Py_DecRef, (object *))
 
-/* For --where alone: NULL where a Python lacks them. */
+/* Only for --where; NULL if this Python lacks the function. */
 #define PYTHON_MORE(X)                                                                             \
     X(object *, PyThreadState_GetFrame, (object *))                                                \
     X(int, PyGILState_Check, (void))                                                               \
@@ -46,7 +46,7 @@ struct python {
     PYTHON_API(MEMBER)
     PYTHON_MORE(MEMBER)
     object *code_type, *text_type, *bytes_type;
-    object *(*current)(void); /* PyThreadState_GetUnchecked since 3.13; NULL: there is none */
+    object *(*current)(void); /* PyThreadState_GetUnchecked since 3.13; NULL if missing */
     int (*finalising)(void);  /* Py_IsFinalizing since 3.13, _Py_IsFinalizing before */
 };
 #undef MEMBER

@@ -1,21 +1,21 @@
-/* The frames of the calling Python thread, read where they stand, without Python's lock.
+/* Frames of the calling Python thread, read from memory without the GIL.
  *
- * A wrapper runs in the middle of a C call of this thread's: until that returns, nobody changes
- * this thread's frames, and they hold their code objects, which hold the strings. Other threads
- * change reference counts, trace flags and frame objects meanwhile, none of which is read. So no
- * lock is taken, no count is changed, and no Python function is called but those that only read a
- * string or a line table.
+ * A wrapper runs inside a C call of this thread. Until the call returns, nothing changes this
+ * thread's frames; the frames own their code objects, which own the strings. Other threads change
+ * reference counts, trace flags and frame objects meanwhile, so none of these is read. This file
+ * takes no lock, changes no count, and calls only Python functions that read a string or a line
+ * table.
  *
- * An address may come to mean another code object when a program makes code and throws it away.
- * Places are therefore told apart by what the code says of itself: its file, its name, its first
- * line, the head of its line table, and the instruction.
+ * A program may create and discard code, so an address may later belong to another code object.
+ * Frames are therefore identified by contents: file, name, first line, start of the line table, and
+ * instruction.
  *
- * Offsets are those of the version (python_layout.c). Before the first use the frames of a stack
- * are read once by system calls, which report a wrong address in place of dying of it, and checked:
- * types, strings, and against what the C API says where this thread may ask it. What does not agree
- * is never read again, and python.c asks the C API alone.
+ * Offsets depend on the version (python_layout.c). Before the first use, the frames of one stack
+ * are read with system calls, which report a wrong address instead of crashing. They are checked
+ * for types and strings, and against the C API if this thread may call it. After a mismatch no
+ * frame is read again, and python_site.c uses only the C API.
  *
- * Threads: any; what was found out is atomic and the same whoever finds it out.
+ * Threads: any; cached results are atomic and equal in all threads.
  */
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -29,12 +29,12 @@
 #include "record/python_layout.h"
 
 enum { MOST_CHECKED = 1000, HASHED_BYTES = 1024, HASHED_LINES = 64, OWNER_GENERATOR = 1 };
-enum { OWNER_NOBODY = 3 }; /* from here on: no code of the program's */
+enum { OWNER_NOBODY = 3 }; /* from this value on: no code of the program */
 
 static const struct layout *layout;
 static enum { UNKNOWN, READ, REFUSED } _Atomic state;
 
-/* ---- reading, in the dark before the layout is known to be right */
+/* ---- reading; through a pipe until the layout is verified */
 
 struct probe {
     int pipe[2];
@@ -86,10 +86,10 @@ static uint64_t hash_bytes(const char *from, size_t bytes, uint64_t h)
 struct characters {
     const char *from;
     ptrdiff_t length;
-    unsigned kind; /* bytes of a character */
+    unsigned kind; /* bytes per character */
 };
 
-/* A str: 2 bits, 3 of kind, compact, ASCII. */
+/* Locate the characters of a str. State bits: 2 other, 3 kind, 1 compact, 1 ASCII. */
 static inline bool characters_of(const struct probe *probe, const object *text,
                                  struct characters *c)
 {
@@ -132,7 +132,7 @@ struct seen {
     int at, first_line;
 };
 
-/* Whether a frame runs code of the program's, and has begun to. */
+/* Return true if a frame runs code of the program and has executed its first instruction. */
 static inline bool frame_read(const struct probe *probe, const object *frame, struct seen *s)
 {
     const struct layout *const l = layout;
@@ -197,7 +197,7 @@ bool python_frame_next(object **frame, struct frame_place *p)
     return true;
 }
 
-/* ---- the check */
+/* ---- layout check */
 
 static bool text_agrees(const struct probe *probe, const object *text)
 {
@@ -208,7 +208,7 @@ static bool text_agrees(const struct probe *probe, const object *text)
         (c.kind != 1 && c.kind != 2 && c.kind != 4))
         return false;
     for (ptrdiff_t i = 0; i < c.length; i++) {
-        uint32_t one = 0; /* of the lowest bytes first, or nothing agrees */
+        uint32_t one = 0; /* correct only on little-endian machines; elsewhere the check fails */
 
         if (!copy(probe, c.from + i * c.kind, 0, &one, c.kind) ||
             one != py.PyUnicode_ReadChar(text, i))
@@ -217,7 +217,7 @@ static bool text_agrees(const struct probe *probe, const object *text)
     return true;
 }
 
-/* What a frame seems to say must be of the right kinds. */
+/* The objects that a frame refers to must have the expected types. */
 static bool seen_agrees(const struct probe *probe, const struct seen *s)
 {
     return text_agrees(probe, s->file) && text_agrees(probe, s->name) && s->lines != NULL &&
@@ -235,7 +235,8 @@ static bool attribute_is(object *code, const char *name, const object *expected)
     return found == expected;
 }
 
-/* And it must be what the C API says of the next frame; a frame that another holds is held. */
+/* The frame must match the C API's next frame. A frame owns its back frame, so the reference can be
+ * dropped. */
 static bool api_agrees(object **frame, const struct seen *s)
 {
     if (*frame == NULL)
@@ -254,7 +255,7 @@ static bool api_agrees(object **frame, const struct seen *s)
     return same;
 }
 
-/* Returns how many frames agree with what else is known of them; -1: something does not. */
+/* Return the number of verified frames, or -1 after a mismatch. */
 static int stack_check(const struct probe *probe, const object *thread, bool ask)
 {
     const object *frame = thread_frame(probe, thread);
@@ -276,7 +277,8 @@ static int stack_check(const struct probe *probe, const object *thread, bool ask
     return told == NULL ? count : -1;
 }
 
-/* The lock is asked for only where this thread has it: PyGILState_Ensure then only counts. */
+/* Check one stack. PyGILState_Ensure is called only if this thread has the GIL, so that it only
+ * counts. */
 static int checked(object *thread)
 {
     const bool ask = py.current != NULL && py.current() == thread;
@@ -296,7 +298,7 @@ static int checked(object *thread)
     return count;
 }
 
-/* Whether frames may be read; found out at the first call with a Python frame below it. */
+/* Return true if frames may be read. The first call with a Python frame decides. */
 bool python_frame_readable(object *thread)
 {
     int found = atomic_load_explicit(&state, memory_order_acquire);

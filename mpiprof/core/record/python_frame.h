@@ -1,15 +1,15 @@
-/* The frames of the calling Python thread: python_frame.c. */
+/* Frames of the calling Python thread (python_frame.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "record/python_api.h"
 
-/* What a frame says of where it is. All of it is alive while the frame's thread is in the call. */
+/* Location of a frame. All pointers are valid while the frame's thread is in the call. */
 struct frame_place {
-    const object *code, *file, *name; /* file and name: str, NULL: none */
-    int at, line;                     /* its instruction in bytes; line -1: not looked up yet */
-    uint64_t key, file_key;           /* by contents, never by address */
+    const object *code, *file, *name; /* file and name: str, or NULL */
+    int at, line;           /* byte offset of the instruction; line -1 if not looked up yet */
+    uint64_t key, file_key; /* hashes of contents, never of addresses */
 };
 
 bool python_frame_readable(object *thread);

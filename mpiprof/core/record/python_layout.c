@@ -1,9 +1,9 @@
-/* Where things stand in the structures of the Pythons that were tried: CPython 3.10 to 3.14 with
- * the lock, on machines of 64 bits. Within a minor release they stay where they are; whether they
- * do in this process is checked by python_frame.c before anything relies on it.
+/* Offsets in the structures of the tested Pythons: CPython 3.10 to 3.14 with GIL, on 64-bit
+ * machines. Offsets are constant within a minor release; python_frame.c verifies them before the
+ * first use.
  *
- * A free-threaded Python has others, and copies of the instructions for each thread in a table that
- * may move while we look: it is asked by its C API.
+ * A free-threaded Python has other offsets, and per-thread copies of instructions in a table that
+ * may move during a read. It is queried through the C API instead.
  */
 #include <stdio.h>
 #include <string.h>
@@ -88,7 +88,7 @@ static const struct layout layouts[] = {
      .text_other = 56},
 };
 
-/* NULL: not one of these. The version is as Py_GetVersion has it. */
+/* Return the layout for a version string of Py_GetVersion, or NULL if the version is untested. */
 const struct layout *python_layout_for(const char *version)
 {
     int major = 0, minor = 0;

@@ -1,6 +1,6 @@
-/* Records, and the windows that they are written to.
+/* Records and the windows that they are written to.
  *
- * Each thread fills a window of its own (file.c), so that no thread waits for another.
+ * Each thread fills its own window (file.c), so that no thread waits for another.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -19,13 +19,13 @@
 #include "trace/file.h"
 
 static pthread_key_t thread_key;
-static bool thread_key_made; /* else key 0, which would be another's */
-struct spare {               /* the window of a thread that has ended */
+static bool thread_key_made; /* if false, thread_key is 0, which may belong to other code */
+struct spare {               /* window of a thread that has ended */
     struct spare *next;
     struct chunk *window;
     uint32_t used;
 };
-static struct spare *spares;               /* under recorder.lock */
+static struct spare *spares;               /* protected by recorder.lock */
 static struct chunk *_Atomic first_window; /* of this process */
 static atomic_uint threads;
 static _Atomic uint64_t dropped;
@@ -33,14 +33,13 @@ static _Atomic int64_t overhead_ns;
 
 /* ---- windows */
 
-/* A window with a thread's number of its own, of which there are as many as a record can hold; NULL:
- * none to be had. */
+/* Return a window with a new thread number, or NULL if no window or no 16-bit number is left. */
 static struct chunk *window_new(uint32_t *number)
 {
     *number = atomic_fetch_add(&threads, 1);
     if (*number <= UINT16_MAX)
         return file_window(*number);
-    atomic_fetch_sub(&threads, 1); /* it must not begin anew */
+    atomic_fetch_sub(&threads, 1); /* prevents wrap-around */
     return NULL;
 }
 
@@ -53,7 +52,7 @@ static void thread_end(void *unused)
     atomic_fetch_add(&overhead_ns, t->recorder_ns);
     if (t->window != NULL && atomic_load(&recorder.active))
         t->window->head.task = 0;
-    /* In a forked child the lock may be held by a thread that is not there. */
+    /* In a forked child, a thread that does not exist there may own the lock. */
     if (s != NULL && atomic_load(&recorder.active)) {
         *s = (struct spare){.window = t->window, .used = t->used};
         recorder_lock();
@@ -100,7 +99,7 @@ static bool window_turn(struct thread *t)
 
     if (!file_append(w))
         return false;
-    /* While the serial is that of the appended chunk, a reader ignores the window. */
+    /* While the serial equals that of the appended chunk, readers ignore the window. */
     memset(w->records, 0, sizeof w->records);
     atomic_thread_fence(memory_order_release);
     w->head.serial++;
@@ -109,7 +108,7 @@ static bool window_turn(struct thread *t)
     return true;
 }
 
-/* Whether this thread has a window now. */
+/* Ensure that this thread has a window. Returns false if none is available. */
 bool record_window(void)
 {
     struct thread *const t = &self;
@@ -120,7 +119,7 @@ bool record_window(void)
     return t->window != NULL;
 }
 
-/* What no handler can prevent (bus_error.c) is looked for beforehand. */
+/* Check the file's length before a write, in the cases that no handler can cover (bus_error.c). */
 void record_check_length(void)
 {
     if (self.bus == BUS_UNKNOWN) {
@@ -142,7 +141,7 @@ void record_drop(void)
         t->window->head.dropped++;
 }
 
-/* Room for `count` records in a row, or NULL: counted as dropped. */
+/* Return `count` adjacent records, or NULL after counting a dropped call. */
 static struct record *slots(struct thread *t, uint32_t count)
 {
     record_check();
@@ -153,7 +152,7 @@ static struct record *slots(struct thread *t, uint32_t count)
         return NULL;
     }
     if (t->used + count > CHUNK_RECORDS) {
-        if (file_full()) /* no loss: a call is summed up instead */
+        if (file_full()) /* not dropped: the call is added to the totals instead */
             return NULL;
         if (!window_turn(t)) {
             record_drop();
@@ -166,7 +165,8 @@ static struct record *slots(struct thread *t, uint32_t count)
     return r;
 }
 
-/* Moves the time outside collectives into a record, with an extension where 32 bits are few. */
+/* Return a new record. It contains the time outside collectives, with an extension if 32 bits are
+ * too few. */
 struct record *record_new(uint32_t extensions)
 {
     struct thread *const t = &self;
@@ -186,18 +186,18 @@ struct record *record_new(uint32_t extensions)
     return r;
 }
 
-/* ---- the summary: totals in place of a log, four records a group and algorithm */
+/* ---- summary: totals instead of a log, four records per shape group and algorithm */
 
 static struct record *summary_slots(uint32_t count)
 {
-    static struct thread common; /* under recorder.lock: one series of windows for all threads */
+    static struct thread common; /* protected by recorder.lock; windows for all threads */
 
     if (common.window == NULL || common.used + count > CHUNK_RECORDS) {
         struct chunk *none = NULL;
 
         common.window = window_new(&common.number);
         common.used = 0;
-        /* A summary's rank may have no other window, in which its signal could be noted. */
+        /* With --record summary, a rank may have no other window to store its fatal signal. */
         atomic_compare_exchange_strong(&first_window, &none, common.window);
     }
     if (common.window == NULL)
@@ -227,8 +227,8 @@ static struct record *summary_of(struct signature *f)
     return f->summary;
 }
 
-/* Room for the statistics of a call site (statistics.c); NULL: there is none. Under recorder.lock.
- */
+/* Return records for the statistics of a call site (statistics.c), or NULL if memory is
+ * insufficient. The caller holds recorder.lock. */
 struct record *record_statistics(uint32_t shape)
 {
     enum { GROUP = EXT_END - EXT_AVERAGE + 1 };
@@ -264,12 +264,12 @@ void record_summarise(const struct call *c, int64_t sent, int64_t received)
     record_check();
     __atomic_fetch_add(&r[0].enter_ns, elapsed, __ATOMIC_RELAXED);
     __atomic_fetch_add(&r[0].exit_ns, 1, __ATOMIC_RELAXED);
-    r[0].sequence = c->sequence; /* how far the rank has come, though a ring has lost the call */
+    r[0].sequence = c->sequence; /* the rank's progress, even if a ring has overwritten the call */
     __atomic_fetch_add(&r[1].exit_ns, sent, __ATOMIC_RELAXED);
     __atomic_fetch_add(&r[2].exit_ns, received, __ATOMIC_RELAXED);
-    if (elapsed > r[3].exit_ns) /* two threads may race for the maximum: either is a long call */
+    if (elapsed > r[3].exit_ns) /* two threads may race for the maximum; either is a long call */
         r[3].exit_ns = elapsed;
-    r[3].enter_ns = c->exit_ns; /* the end of a run that is killed */
+    r[3].enter_ns = c->exit_ns; /* end of the run, if it is killed */
 }
 
 /* ---- start and end */
@@ -279,14 +279,14 @@ void record_start_up(void)
     thread_key_made = pthread_key_create(&thread_key, thread_end) == 0;
 }
 
-/* MPI_Pcontrol(2): what this thread has recorded goes to the log. The window is in the page cache
- * already; this makes it part of the log proper. */
+/* Append this thread's records to the log (MPI_Pcontrol(2)). The window is in the page cache
+ * anyway; the flush makes it part of the log proper. */
 void record_flush(void)
 {
     struct thread *const t = &self;
 
-    /* Not from a callback within a call: that call's record is open in this window; nor where the
-     * window would take a whole place of a ring. */
+    /* Skip the flush in a callback within a call, because that call's record is open in this
+     * window. In a ring, a partial window would take a whole slot. */
     if (recorder.options.ring == 0 && t->call == NULL && t->window != NULL && t->used > 0 &&
         !atomic_load(&recorder.stopped) && !file_full())
         window_turn(t);
@@ -299,7 +299,7 @@ void record_signal(int number)
     record_check();
     if (w != NULL && atomic_load(&recorder.active))
         w->head.signal = (uint16_t)number;
-    /* Of other threads' windows there is no saying that nothing more is written to them. */
+    /* Other threads may still be writing to their windows, so only this window is sealed. */
     if (self.window != NULL)
         file_seal(self.window);
 }

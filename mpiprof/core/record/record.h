@@ -1,4 +1,4 @@
-/* Windows of records, one a thread: record.c. */
+/* Windows of records, one per thread (record.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,13 +15,13 @@ void record_summarise(const struct call *c, int64_t sent, int64_t received);
 struct record *record_statistics(uint32_t shape);
 void record_start_up(void);
 void record_flush(void);
-void record_signal(int number); /* in a signal handler */
+void record_signal(int number); /* called in a signal handler */
 bool record_window(void);
 void record_check_length(void);
 int64_t record_overhead_ns(void);
 uint64_t record_dropped(void);
 
-/* Before a thread writes to its window: where no handler can help, the file must be long enough. */
+/* Check the file's length before a write to the window, in the cases that no handler can cover. */
 static inline void record_check(void)
 {
     if (self.bus != BUS_OPEN || atomic_load_explicit(&mapped_unguarded, memory_order_relaxed))
@@ -42,14 +42,15 @@ static inline void record_extend(struct record *r, enum extension what, int64_t 
     record_publish(r, KIND_extension);
 }
 
-/* Not records but totals: from the start, or since the log is as long as it may be. */
+/* Return true if calls are added to totals: from the start, or since the log has reached its
+ * limit. */
 static inline bool record_is_summed(void)
 {
     return recorder.options.summary ||
            atomic_load_explicit(&recorder.limited, memory_order_relaxed);
 }
 
-/* `identity` is a communicator's. */
+/* Return true if a call is sampled. `identity` is that of the communicator. */
 static inline bool record_samples(uint64_t identity, uint32_t sequence, int64_t start)
 {
     const unsigned k = recorder.options.sample;

@@ -1,17 +1,17 @@
-/* Detects calls that the library has refused in its local argument check.
+/* Detection of calls that the library rejected in its local argument check.
  *
- * A refused call has taken part in nothing, so it must not count on this rank. Any other call that
- * fails counts on all members. The error class after communication is local knowledge: MPI_Comm_connect
- * to an unknown port returns MPI_ERR_OTHER at the root and MPI_ERR_PORT elsewhere, and
- * MPI_Intercomm_merge returns MPI_ERR_ARG after the members have compared their arguments.
- * Therefore the class decides nothing for calls that make communicators: this file repeats the
- * library's check of their arguments. A wrong argument that is not checked here counts.
+ * A rejected call has taken part in nothing, so it must not count on this rank. Any other call that
+ * fails counts on all members. The error class after communication is local: MPI_Comm_connect to an
+ * unknown port returns MPI_ERR_OTHER at the root and MPI_ERR_PORT elsewhere. MPI_Intercomm_merge
+ * returns MPI_ERR_ARG after the members have compared their arguments. So for calls that create
+ * communicators this file ignores the class and repeats the library's check of their arguments. A
+ * wrong argument that is not checked here counts.
  *
- * The collectives of the table, and the calls on windows and files, are different: libraries report
- * the classes below only before the first message of these calls. With members that disagree on
- * sizes, types or roots, MPICH 5.0 and Open MPI 5.0 report MPI_ERR_TRUNCATE or an internal error.
+ * Collectives, and calls on windows and files, are different: libraries report the classes below
+ * only before the first message of these calls. If members disagree on sizes, types or roots, MPICH
+ * 5.0 and Open MPI 5.0 report MPI_ERR_TRUNCATE or an internal error.
  *
- * Any thread comes here, after an error.
+ * Threads: any, after an error.
  */
 #include "record/refusal.h"
 
@@ -37,7 +37,7 @@ bool refusal_by_class(int error)
     return false;
 }
 
-/* ---- arguments of calls that make communicators */
+/* ---- arguments of calls that create communicators */
 
 static bool is_rank(int value, const struct communicator *k)
 {
@@ -55,7 +55,7 @@ static bool are_ranks(const int *values, int64_t count, const struct communicato
     return true;
 }
 
-/* A grid of at most as many processes as the communicator has. */
+/* Return true if a grid has at most as many processes as the communicator. */
 static bool grid_fits(const struct creation_arguments *a, const struct communicator *k)
 {
     int64_t processes = 1;
@@ -104,7 +104,7 @@ static bool edges_fit(const struct creation_arguments *a, const struct communica
     return are_ranks(a->destinations, edges, k);
 }
 
-/* Whether the call accepts the parent: most calls require an intra-communicator. */
+/* Return true if the call accepts the parent: most calls require an intra-communicator. */
 static bool parent_fits(const struct creation *c)
 {
     static const char *const both[] = {"dup",   "dup_with_info", "idup",  "idup_with_info",
@@ -137,8 +137,8 @@ static bool arguments_fit(const struct creation *c)
            (a->outdegree == NULL || are_ranks(a->destinations, *a->outdegree, k));
 }
 
-/* Whether a call that has failed was refused. Windows and files are made on an entry without a
- * handle (handles.c). */
+/* Return true if a failed call was rejected. Windows and files are created on an entry without a
+ * handle (window_file_comm.c). */
 bool refusal_of_creation(const struct creation *c, int error)
 {
     return c->parent->handle == MPI_COMM_NULL ? refusal_by_class(error) : !arguments_fit(c);

@@ -1,4 +1,4 @@
-/* Calls that a library has refused before its first message: refusal.c. */
+/* Detection of calls that the library rejected before its first message (refusal.c). */
 #pragma once
 #include <stdbool.h>
 

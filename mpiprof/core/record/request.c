@@ -1,10 +1,10 @@
-/* Nonblocking and persistent collectives on their way.
+/* Pending nonblocking and persistent collectives.
  *
- * Requests of recorded operations only. An MPI library may hand out one request for many operations
- * that are complete already, so a handle leads to a list, oldest first. What is complete unseen, by a
- * PMPI_Wait of the program, stays in it, up to MOST_PENDING in all. Everything here is under
- * recorder.lock; entries are given to one Wait at a time (MPI lets no two threads complete the same
- * request).
+ * Only requests of recorded operations are stored. An MPI library may return one request for many
+ * operations that are already complete, so a handle maps to a list, oldest first. An operation that
+ * the program completes with PMPI_Wait stays in the list, up to MOST_PENDING in all. Everything
+ * here is under recorder.lock. An entry is used by one Wait at a time, because MPI forbids that two
+ * threads complete the same request.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,8 @@
 #include "record/call.h"
 #include "record/request.h"
 
-/* A program whose own MPI_Wait calls PMPI_Wait completes them unseen: they would grow for ever. */
+/* A program with its own MPI_Wait over PMPI_Wait completes requests unseen, so the lists would grow
+ * forever. */
 enum { MOST_PENDING = 1 << 20 };
 
 static struct map by_handle; /* handle -> struct request * */
@@ -76,7 +77,7 @@ void request_remove(struct request *r)
     atomic_fetch_sub(&recorder.pending, 1);
 }
 
-/* The oldest entry of a handle that no other place of this call has. */
+/* Return the oldest entry of a handle that this call does not use for another index. */
 struct request *request_take(MPI_Request handle)
 {
     struct request *r = map_get(&by_handle, key_of(handle));

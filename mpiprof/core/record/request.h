@@ -1,4 +1,4 @@
-/* Nonblocking and persistent collectives on their way: request.c. */
+/* Pending nonblocking and persistent collectives (request.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,7 +7,7 @@
 
 struct call;
 struct request {
-    struct request *next, *last; /* last: of the list, known to its first */
+    struct request *next, *last; /* last: of the list, valid in its first entry */
     uint64_t handle, identity;
     uint32_t sequence, shape;
     int64_t starts;

@@ -1,12 +1,13 @@
-/* Where the program is while it is not in MPI, every few milliseconds; without a signal.
+/* Samples of the program's location outside MPI, every few milliseconds, without a signal.
  *
- * A signal would end what the program sleeps in. A compiled program is sampled by the kernel, which
- * writes instruction addresses of the thread of MPI_Init to a buffer (perf_event_open) while it is
- * on a processor; they are read when that thread next calls a collective. In a Python program a
- * thread of ours takes Python's lock and looks at the main thread's frames. Where that is in C code
- * for long without giving the lock away, this counts as one long sample.
+ * A signal would interrupt the program's sleeps. In a compiled program the kernel samples
+ * (perf_event_open): it writes instruction addresses of MPI_Init's thread to a buffer while that
+ * thread is on a processor. The buffer is read when the thread next calls a collective. In a Python
+ * program a sampling thread acquires the GIL and reads the main thread's frames. If the main thread
+ * runs C code without releasing the GIL, the whole time counts as one long sample.
  *
- * The thread makes no MPI calls. It ends with MPI_Finalize or with Python, whichever comes first.
+ * The sampling thread makes no MPI calls. It ends with MPI_Finalize or with Python, whichever is
+ * first.
  */
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -35,7 +36,7 @@ static sampler_found *found;
 static atomic_bool ticking;
 static pthread_t ticker;
 static pid_t ticker_of;     /* a forked child has no such thread */
-static object *main_thread; /* Python's: it lives as long as Python */
+static object *main_thread; /* Python's main thread state, which lives as long as Python */
 
 static void *tick_for_ever(void *unused)
 {
@@ -55,7 +56,7 @@ static void *tick_for_ever(void *unused)
     return unused;
 }
 
-/* The thread may wait for Python's lock, which this one may hold. */
+/* Stop the sampling thread. That thread may wait for the GIL, so this thread releases the GIL. */
 static void ticks_stop(void)
 {
     if (!atomic_exchange(&ticking, false) || ticker_of != getpid())
@@ -83,7 +84,7 @@ static const char *ticks_start(void)
         return "Python has other threads already, or can't be asked";
     ticker_of = getpid();
     atomic_store(&ticking, true);
-    sigfillset(&all); /* the program's signals are for its own threads */
+    sigfillset(&all); /* the program's signals must not be delivered to this thread */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int error = pthread_create(&ticker, NULL, tick_for_ever, NULL);
 
@@ -94,7 +95,7 @@ static const char *ticks_start(void)
     return strerror(error);
 }
 
-/* ---- the kernel's samples */
+/* ---- kernel samples */
 
 static struct perf_event_mmap_page *buffer;
 
@@ -118,14 +119,14 @@ static const char *perf_start(void)
                                 PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     const int error = errno;
 
-    close(descriptor); /* the buffer keeps it going, and a child of a fork has none */
+    close(descriptor); /* the mapping keeps the event open; a forked child has none */
     if (found_at == MAP_FAILED)
         return strerror(error);
     buffer = found_at;
     return NULL;
 }
 
-/* Copies from the buffer, which goes round. */
+/* Copy from the ring buffer. */
 static void perf_copy(void *to, uint64_t from, size_t bytes)
 {
     const char *const data = (const char *)buffer + sysconf(_SC_PAGESIZE);
@@ -144,7 +145,7 @@ static void perf_found(int64_t at, uint64_t address, int64_t since)
         found(place, at, EVERY_NS);
 }
 
-/* What has come since a time. */
+/* Process the kernel's samples after `since`. */
 void sampler_drain(int64_t since)
 {
     struct {
@@ -170,7 +171,7 @@ void sampler_drain(int64_t since)
 
 /* ---- start and end */
 
-/* Returns why there are no samples, or NULL. */
+/* Start sampling. Returns the reason if that is impossible, or NULL. */
 const char *sampler_start(sampler_found *to)
 {
     found = to;

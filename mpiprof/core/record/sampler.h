@@ -1,10 +1,11 @@
-/* Where the program is while it is not in MPI, every few milliseconds: sampler.c. */
+/* Samples of the program's location outside MPI (sampler.c). */
 #pragma once
 #include <stdint.h>
 
 #include "record/site.h"
 
-/* At a time the program was in a place; ns: for how long, 0: since the last time. On its thread. */
+/* Callback for a sample at a time in ns. ns is its duration, or 0 for the time since the last
+ * sample. It runs on the sampling thread, or for kernel samples in sampler_drain. */
 typedef void sampler_found(struct site *place, int64_t at, int64_t ns);
 
 const char *sampler_start(sampler_found *found);

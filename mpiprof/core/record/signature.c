@@ -1,10 +1,9 @@
-/* Signatures: interned rows of a table that say what a call was, so that a record is 32 bytes.
+/* Call shapes: interned table rows that describe a call, so that a record needs only 32 bytes.
  *
- * Operation, communicator and call site are known when a call begins: they lead to a group of
- * signatures, which add root, bytes and flags. A program whose sizes wander would make a signature
- * a call: behind the first MANY of a group, the bytes of a call stand in extension records.
- * Both live as long as the process; they are made under recorder.lock and read without it. In the
- * trace's tables a signature is called a shape.
+ * Operation, communicator and call site are known at entry and select a group of shapes. A shape
+ * adds root, bytes and flags. A program with changing sizes would create a shape per call, so
+ * beyond the first MANY shapes of a group the bytes go to extension records. Groups and shapes live
+ * as long as the process. They are created under recorder.lock and read without it.
  */
 #include <stdlib.h>
 
@@ -63,7 +62,7 @@ static uint32_t form_flags(int operation, const struct communicator *comm)
     return forms[operation_form(operation)] | (comm->inter ? FLAG_INTER : 0u);
 }
 
-/* The group of calls of an operation on a communicator from a site; NULL: no room. */
+/* Return the group of an operation, communicator and site, or NULL if the table is full. */
 struct signatures *signatures_find(int operation, const struct communicator *comm,
                                    const struct site *site)
 {
@@ -80,7 +79,7 @@ struct signatures *signatures_find(int operation, const struct communicator *com
             f->operation = operation;
             f->comm = comm;
             f->site = site;
-            /* They move no bytes. */
+            /* These operations move no bytes. */
             const bool known =
                 operation >= OP_COLLECTIVES || operation - operation_form(operation) == OP_barrier;
             const int64_t bytes = known ? 0 : -1;
@@ -113,7 +112,7 @@ static struct signature *signature_search(const struct signatures *f,
     return NULL;
 }
 
-/* The signature of a call; NULL: the group has too many, or there is no room: use extensions. */
+/* Return the shape of a call, or NULL if the group or the table is full; then use extensions. */
 struct signature *signature_find(struct signatures *f, const struct signature *wanted)
 {
     struct signature *s = signature_search(f, wanted);
@@ -122,7 +121,8 @@ struct signature *signature_find(struct signatures *f, const struct signature *w
         return s;
     recorder_lock();
     s = signature_search(f, wanted);
-    /* The last places are kept for signatures without bytes: root and flags must stay exact. */
+    /* The last entries are reserved for shapes without bytes, because root and flags must stay
+     * exact. */
     if (s == NULL && f->count < (wanted->sent >= 0 ? MANY : 64 * MANY) &&
         signatures_made < MOST_SIGNATURES) {
         struct signature *const made = malloc(sizeof *made);

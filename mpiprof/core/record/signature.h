@@ -1,4 +1,4 @@
-/* Interned rows of a table, what a call was: signature.c. */
+/* Call shapes: interned table rows that describe a call (call_shape.c). */
 #pragma once
 #include <stdatomic.h>
 #include <stdint.h>
@@ -12,11 +12,11 @@ struct signature {
     struct record *summary;
     int64_t sent, received;
     const char *algorithm;
-    const char *type, *reduction; /* names of predefined ones; NULL: another, or none */
+    const char *type, *reduction; /* predefined names; NULL for others, or if there is none */
     int root;
     uint32_t id, flags;
 };
-struct signatures { /* operation, communicator and call site: what is known when a call begins */
+struct signatures { /* of one operation, communicator and call site, known at entry */
     struct signature base;
     struct signature *_Atomic list;
     const struct communicator *comm;

@@ -1,6 +1,6 @@
-/* Call sites, as rows of the tables: what all kinds of them have in common.
+/* Table of call sites, native or Python.
  *
- * They live as long as the process; they are made under recorder.lock and found without it.
+ * Sites live as long as the process. They are created under recorder.lock and looked up without it.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 enum { MOST_SITES = 1 << 20 };
 
 static uint32_t sites_made;
-static struct site overflow; /* id 0 */
+static struct site overflow; /* site 0, for calls beyond the table */
 
 static bool site_write(uint32_t id, const struct text *frames)
 {
@@ -28,7 +28,7 @@ static bool site_write(uint32_t id, const struct text *frames)
     return written;
 }
 
-/* The site of calls beyond the table. */
+/* Return the site of calls beyond the table, and write its row once. */
 static struct site *too_many(void)
 {
     static bool said;
@@ -44,7 +44,8 @@ static struct site *too_many(void)
     return &overflow;
 }
 
-/* A new site, or the one that another thread has just made; never NULL. */
+/* Return a new site, or the site that another thread just created for this key. Never returns
+ * NULL. */
 struct site *site_new(struct map *m, uint64_t key, const struct text *frames)
 {
     recorder_lock();
@@ -52,7 +53,7 @@ struct site *site_new(struct map *m, uint64_t key, const struct text *frames)
 
     if (s == NULL && frames->bytes != NULL && sites_made < MOST_SITES &&
         (s = calloc(1, sizeof *s)) != NULL) {
-        s->id = ++sites_made; /* never used again, whatever fails */
+        s->id = ++sites_made; /* not reused, even if a later step fails */
         if (!site_write(s->id, frames) || !map_put(m, key, s)) {
             free(s);
             s = NULL;

@@ -1,4 +1,4 @@
-/* Call sites, as rows of the tables: site.c. */
+/* Table of call sites (site.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,8 +9,8 @@
 struct name;
 struct site {
     uint32_t id;
-    const int *overrides; /* rules.c: the rules that name it, NULL: none */
-    struct name *name;    /* names.c: for messages */
-    bool skip;            /* Python: a frame of mpi4py, or of a package to skip */
+    const int *overrides; /* rules.c: the rules that name the site, or NULL */
+    struct name *name;    /* site_names.c: for messages */
+    bool skip;            /* Python: a frame of mpi4py or of a skipped package */
 };
 struct site *site_new(struct map *m, uint64_t key, const struct text *frames);

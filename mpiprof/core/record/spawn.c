@@ -1,8 +1,8 @@
-/* What is said of processes that the program starts by MPI: they have no part in its trace.
+/* Message about processes that the program starts with MPI: its trace does not contain them.
  *
- * Neither launcher hands our environment on to them. Where the program spawns them through mpiprof,
- * they are a job of their own, with a trace of its own. The wrappers come here when the call has
- * succeeded; of the processes that call together only the root knows the command.
+ * No launcher passes the recorder's environment on to spawned processes. If the program spawns them
+ * through mpiprof, they form a separate job with a separate trace. The wrappers call this file
+ * after a successful spawn. Only the root knows the command.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ static bool names_us(const char *command, char *const *argv)
     return false;
 }
 
-/* Once a process: a program may spawn for each piece of its work. */
+/* Report once per process, because a program may spawn repeatedly. */
 void spawn_remark(const struct creation *c, int root, const char *command, char *const *argv)
 {
     static atomic_bool said;

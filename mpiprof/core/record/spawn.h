@@ -1,4 +1,4 @@
-/* Programs that are spawned: spawn.c. */
+/* Message about spawned processes (spawn.c). */
 #pragma once
 #include "record/comm.h"
 

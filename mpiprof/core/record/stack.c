@@ -1,15 +1,17 @@
-/* Whether a call that this thread has entered is still there, though it has not come back.
+/* Stack unwinding: return addresses of the thread, and tests whether an entered call was abandoned.
  *
- * Callbacks of a call may leave it for good, by longjmp or a C++ exception, and a user-level thread
- * library may leave it for another stack, from which MPI is called again. Addresses alone don't
- * tell: a later call may lie deeper than the one that was left, and stacks lie in any order. So the
- * frames are walked, by the unwinder of exceptions: what stands in a frame of our own is there,
- * what another function's frame covers by now has gone, what no frame of this stack covers is on
- * another stack, or was there.
+ * Callbacks may abandon a call by longjmp or a C++ exception. A user-level thread library may
+ * switch to another stack, from which MPI is called again. Addresses alone cannot show this: a
+ * later call may be deeper than the abandoned call, and stacks may be in any order. So the frames
+ * are walked with the unwinder of exceptions. An address in a frame of this library is active. An
+ * address that another function's frame covers was abandoned. An address outside all frames of this
+ * stack is on another stack, or was abandoned.
  *
- * Only asked where a call has been entered and not left, or an error handler is entered: some
- * microseconds. Where code without unwind tables ends the walk, all further up counts as there. Any
- * thread.
+ * The walk takes some microseconds. It runs only if a call was entered and not left, or when an
+ * error handler is entered. If code without unwind tables ends the walk, all outer frames count as
+ * active.
+ *
+ * Threads: any.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -19,19 +21,19 @@
 #include "record/stack.h"
 
 struct walk {
-    uintptr_t wanted, reached; /* an address; how far up the frames have come */
-    uintptr_t code;            /* of the frame that begins at or below it */
+    uintptr_t wanted, reached; /* target address; outermost address reached so far */
+    uintptr_t code;            /* code address of the frame that begins at or below `wanted` */
 };
 
 static _Unwind_Reason_Code (*backtrace_with)(_Unwind_Trace_Fn, void *);
 static _Unwind_Word (*frame_start)(struct _Unwind_Context *);
 static _Unwind_Ptr (*frame_code)(struct _Unwind_Context *);
-/* Their versions differ by glibc: */
+/* their symbol versions depend on glibc */
 static int (*attributes_of)(pthread_t, pthread_attr_t *);
 static int (*stack_of)(const pthread_attr_t *, void **, size_t *);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The library needs libc alone: the unwinder is loaded when it is needed, as glibc does itself. */
+/* Load the unwinder on demand, as glibc does, because the library may depend only on libc. */
 static void find_unwinder(void)
 {
     void *const library = dlopen("libgcc_s.so.1", RTLD_LAZY);
@@ -65,7 +67,7 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *frame, void *walk)
     return _URC_NO_REASON;
 }
 
-/* The thread's own stack, the one that the system gave it, has both addresses. */
+/* Return true if both addresses are on the stack that the system gave the thread. */
 static bool on_own_stack(uintptr_t a, uintptr_t b)
 {
     static _Thread_local uintptr_t low, high;
@@ -83,14 +85,14 @@ static bool on_own_stack(uintptr_t a, uintptr_t b)
     return a >= low && a < high && b >= low && b < high;
 }
 
-/* Whether the frame that an address of this thread's stacks is in has not been left: it is a frame
- * of ours, outside the caller's. */
+/* Return true if the frame that contains an address of this thread is still active: a frame of this
+ * library, outside the caller's. */
 bool stack_holds(const void *address)
 {
     const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     struct walk w = {.wanted = (uintptr_t)address};
 
-    if (w.wanted < here) /* stacks grow down: left, or on another stack */
+    if (w.wanted < here) /* stacks grow down: abandoned, or on another stack */
         return false;
     pthread_once(&once, find_unwinder);
     if (backtrace_with != NULL)
@@ -117,8 +119,8 @@ static _Unwind_Reason_Code collect(struct _Unwind_Context *frame, void *frames)
     return _URC_NO_REASON;
 }
 
-/* The return addresses of this thread's frames, the caller's first; returns how many. As glibc's
- * backtrace(), which other C libraries lack. */
+/* Store the return addresses of this thread's frames, the caller's first, and return their number.
+ * This replaces glibc's backtrace(), which other C libraries lack. */
 int stack_frames(const void **found, int most)
 {
     struct frames f = {found, -1, most};
@@ -153,7 +155,7 @@ static _Unwind_Reason_Code look(struct _Unwind_Context *frame, void *search)
     return _URC_NO_REASON;
 }
 
-/* In a callback: the frames of ours that have called the library that makes it. */
+/* In a callback, return the span of this library's frames that called the MPI library. */
 struct span stack_caller(void)
 {
     struct search s = {.found = {(uintptr_t)__builtin_frame_address(0), UINTPTR_MAX}};

@@ -1,4 +1,4 @@
-/* The frames of the calling thread: stack.c. */
+/* Stack unwinding (unwind.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* What the recorder keeps of each thread. */
+/* Per-thread state of the recorder. */
 #include "record/thread.h"
 
 _Thread_local struct thread self;

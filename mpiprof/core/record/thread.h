@@ -1,4 +1,4 @@
-/* What the recorder keeps of each thread: thread.c. */
+/* Per-thread state of the recorder (thread.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,21 +12,21 @@ struct signatures;
 struct site;
 
 enum { RECENT = 8 };
-struct given { /* arguments as they were given, to be compared only */
+struct given { /* arguments of a call, only for comparison */
     int root;
-    unsigned form; /* C or Fortran, large or not, what is in place */
+    unsigned form; /* C or Fortran, large counts, in-place sides */
     int64_t counts[2];
     uint64_t types[2], op;
 };
-struct recent { /* what was found for a call of this thread, by where it came from */
+struct recent { /* lookup results of the thread's last calls, by return address */
     const void *address, *caller;
     MPI_Comm handle;
     int operation;
     uint32_t generation;
     struct communicator *comm;
-    struct site *native; /* NULL: not known by the address alone */
+    struct site *native; /* NULL if the address alone does not determine the site */
     struct signatures *signatures;
-    struct given given; /* of the last call that was described by its arguments alone: */
+    struct given given; /* of the last call described by its arguments alone, with its results: */
     const struct signatures *described;
     const struct signature *signature;
 };
@@ -35,16 +35,17 @@ struct thread {
     struct chunk *window;
     int64_t outside_ns, recorder_ns;
     const void *caller;
-    /* What this thread is in; no more to be looked at than stack_holds() says: it may have left. */
+    /* The active calls of this thread. They may have been abandoned: check with stack_holds()
+     * first. */
     struct call *call;
     struct creation *creation;
     struct freeing *freeing;
     struct watch *watch;
-    /* What stands in those three while it is what is pointed to: a frame that was left for good may
-     * lie within one of now. 0: nothing is. */
+    /* Stamps of these three pointers while their objects are valid, or 0. An abandoned object may
+     * be inside a current frame, so stack_holds() alone is not enough. */
     uint64_t creation_stamp, freeing_stamp, watch_stamp, stamps;
     uint32_t used, number, calls;
     bool refused;
-    enum { BUS_UNKNOWN, BUS_OPEN, BUS_BLOCKED } bus; /* whether its mask blocks SIGBUS */
+    enum { BUS_UNKNOWN, BUS_OPEN, BUS_BLOCKED } bus; /* state of SIGBUS in the thread's mask */
 };
 extern _Thread_local struct thread self;

@@ -1,4 +1,4 @@
-/* Neighbours in the topology of a communicator, as the tables have them. */
+/* Neighbours in a communicator's topology, for the tables. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* Neighbours in the topology of a communicator: topology.c. */
+/* Neighbours in a communicator's topology (topology.c). */
 #pragma once
 #include "base/native.h"
 #include "base/text.h"
 
 struct topology {
-    int indegree, outdegree; /* 0: none */
+    int indegree, outdegree; /* 0 without a topology */
 };
 struct topology topology_add(struct text *t, MPI_Comm comm, int rank);

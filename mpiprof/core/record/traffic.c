@@ -1,8 +1,9 @@
-/* The bytes that a rank sends and receives in a call, by its type signature, and what it calls them.
+/* Bytes that a rank sends and receives in a call, by type signature, and names of type and
+ * reduction.
  *
- * Reads only what is significant at this rank: what is not may be garbage. Before the native routine
- * has accepted the arguments, that is less: a datatype that is not predefined, and counts in an
- * array, are left alone, and so the bytes are unknown. A v-form costs O(members) additions.
+ * Only arguments that are significant at this rank are read; others may be garbage. Before the
+ * native routine has accepted the arguments, datatypes that are not predefined and arrays of counts
+ * are not read, so the bytes are unknown. A v-form costs O(members) additions.
  */
 #include "record/traffic.h"
 #include "base/arguments.h"
@@ -31,7 +32,7 @@ static int64_t type_bytes(struct moved *m, const struct arguments *a, const void
     return size;
 }
 
-/* One count and one type. */
+/* Return the bytes of one count and one type. */
 static int64_t one(struct moved *m, const struct arguments *a, const struct side *s)
 {
     const int64_t count = argument_count(a, s->count, 0);
@@ -40,7 +41,7 @@ static int64_t one(struct moved *m, const struct arguments *a, const struct side
     return count == 0 ? 0 : count * type_bytes(m, a, s->type, 0);
 }
 
-/* A v-form: many counts, one type or many. */
+/* Return the bytes of a v-form: many counts, with one type or many. */
 static int64_t many(struct moved *m, const struct arguments *a, const struct side *s, int members)
 {
     int64_t total = 0;
@@ -63,7 +64,7 @@ static int64_t many(struct moved *m, const struct arguments *a, const struct sid
     return total == 0 ? 0 : total * type_bytes(m, a, s->type, 0);
 }
 
-/* The block of one rank, which a v-form gives its own count. */
+/* Return the bytes of one rank's block, which has a separate count in a v-form. */
 static int64_t block(struct moved *m, const struct arguments *a, const struct side *s, bool v,
                      int rank)
 {
@@ -76,7 +77,7 @@ static int64_t block(struct moved *m, const struct arguments *a, const struct si
     return argument_count(a, s->counts, (size_t)rank) * type_bytes(m, a, s->type, 0);
 }
 
-/* What the call's elements are named, where they are predefined. */
+/* Store the name of the element type, if it is predefined. */
 static void named(struct moved *m, const struct arguments *a, const struct side *s)
 {
     const struct predefined_type *const known =
@@ -85,7 +86,7 @@ static void named(struct moved *m, const struct arguments *a, const struct side 
     m->type = known != NULL ? known->name : NULL;
 }
 
-/* What this rank is in a rooted operation. */
+/* role of this rank in a rooted operation */
 enum role { OUTSIDE, ROOT, MEMBER };
 
 static enum role role_of(const struct exchange *c)
@@ -95,7 +96,7 @@ static enum role role_of(const struct exchange *c)
     return c->root == MPI_ROOT ? ROOT : c->root == MPI_PROC_NULL ? OUTSIDE : MEMBER;
 }
 
-/* Gather: `members` is who contributes. A contribution in place is one share of the total. */
+/* Gather from `members` contributors. An in-place contribution counts as one share of the total. */
 static void gathered(const struct exchange *c, const struct arguments *a, bool v, int members,
                      struct moved *m)
 {
@@ -151,7 +152,7 @@ static void exchanged(const struct arguments *a, bool v, int to, int from, struc
     named(m, a, in_place ? &a->recv : &a->send);
 }
 
-/* Reductions: the vector; a result arrives at `gets` ranks. */
+/* Reduction of a vector. `result` is the number of bytes that this rank receives. */
 static void reduced(const struct arguments *a, int64_t vector, int64_t result, struct moved *m)
 {
     m->flags |= argument_in_place(a, a->sendbuf) ? FLAG_IN_PLACE : 0u;
@@ -165,7 +166,7 @@ static void reduce_to_root(const struct exchange *c, const struct arguments *a, 
 {
     const enum role role = role_of(c);
 
-    if (role == OUTSIDE) /* there all is garbage */
+    if (role == OUTSIDE) /* all arguments may be garbage */
         return;
     const int64_t vector = one(m, a, &a->send);
 
@@ -207,7 +208,7 @@ void traffic(const struct exchange *c, const struct arguments *a, struct moved *
     case OP_allreduce:
     case OP_scan:
     case OP_exscan: {
-        const int64_t bytes = one(m, a, &a->send); /* asked once: it costs as much as a clock */
+        const int64_t bytes = one(m, a, &a->send); /* queried once: it costs as much as a clock */
         const bool first = k->rank == 0 && c->operation - c->operation % 3 == OP_exscan;
 
         reduced(a, bytes, first ? 0 : bytes, m);

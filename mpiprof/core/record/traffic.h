@@ -1,4 +1,4 @@
-/* The bytes that a rank sends and receives in a call, and what they are: traffic.c. */
+/* Bytes and types of a call (byte_counts.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -6,15 +6,15 @@
 #include "base/arguments.h"
 
 struct communicator;
-struct exchange { /* which call it is */
+struct exchange { /* identifies the call */
     const struct communicator *comm;
     int operation, root;
 };
 struct moved {
     int64_t sent, received;
     uint32_t flags;
-    bool accepted;                /* by the library: all that is significant may be read */
-    bool unknown;                 /* so that sent and received say nothing */
-    const char *type, *reduction; /* NULL: none that is predefined */
+    bool accepted;                /* by the library: all significant arguments may be read */
+    bool unknown;                 /* if true, sent and received are undefined */
+    const char *type, *reduction; /* predefined names, or NULL */
 };
 void traffic(const struct exchange *c, const struct arguments *a, struct moved *m);

@@ -1,6 +1,7 @@
-/* Waits and Tests: which of their requests are ours, and what they complete.
+/* Completion of recorded requests in Waits and Tests.
  *
- * While there are none, a Wait costs one comparison more. A watch is on its thread's stack.
+ * Without pending requests a Wait costs one additional comparison. The state of a Wait is on its
+ * thread's stack.
  */
 #include <stdlib.h>
 
@@ -63,7 +64,7 @@ static void record_completion(const struct request *r, int64_t enter_ns, int64_t
 
 /* ---- Waits and Tests */
 
-/* Before a Wait or Test: which of its requests are ours. */
+/* Find the recorded requests of a Wait or Test before the native call. */
 void watch_begin(struct watch *w, int count, const void *handles, bool fortran)
 {
     *w = (struct watch){.handles = handles, .fortran = fortran};
@@ -99,7 +100,7 @@ static void complete(struct request *r, int64_t since, int64_t now, bool freed)
         request_remove(r);
 }
 
-/* A call that is no Wait or Test: of no account, but left. */
+/* Clear the window's mark after a call other than a Wait or Test, without adding time. */
 static void watch_left(const struct watch *w)
 {
     if (w->outside)
@@ -128,7 +129,8 @@ static void watch_end(struct watch *w)
         free(w->entries);
 }
 
-/* An entry stays held until it is gone, as another thread may have a request of the same handle. */
+/* An entry stays reserved until it is removed, because another thread may have a request of the
+ * same handle. */
 static void finish(struct watch *w, int i, int64_t now)
 {
     struct request *const r = w->entries[i];
@@ -141,8 +143,8 @@ static void finish(struct watch *w, int i, int64_t now)
     complete(r, w->since, now, true);
 }
 
-/* Those whose handle is gone are complete; how many. MPICH 4.0's f08 layer counts indices from 0,
- * so they are asked only where a handle stays: for persistent operations. */
+/* Complete the requests with a null handle, and return their number. MPICH 4.0's f08 layer counts
+ * indices from 0, so indices are used only for persistent operations, which keep their handle. */
 static int finish_gone(struct watch *w, int64_t now)
 {
     int gone = 0;
@@ -161,7 +163,7 @@ static void finish_persistent(struct watch *w, int i, int64_t now)
         finish(w, i, now);
 }
 
-/* Wait, Waitall, Test, Testall. After an error: those whose handle is gone. */
+/* Wait, Waitall, Test, Testall. After an error, requests with a null handle are complete. */
 void watch_all(struct watch *w, int error, bool done)
 {
     const int64_t now = watch_time(w);
@@ -173,7 +175,7 @@ void watch_all(struct watch *w, int error, bool done)
         watch_end(w);
 }
 
-/* An error handler will be asked, which may never return: no entry may stay held. */
+/* Release all entries before an error handler runs, because it may never return. */
 void watch_failed(struct watch *w)
 {
     watch_all(w, !MPI_SUCCESS, false);
@@ -181,7 +183,7 @@ void watch_failed(struct watch *w)
     w->outside = false;
 }
 
-/* Waitany, Testany: `base` is 1 in Fortran. */
+/* Waitany, Testany. `base` is 1 in Fortran. */
 void watch_one(struct watch *w, int error, bool done, const int *index, int base)
 {
     const int64_t now = watch_time(w);
@@ -210,7 +212,7 @@ void watch_some(struct watch *w, int error, const int *count, const int *indices
     watch_end(w);
 }
 
-/* Request_get_status: complete, but the request is still there. */
+/* Request_get_status: the operation is complete, but the request remains. */
 void watch_seen(struct watch *w, int error, bool done)
 {
     const int64_t now = watch_time(w);
@@ -221,7 +223,7 @@ void watch_seen(struct watch *w, int error, bool done)
         watch_end(w);
 }
 
-/* Start, Startall: a start is an instance of its own, numbered from 1. */
+/* Start, Startall. Each start is a separate instance, numbered from 1. */
 void watch_start(struct watch *w, int error)
 {
     const int64_t now = w->count > 0 ? now_ns() : 0;

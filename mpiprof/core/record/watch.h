@@ -1,4 +1,4 @@
-/* Waits and Tests, which complete what is on its way: watch.c. */
+/* Completion of recorded requests in Waits and Tests (request_completion.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

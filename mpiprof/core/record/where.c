@@ -1,9 +1,9 @@
-/* What the program does before each call site (--where): places of samples, summed up.
+/* Totals of samples before each call site (--where).
  *
- * Samples are kept until the thread calls a collective, and then counted to its call site; those
- * that were taken within a call are left out. Sums go to the tables when a thousand samples have
- * come, and in MPI_Finalize: lines of one pair of place and call site add up. Few places hold most
- * of the time: what does not fit any more is forgotten.
+ * Samples are stored until the thread calls a collective, and then added to its call site. Samples
+ * taken within a call are discarded. The totals are written to the tables after every thousand
+ * samples and in MPI_Finalize; readers add the rows of one pair of location and call site. A few
+ * locations have most of the time, so samples that exceed the tables are dropped.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,17 +23,17 @@
 enum { MOST_PLACES = 64, MOST_PAIRS = 4096, MOST_TRIED = 16, WRITE_EVERY = 1024 };
 
 struct time {
-    uint32_t place, after, site, samples; /* between two call sites; after 0: since MPI_Init */
+    uint32_t place, after, site, samples; /* between two call sites; after is 0 at the start */
     int64_t ns;
 };
 
 bool where_asked;
-static struct time recent[MOST_PLACES], *pairs; /* since the last call; by place and call sites */
+static struct time recent[MOST_PLACES], *pairs; /* since the last call; totals */
 static int recent_count;
 static uint32_t samples_kept, last_site;
-static const struct thread *owner; /* whose places these are: the thread of MPI_Init */
+static const struct thread *owner; /* the sampled thread, which called MPI_Init */
 static int64_t last_ns, left_ns;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for what is recent: found beside it */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the recent samples */
 
 static void add(struct time *t, uint32_t samples, int64_t ns)
 {
@@ -58,7 +58,7 @@ static void place_found(struct site *place, int64_t at, int64_t ns)
 {
     lock_take(&lock);
     const int64_t since = last_ns > left_ns ? last_ns : left_ns;
-    /* The kernel's samples are read when the next call has begun. */
+    /* Kernel samples are processed after the next call was entered, so this test excludes them. */
     const bool within = ns == 0 && __atomic_load_n(&owner->call, __ATOMIC_RELAXED) != NULL;
     struct time *const t = at > left_ns && !within ? recent_of(place->id) : NULL;
 
@@ -103,7 +103,7 @@ static void write_all(void)
     samples_kept = 0;
 }
 
-/* A collective is entered from a call site. */
+/* Add the samples since the last call to a call site that enters a collective. */
 void where_entered(const struct site *site)
 {
     if (owner != &self)
@@ -124,7 +124,7 @@ void where_entered(const struct site *site)
         write_all();
 }
 
-/* What came while the call lasted is none of the next one's. */
+/* Discard samples taken during the call. */
 void where_left(void)
 {
     if (owner != &self)
@@ -154,7 +154,7 @@ void where_start(void)
         file_note("--where: no samples: %s", why);
 }
 
-/* On the thread of MPI_Finalize, when no calls are recorded any more. */
+/* Stop sampling, on the thread of MPI_Finalize, after recording has ended. */
 void where_end(void)
 {
     if (!where_asked)

@@ -1,4 +1,4 @@
-/* What the program does before each call site: where.c. */
+/* Totals of samples before each call site (presite_samples.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
-/* Which algorithm a call runs on: by chance, by rules or as it finds out.
+/* Choice of the algorithm of a call: at random, by rules, or by online selection.
  *
- * A choice must be the same on all members of an instance, so it depends only on what MPI makes
- * them agree on: operation, the bytes that all members know, the communicator's identity and the
- * sequence number, and rules that are the same on all ranks (rules.c); an override for a call site is
- * made one for a key (key.c). What only one rank knows (its datatype's layout, MPI_IN_PLACE at the
- * root, a wrong argument) decides nothing.
+ * All members of an instance must make the same choice. So it depends only on values that MPI makes
+ * the members agree on: operation, the bytes that all members know, the communicator's identity and
+ * the sequence number. Rules are equal on all ranks (rules.c); an override for a call site is
+ * converted to an override for a key (key.c). Values that only one rank knows (its datatype's
+ * layout, MPI_IN_PLACE at the root, a wrong argument) do not affect the choice.
  */
 #include "switch/choice.h"
 
@@ -34,7 +34,7 @@ enum { MOST_CANDIDATES = 32 };
 static bool random_choice, random_own;
 static uint64_t seed;
 
-/* Reads a rule that is none for any operation: chance from a seed. */
+/* Parse "random SEED [own]". Returns false for any other rule. */
 bool choice_is_random(const char *text)
 {
     unsigned long long number;
@@ -47,18 +47,19 @@ bool choice_is_random(const char *text)
     return random_choice;
 }
 
-/* Of the library's own algorithms as well. */
+/* Return true if random choice includes the library's algorithms. */
 bool choice_is_random_own(void)
 {
     return random_own;
 }
 
-/* In at most 512 blocks, where all know the bytes: 300 KB in blocks of one byte took minutes where
- * ranks outnumber processors. */
+/* Choose one of mpiprof's algorithms at random, or NULL for native. If all members know the bytes,
+ * a message has at most 512 blocks: 300 KB in one-byte blocks took minutes if ranks outnumber
+ * processors. */
 static const struct algorithm *pick_random(struct execution *e, int64_t bytes)
 {
     const struct algorithm *found[MOST_CANDIDATES];
-    int count = 1; /* place 0 is the library's own */
+    int count = 1; /* index 0 is the native algorithm */
 
     for (int i = 0; i < catalogue_count && count < MOST_CANDIDATES; i++)
         if (candidate_fits(catalogue[i], e))
@@ -75,7 +76,7 @@ static const struct algorithm *pick_random(struct execution *e, int64_t bytes)
     return which == 0 ? NULL : found[which];
 }
 
-/* One of the library's own, for every fourth call. */
+/* Choose one of the library's algorithms, in every fourth call. Returns NULL in the other calls. */
 static const char *pick_own(struct execution *e)
 {
     const struct communicator *const k = e->call->comm;
@@ -93,7 +94,7 @@ static const char *pick_own(struct execution *e)
     return e->own->label;
 }
 
-/* Of the library's own `e->own` is set already. */
+/* Apply a candidate. For a library algorithm `e->own` is already set, and the result is NULL. */
 static const struct algorithm *take_candidate(struct execution *e, const struct candidate *c,
                                               const char **label)
 {
@@ -104,7 +105,7 @@ static const struct algorithm *take_candidate(struct execution *e, const struct 
     return c->variant.algorithm;
 }
 
-/* Where all members can, the library is told this one of its own: execution.own. */
+/* Request a library algorithm in execution.own, if it applies on all members. */
 static void take_own(struct execution *e, struct rule *r, const struct own_algorithm *own,
                      const char **label)
 {
@@ -118,7 +119,7 @@ static void take_own(struct execution *e, struct rule *r, const struct own_algor
         *label = segment == 0 ? own->label : variant_label(own->label, &r->variant);
 }
 
-/* NULL: the library's own. Called by all members. */
+/* Return the algorithm of a call, or NULL for the library's routine. Called by all members. */
 const struct algorithm *choice_make(struct execution *e, const char **label)
 {
     struct communicator *const k = e->call->comm;
@@ -128,7 +129,7 @@ const struct algorithm *choice_make(struct execution *e, const char **label)
                             .inter = k->inter};
 
     if (random_choice) {
-        /* By the identity, which is agreed with the private communicator. */
+        /* The identity is agreed when the private communicator is created. */
         const bool ready = private_ready(k, e->call->handle);
 
         if (ready && random_own && (*label = pick_own(e)) != NULL)
@@ -148,7 +149,7 @@ const struct algorithm *choice_make(struct execution *e, const char **label)
 
         key = key_find(k, sites != 0 ? hash_mix(hash, sites) : hash, e->call->sequence);
     }
-    const bool keyed = key != NULL; /* else memory is short, and no private communicator made */
+    const bool keyed = key != NULL; /* otherwise memory is short, without a private communicator */
 
     if (sites != 0 && private_ready(k, e->call->handle) && keyed)
         index = key_choice(key, e, &q);

@@ -1,4 +1,4 @@
-/* Which algorithm a call runs on: choice.c. */
+/* Choice of the algorithm of a call (choice.c). */
 #pragma once
 #include <stdbool.h>
 

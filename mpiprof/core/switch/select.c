@@ -1,6 +1,7 @@
-/* Calls on algorithms of ours, and what they need before and after (choice.c says on which).
+/* Execution of calls on selected algorithms, and the steps before and after (choice.c makes the
+ * choice).
  *
- * A call whose own argument check fails goes to the library, and has taken part in nothing.
+ * A call that fails mpiprof's argument check goes to the library, and has taken part in nothing.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -42,14 +43,14 @@
 #include "switch/choice.h"
 #include "switch/select.h"
 
-static _Atomic int switched_calls; /* since a study last asked */
+static _Atomic int switched_calls; /* since the last mpiprof_study_choose */
 static pthread_key_t thread_key;
 static _Thread_local bool releases; /* when the thread ends */
 static const struct keys_owner owner = {.forget = ending_forget, .inherit = ending_inherit};
 
 /* ---- start and end */
 
-/* What the thread has kept from call to call. */
+/* Release the memory that the thread reuses between calls. */
 static void release(void *unused)
 {
     (void)unused;
@@ -76,7 +77,8 @@ static void switching_start(void)
     recorder.switching = true;
 }
 
-/* Why nothing may be switched in this process, nor in any other of the job; NULL: it may. */
+/* Return the reason why selection is impossible in all processes of the job, or NULL if it is
+ * possible. */
 static const char *obstacle(void)
 {
     if (!pmpi.can_switch)
@@ -91,7 +93,7 @@ static const char *obstacle(void)
     return NULL;
 }
 
-/* The library may be told its own algorithms. */
+/* Prepare requests for the library's algorithms. */
 static void own_start(void)
 {
     const char *const wanted = rules_first_own();
@@ -129,10 +131,10 @@ void select_start(void)
         auto_start(chooses);
 }
 
-/* For `bench`: from here on calls run by this rule alone, as the library does it (""), or as they
- * find out themselves, from the beginning ("auto") or from where they were ("auto again").
- * All ranks call it alike, between collectives, from one thread. Returns how many calls have run on
- * algorithms of ours since it was called before, -1: it can't be done. */
+/* Select algorithms only by this rule, for `bench`. "" means native; "auto" starts online
+ * selection; "auto again" continues it. All ranks must call this with the same rule, between
+ * collectives, from one thread. Returns the number of calls on selected algorithms since the last
+ * call, or -1 on failure. */
 PUBLIC int mpiprof_study_choose(const char *rule)
 {
     const bool begins = strcmp(rule, "auto") == 0;
@@ -151,7 +153,7 @@ PUBLIC int mpiprof_study_choose(const char *rule)
     return atomic_exchange(&switched_calls, 0);
 }
 
-/* In MPI_Finalize, by all ranks; `comm` has all of them, or is MPI_COMM_NULL. */
+/* Finish selection in MPI_Finalize, on all ranks. `comm` contains all ranks or is MPI_COMM_NULL. */
 void select_end(MPI_Comm comm)
 {
     if (!recorder.switching)
@@ -170,8 +172,8 @@ void select_inherited(struct communicator *child, const struct communicator *par
 
 /* ---- a call */
 
-/* Whether all members depend on what this one sends, so that all hear when it calls it off. An
- * empty block is not heard of. */
+/* Return true if all members depend on this rank's data, so that all detect that it calls the
+ * operation off. An empty block causes no message. */
 static bool may_be_called_off(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
@@ -185,7 +187,8 @@ static bool may_be_called_off(const struct execution *e)
     return e->call->root == ROOT_NONE;
 }
 
-/* Of what this rank sends to itself; a root's is sent by the library (stage.c). */
+/* Return true if this rank's message to itself is truncated. The library sends a root's
+ * (pack_buffers.c). */
 static bool longer_than_expected(const struct execution *e)
 {
     struct own_sides own;
@@ -194,8 +197,8 @@ static bool longer_than_expected(const struct execution *e)
            own_block_bytes(&own.sent) > own_block_bytes(&own.received);
 }
 
-/* Whether all members have the memory; on an inter-communicator they learn the own group's counts
- * as well. */
+/* Return true if all members have the memory. On an inter-communicator this also exchanges the
+ * counts of the local group. */
 static bool has_memory(struct execution *e)
 {
     struct communicator *const k = e->call->comm;
@@ -209,15 +212,15 @@ static bool has_memory(struct execution *e)
     return stage_has_memory(e);
 }
 
-/* False: the call is to run on the library's own, on all members: one of them lacks memory, or has
- * called it off. */
+/* Run the schedule. Returns false on all members if the call must run natively, because a member
+ * lacks memory or has called the operation off. */
 static bool run(struct execution *e)
 {
     struct communicator *const k = e->call->comm;
     const bool broadcasts = e->algorithm->opening != NULL;
 
     e->comm = k->private;
-    e->problem.alpha = k->link.alpha; /* agreed since the problem was made */
+    e->problem.alpha = k->link.alpha; /* agreed after the problem was created */
     e->problem.beta = k->link.beta;
     e->problem.nodes = k->nodes;
     e->own_first = k->inter && !k->first_group ? k->remote_size : 0;
@@ -227,13 +230,13 @@ static bool run(struct execution *e)
     if (broadcasts)
         lead_begin(e);
     do {
-        k->scratch.taken = 0; /* by a call that an operation of the user's has left, for good */
+        k->scratch.taken = 0; /* by a call that a user-defined operation has abandoned */
         if (!has_memory(e)) {
             e->call->candidate = NATIVE;
             return false;
         }
         if (!schedule_prepare(e->algorithm, &e->context, &e->problem, k->rank)) {
-            execution_note(e, MPI_ERR_NO_MEM); /* not even the reserve has any */
+            execution_note(e, MPI_ERR_NO_MEM); /* the reserve is exhausted */
             return true;
         }
         e->called_off = e->own_differs && may_be_called_off(e);
@@ -250,8 +253,8 @@ static bool run(struct execution *e)
     return !e->called_off;
 }
 
-/* An operation that is not switched, but whose statistics are wanted: when the library has accepted
- * its arguments, as a call that it refuses has taken part in nothing. */
+/* Collect statistics of an operation that keeps the native algorithm. This runs after the library
+ * has accepted the arguments, because a rejected call has taken part in nothing. */
 static void watch(struct call *c)
 {
     struct communicator *const k = c->comm;
@@ -268,8 +271,8 @@ static void watch(struct call *c)
         auto_watch(&e, key);
 }
 
-/* In scratch, elements that lie between each other would collide. In a reduction the type is the
- * same on all members. */
+/* Set the operands of a reduction. Returns false if interleaved elements would overlap in scratch
+ * memory. In a reduction all members have the same type. */
 static bool fill_operands(struct execution *e)
 {
     const struct arguments *const a = e->arguments;
@@ -288,7 +291,8 @@ static bool fill_operands(struct execution *e)
     return true;
 }
 
-/* On one of the library's own that it is told. False: its routine is still to be called. */
+/* Run a requested library algorithm. Returns false if the caller must still call the library's
+ * routine. */
 static bool run_own(struct execution *e, const char *label, int *error)
 {
     struct call *const c = e->call;
@@ -304,7 +308,7 @@ static bool run_own(struct execution *e, const char *label, int *error)
     return true;
 }
 
-/* True: the call has run, with this result. */
+/* Run a call on its selected algorithm. Returns true if it has run, with the result in `error`. */
 bool select_run(struct call *c, const struct arguments *given, int *error)
 {
     struct arguments as_in_c;
@@ -314,10 +318,10 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
     struct communicator *const k = c->comm;
     const char *label = NULL;
 
-    forced_settle(); /* after a call that was left for good */
+    forced_settle(); /* in case the last call was abandoned */
     if (k == NULL)
         return false;
-    if (c->enter_ns == 0) /* a call that is not recorded */
+    if (c->enter_ns == 0) /* the call is not recorded */
         c->enter_ns = now_ns();
     if (!k->agreed || k->size + k->remote_size < 2)
         return false;
@@ -355,12 +359,12 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
     c->algorithm = label;
     atomic_fetch_add(&switched_calls, 1);
     *error = e.error;
-    if (*error != MPI_SUCCESS) /* the user's handler is asked, as the library would have */
+    if (*error != MPI_SUCCESS) /* call the user's error handler, as the library would */
         pmpi.Comm_call_errhandler(c->handle, *error);
     return true;
 }
 
-/* The last thing in a call. */
+/* Finish a call; the last function that a wrapper calls. */
 void select_ended(struct call *c)
 {
     forced_settle();

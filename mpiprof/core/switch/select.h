@@ -1,4 +1,4 @@
-/* Which algorithm a call runs on: select.c. */
+/* Execution of calls on selected algorithms (select.c). */
 #pragma once
 #include <stdbool.h>
 

@@ -1,10 +1,10 @@
-/* Sums by which a reader finds damage: of a chunk that is full or was its thread's last, and of a
- * line of JSON, which carries it as its last key.
+/* Checksums that let a reader detect damage: of a chunk that is full or its thread's last, and of a
+ * line of JSON, in its last key.
  *
- * A chunk's sum is made where it is appended, by the thread that has filled it: it must be quick. It
- * is the hash NH of Black, Halevi, Krawczyk, Krovetz and Rogaway (UMAC, 1999), whose key is a
- * multiple of the golden ratio for each place, so that blocks which have changed places show. A
- * line's is the CRC-32 of zlib. Threads: any.
+ * The thread that filled a chunk computes its checksum before it appends the chunk, so the checksum
+ * must be fast. It is the hash NH of Black, Halevi, Krawczyk, Krovetz and Rogaway (UMAC, 1999). The
+ * key of each word is a multiple of the golden ratio by position, so that exchanged blocks are
+ * detected. The checksum of a line is zlib's CRC-32. Threads: any.
  */
 #include <string.h>
 
@@ -25,7 +25,8 @@ static uint64_t summed(uint64_t sum, const void *bytes, size_t length, uint64_t 
     return sum;
 }
 
-/* The sum of a chunk with another head than its own; never 0, which stands for none. */
+/* Return the checksum of a chunk's records with a given header. It is never 0, which means no
+ * checksum. */
 uint32_t check_chunk(const struct chunk_head *head, const struct chunk *chunk)
 {
     struct chunk_head front = *head;
@@ -50,7 +51,8 @@ uint32_t check_bytes(const char *bytes, size_t length)
     return ~crc;
 }
 
-/* Gives an object of JSON, which ends with "}\n", the sum of what stands before as its last key. */
+/* Add the checksum of the preceding text as the last key of a JSON object, which ends with
+ * "}\n". */
 void check_close(struct text *t)
 {
     if (t->length < 2)

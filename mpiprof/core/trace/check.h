@@ -1,4 +1,4 @@
-/* Sums by which a reader finds damage: check.c. */
+/* Checksums that let a reader detect damage (checksum.c). */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

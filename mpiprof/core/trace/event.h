@@ -1,16 +1,24 @@
-/* The record of the log: this list is the C struct, and the head line of every log.
+/* Format of a log record. These lists define the C structs and the header line of every log.
  *
- * Kinds: a call (open while exit_ns is 0), the start of a persistent operation, a completion by
- * Wait or Test, an extension of the record after it (`sequence` says of what, exit_ns is the
- * value), a line of the summary (enter_ns: total time, exit_ns: number of calls, sequence: the last one's),
- * and statistics of a call site (statistics.c).
- * `kind` is written last, so that a reader of a live or dead job never sees half a record.
- * A chunk's head holds what its thread has dropped, and its time in calls without a record, so far;
- * `check` is its sum (check.c) once nothing more is written to it, 0 before. In a live window it also
- * holds the kind of a call without a record that the thread is in: a rank that never comes back from
- * one is found by that (outside.h; 0: none); `signal` has ended the process (dying.c; 0: none); `task`
- * is the thread's number in the system, by which one that computes is told from one in MPI (0: it has
- * ended, or the window is no thread's own).
+ * A record is one of these:
+ *
+ *   call          open while exit_ns is 0
+ *   start         start of a persistent operation
+ *   completion    by Wait or Test
+ *   extension     of the next record: sequence is the enum extension, exit_ns the value
+ *   summary       enter_ns: total time, exit_ns: number of calls, sequence: that of the last call
+ *   statistics    of a call site (statistics.c)
+ *
+ * `kind` is written last, so that a reader of a running or dead job never reads half a record.
+ * Fields of a chunk's header:
+ *
+ *   dropped, *_ns  calls dropped by its thread so far, and time in calls without a record
+ *   check          checksum once nothing more is written to the chunk (checksum.c); 0 before
+ *   inside         in a live window: type of the unrecorded call that the thread is in, or 0; shows
+ *                  a rank that never returns from such a call (unrecorded_time.h)
+ *   signal         the signal that ended the process, or 0 (fatal_signals.c)
+ *   task           the thread's system id, which shows whether the thread computes or is in MPI;
+ *                  0 if the thread has ended or the window belongs to no thread
  */
 #pragma once
 #include <stdint.h>
@@ -58,11 +66,11 @@ enum kind { KINDS(KIND) };
 
 enum extension {
     EXT_OUTSIDE = 1,
-    EXT_START, /* the n-th start of a persistent operation, or communicator of its kin (comm.c) */
+    EXT_START, /* number of a persistent start, or of an equivalent communicator (comm_id.c) */
     EXT_SENT,
     EXT_RECEIVED,
-    EXT_LONGEST, /* enter_ns: when the last call ended */
-    EXT_AVERAGE, /* these follow their `statistics`, in this order */
+    EXT_LONGEST, /* enter_ns: end of the last call */
+    EXT_AVERAGE, /* from here on: extensions of `statistics`, in this order */
     EXT_WORST,
     EXT_WAIT,
     EXT_SCORE,

@@ -1,19 +1,18 @@
-/* The trace folder: one log and one file of tables for a rank, or for all ranks of a node.
+/* Files of the trace: one log and one file of tables per rank, or for all ranks of a node.
  *
- * The log is a sequence of 64 KiB chunks, the first of them its head (head.c). A thread fills its
- * window, a mapped chunk whose space is reserved when it is made (so that a full disk can never be a
- * SIGBUS), and appends a copy of it by pwrite when it is full: what a killed process leaves in the
- * window is in the page cache, the same pages are touched again and again, and a full disk is an
+ * The log is a sequence of 64 KiB chunks; the first is its header (log_header.c). A thread fills
+ * its window, a mapped chunk. The window's disk space is reserved at creation, so that a full disk
+ * never causes SIGBUS. A full window is appended to the log by pwrite. After a kill, the window's
+ * contents are in the page cache. The same pages are reused, and a full disk is reported as an
  * error code.
  *
- * The tables are lines of JSON. Each first takes its place, from the end that the head holds, and is
- * then written there: lines of ranks that share the tables never mix, though a write may be split by
- * a signal, a full disk or a file server. Who is killed between leaves a hole of zeros, which holds
- * nobody up, and which a reader passes over.
+ * The tables are lines of JSON. A line first reserves its offset at the end that the header stores,
+ * and is then written there. So lines of ranks that share the tables never mix, even if a signal, a
+ * full disk or a file server splits a write. A crash in between leaves zeros, which readers skip.
  *
- * Where the log is a ring, a rank's full windows go to a fixed number of places, reserved together:
- * over the oldest once all are used. A place is emptied first and gets its head last, so that what
- * a killed process leaves there is one chunk, or none; the window still holds the newest.
+ * If the log is a ring, a rank's full windows go to a fixed number of slots, reserved together, and
+ * overwrite the oldest slot once all are used. A slot is first cleared, and its header is written
+ * last. So after a kill a slot contains one chunk or none, and the window the newest records.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,14 +43,14 @@ enum { MOST_SEALED = 256 };
 
 static struct owned log_file = {.descriptor = -1}, tables_file = {.descriptor = -1};
 static struct head *head;
-static char name[320]; /* of this rank's files */
+static char name[320]; /* base name of this rank's files */
 static struct {
     pthread_mutex_t lock;
-    off_t first;     /* of its places; 0: not yet reserved */
-    uint64_t turned; /* windows that went there */
+    off_t first;     /* offset of the slots; 0 if not yet reserved */
+    uint64_t turned; /* number of windows written to the ring */
 } ring = {.lock = PTHREAD_MUTEX_INITIALIZER};
-static _Atomic int64_t log_bytes;                  /* of this rank, its windows among them */
-static struct chunk *_Atomic windows[MOST_SEALED]; /* of this process, in use or left */
+static _Atomic int64_t log_bytes; /* size of this rank's log, including its windows */
+static struct chunk *_Atomic windows[MOST_SEALED]; /* of live and ended threads */
 static atomic_uint window_count;
 
 static void say_stopped(const char *what, int reason)
@@ -61,7 +60,7 @@ static void say_stopped(const char *what, int reason)
                      strerror(reason));
 }
 
-/* Writes a text to a file that is not one of the trace's logs. */
+/* Write a text to a file other than the trace's logs. */
 bool file_write(int descriptor, const struct text *t)
 {
     const struct iovec part = {t->bytes, t->length};
@@ -86,7 +85,7 @@ static bool open_log(const char *folder, bool shared)
     if (head == NULL) {
         const int reason = errno;
 
-        if (made && shared) /* others need not wait for it */
+        if (made && shared) /* so that other ranks do not wait for the header */
             folder_unmark(folder, file);
         close(descriptor);
         errno = reason;
@@ -123,8 +122,9 @@ static bool open_pair(const char *folder, bool shared, int rank)
     return false;
 }
 
-/* Opens this rank's files in the folder, which those of a node share; NULL: its own, as where those
- * can't be had. errno EEXIST: another process writes for this rank. */
+/* Open this rank's files in the folder. If node is not NULL, the ranks of the node share files; if
+ * the shared files cannot be opened, or node is NULL, the rank has separate files. Returns false
+ * with errno EEXIST if another process writes for this rank. */
 bool file_open(const char *folder, int rank, const char *node)
 {
     if (!folder_make(folder))
@@ -140,7 +140,7 @@ bool file_open(const char *folder, int rank, const char *node)
     return open_pair(folder, false, rank);
 }
 
-/* Of this rank's log and tables, without the folder and the endings. */
+/* Return the name of this rank's log and tables, without folder and suffix. */
 const char *file_name(void)
 {
     return name;
@@ -148,7 +148,7 @@ const char *file_name(void)
 
 /* ---- windows and lines */
 
-/* Where no handler can replace what another process truncates (bus_error.c): before a write. */
+/* Replace truncated mappings before a write, where no handler can replace them (bus_error.c). */
 void file_check(void)
 {
     struct stat s;
@@ -157,7 +157,7 @@ void file_check(void)
         mapped_replace_beyond(guard_file_status(log_file.descriptor, &s) ? s.st_size : 0);
 }
 
-/* Takes so many bytes at the end of the log. Returns where they begin; 0: the head is lost. */
+/* Reserve bytes at the end of the log. Returns their offset, or 0 if the header is lost. */
 static off_t place_take(uint64_t bytes)
 {
     file_check();
@@ -166,7 +166,7 @@ static off_t place_take(uint64_t bytes)
     return mapped_is_lost(head) ? 0 : (off_t)at;
 }
 
-/* A new window for a thread, zeroed and mapped; NULL: none to be had, recording has stopped. */
+/* Return a new zeroed window for a thread. Returns NULL if recording has stopped. */
 struct chunk *file_window(uint32_t thread)
 {
     if (!owned_is_ours(&log_file) || atomic_load(&recorder.stopped))
@@ -195,8 +195,8 @@ struct chunk *file_window(uint32_t thread)
     return c;
 }
 
-/* Whether this rank's log may not grow by a chunk any more (--limit): said once, in the tables and
- * by rank 0. From then on calls are summed up (record.c). */
+/* Return true if this rank's log has reached its limit (--limit). The first time, that is noted in
+ * the tables, and rank 0 reports it. From then on calls are added to totals (record.c). */
 bool file_full(void)
 {
     const int64_t limit = recorder.options.limit;
@@ -217,7 +217,7 @@ bool file_full(void)
     return true;
 }
 
-/* The places of a ring beside the window that they come from. */
+/* Return the number of the ring's slots, without the window. */
 static uint64_t ring_places(void)
 {
     const int64_t places = recorder.options.ring / CHUNK_BYTES - 1;
@@ -225,7 +225,7 @@ static uint64_t ring_places(void)
     return places > 1 ? (uint64_t)places : 1;
 }
 
-/* Writes a chunk to the ring's next place. */
+/* Write a chunk to the ring's next slot. */
 static bool ring_write(const struct iovec *head_part, const struct iovec *records_part)
 {
     uint32_t none = 0;
@@ -239,7 +239,7 @@ static bool ring_write(const struct iovec *head_part, const struct iovec *record
     const off_t offset = ring.first + (off_t)(ring.turned % places * CHUNK_BYTES);
     const ssize_t records = (ssize_t)records_part->iov_len, front = (ssize_t)head_part->iov_len;
 
-    errno = ENOSPC; /* where less is written than asked for */
+    errno = ENOSPC; /* for incomplete writes */
     if ((ring.turned >= places &&
          owned_write(log_file.descriptor, &magic, 1, offset) != (ssize_t)sizeof none) ||
         owned_write(log_file.descriptor, records_part, 1, offset + front) != records ||
@@ -250,7 +250,7 @@ static bool ring_write(const struct iovec *head_part, const struct iovec *record
     return true;
 }
 
-/* Puts a full window into the log. */
+/* Append a full window to the log. */
 bool file_append(const struct chunk *chunk)
 {
     struct chunk_head front = chunk->head;
@@ -281,13 +281,13 @@ bool file_append(const struct chunk *chunk)
         return true;
     }
     int reason = offset > 0 ? errno : ESTALE;
-    uint32_t unused = 0; /* half a chunk is none */
+    uint32_t unused = 0; /* an incomplete chunk is marked as empty */
     const struct iovec magic = {&unused, sizeof unused};
 
     if (written >= 0) {
         const ssize_t more = owned_write(log_file.descriptor, &magic, 1, offset + written);
 
-        reason = more < 0 ? errno : ENOSPC; /* why the rest could not be written */
+        reason = more < 0 ? errno : ENOSPC; /* reason why the rest could not be written */
         if (written > 0 && owned_write(log_file.descriptor, &magic, 1, offset) < 0)
             reason = errno;
     }
@@ -295,14 +295,14 @@ bool file_append(const struct chunk *chunk)
     return false;
 }
 
-/* How many chunks this process has put into the log: what a reader must find. */
+/* Return the number of chunks that a reader must find in the log for this process. */
 unsigned file_chunks(void)
 {
     return (unsigned)(atomic_load(&log_bytes) / CHUNK_BYTES);
 }
 
-/* Nothing more is written to a window: from now on a reader can tell damage. From handlers of
- * signals, too. */
+/* Store the checksum of a window's final contents, which lets a reader detect damage. Signal
+ * handlers may call this. */
 void file_seal(struct chunk *c)
 {
     c->head.check = check_chunk(&c->head, c);
@@ -321,8 +321,9 @@ static void seal(void)
     }
 }
 
-/* Writes a line to the place that it takes; false: errno says why. What could not be written gives
- * its place back, but for one byte behind what was, while no later line has taken one. */
+/* Write a line to the offset that it reserves. Returns false and sets errno on failure. After a
+ * failure the reserved space is released, except for one byte after the written part, unless a
+ * later line has reserved space. */
 static bool place_line(const struct iovec *parts)
 {
     const uint64_t length = parts[0].iov_len + parts[1].iov_len;
@@ -346,7 +347,7 @@ static bool place_line(const struct iovec *parts)
     return false;
 }
 
-/* Appends a line to the tables, with its sum. */
+/* Append a line with its checksum to the tables. */
 bool file_line(const struct text *line)
 {
     if (line->bytes == NULL || line->length < 2 || tables_file.descriptor < 0)
@@ -367,7 +368,7 @@ bool file_line(const struct text *line)
     return false;
 }
 
-/* Appends a remark to the tables. */
+/* Append a note to the tables. */
 void file_note(const char *format, ...)
 {
     char words[1000];
@@ -386,7 +387,7 @@ void file_note(const char *format, ...)
 
 void file_close(void)
 {
-    if (!recorder.sessions) /* those may come back */
+    if (!recorder.sessions) /* Sessions may restart */
         seal();
     if (owned_is_ours(&log_file))
         close(log_file.descriptor);

@@ -1,4 +1,4 @@
-/* The trace folder: file.c. */
+/* Files of the trace (file.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,15 +1,15 @@
-/* Making the trace folder, with those above it, and opening the files in it.
+/* Creation of the trace folder, with its parents, and of the files in it.
  *
- * The names of folders and files can be guessed. Where others can write as well, as in /tmp, they
- * can have made the folder, or have put a link in the place of a file, so that we would overwrite
- * what the link leads to. So a link is never followed, a folder or file of another owner is refused,
- * and a file that has another name elsewhere. What is made is for this user alone, unless --share
- * was given.
+ * The names of folders and files are predictable. If others can write to the parent folder, as in
+ * /tmp, they may have created the folder, or a link instead of a file, so that the link's target
+ * would be overwritten. So this file never follows links, and rejects folders and files of another
+ * owner and files with other hard links. New files and folders are private to the user, unless
+ * --share was given.
  *
- * Some file systems give all files an owner of their own: there this process's are those that have
- * the owner of a file that it has just made.
+ * Some file systems give all files an owner other than the user. There, the user's files have
+ * the same owner as a file that this process has just created.
  *
- * Threads: any, but only one makes a folder.
+ * Threads: any, but only one creates a folder.
  */
 #include "trace/folder.h"
 
@@ -39,7 +39,7 @@ static mode_t file_mode(void)
     return recorder.options.share ? 0666 : 0600;
 }
 
-/* Returns what an errno of this file means, for messages. */
+/* Return the message for an errno of this file. */
 const char *folder_error(int reason)
 {
     return reason == NOT_PLAIN  ? "it, or a file in it, is a link"
@@ -47,7 +47,7 @@ const char *folder_error(int reason)
                                 : strerror(reason);
 }
 
-/* Creates a file that nobody else uses, and leaves its name in `name`; returns -1 if it can't. */
+/* Create a file that nobody else uses, and store its name in `name`. Returns -1 on failure. */
 static int temporary(int folder, const char *base, char *name)
 {
     int made = -1;
@@ -63,7 +63,7 @@ static int temporary(int folder, const char *base, char *name)
     return made;
 }
 
-/* Returns whether a folder belongs to this user. */
+/* Return true if a folder belongs to this user. */
 static bool is_mine(int folder, const struct stat *s)
 {
     char name[NAME_BYTES];
@@ -82,7 +82,7 @@ static bool is_mine(int folder, const struct stat *s)
     return mine;
 }
 
-/* Returns a descriptor of a folder of this user; -1: errno says why not. */
+/* Return a descriptor of a folder of this user, or -1 with errno set. */
 static int enter(const char *path, struct stat *s)
 {
     const int folder = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -114,7 +114,7 @@ bool folder_make(const char *path)
 {
     char part[PATH_BYTES];
 
-    /* Thousands of ranks come here: of a folder that is there, few questions each. */
+    /* Thousands of ranks call this, so an existing folder must need few queries. */
     if (mkdir(path, folder_mode()) == 0)
         return true;
     if (errno == EEXIST)
@@ -128,7 +128,7 @@ bool folder_make(const char *path)
     return mkdir(path, folder_mode()) == 0 || (errno == EEXIST && is_usable(path));
 }
 
-/* Makes the wanted folder, or BASE-date-time, made unique; its path is left in `path`. */
+/* Create the requested folder, or a unique BASE-date-time. Stores its path in `path`. */
 bool folder_make_unique(char *path, const char *wanted, const char *base)
 {
     char stamp[32];
@@ -152,7 +152,7 @@ bool folder_make_unique(char *path, const char *wanted, const char *base)
     return false;
 }
 
-/* Opens a file that is there already: one of this user, under this name alone. */
+/* Open an existing file. Fails unless it belongs to this user and has no other hard link. */
 static int open_there(int folder, const struct stat *in, const char *name, int flags)
 {
     const int found = openat(folder, name, flags & ~(O_CREAT | O_EXCL));
@@ -173,8 +173,8 @@ static int open_there(int folder, const struct stat *in, const char *name, int f
     return -1;
 }
 
-/* Opens a file in a folder of ours. flags: those of open; with O_CREAT alone, another rank may have
- * made it. Returns -1 if it can't, and errno says why. */
+/* Open a file in a folder of this user. `flags` is that of open; with O_CREAT but not O_EXCL,
+ * another rank may have created the file. Returns -1 with errno set on failure. */
 int folder_open(const char *folder, const char *name, int flags)
 {
     struct stat s;
@@ -195,10 +195,10 @@ int folder_open(const char *folder, const char *name, int flags)
     return found;
 }
 
-/* ---- marks: small files that have their text from the first moment */
+/* ---- marks: small files that get their text atomically */
 
-/* Makes a mark, by a link to a file that has been written. Returns false if it can't be made;
- * errno EEXIST: there is one already, which stays. */
+/* Create a mark, as a link to a written file. Returns false on failure, with errno EEXIST if the
+ * mark exists already; then it is unchanged. */
 bool folder_mark(const char *folder, const char *name, const char *text)
 {
     char made[NAME_BYTES];
@@ -211,7 +211,8 @@ bool folder_mark(const char *folder, const char *name, const char *text)
     if (file >= 0) {
         const struct iovec part = {(void *)(uintptr_t)text, strlen(text)};
 
-        /* The answer of a file server can get lost: the file itself says whether it has two names. */
+        /* A file server's reply may get lost, so the link count decides whether the mark was
+         * created. */
         done = owned_write(file, &part, 1, 0) == (ssize_t)part.iov_len &&
                (linkat(within, made, within, name, 0) == 0 ||
                 (errno == EEXIST && guard_file_status(file, &s) && s.st_nlink > 1));
@@ -225,7 +226,7 @@ bool folder_mark(const char *folder, const char *name, const char *text)
     return done;
 }
 
-/* Reads a mark; returns false if there is none. */
+/* Read a mark. Returns false if it does not exist. */
 bool folder_marked(const char *folder, const char *name, char *text, size_t room)
 {
     const int file = folder_open(folder, name, O_RDONLY);

@@ -1,4 +1,4 @@
-/* The trace folder and its files: folder.c. */
+/* The trace folder and its files (folder.c). */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

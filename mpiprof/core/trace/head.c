@@ -1,6 +1,5 @@
-/* The first chunk of a log: it describes the record in one line of JSON; behind it stand, for the
- * recorder alone, the ends of the file and of the tables beside it, and the ranks that write here.
- */
+/* The first chunk of a log: a line of JSON that describes the record format. After it, for the
+ * recorder only: the ends of the log and the tables, and the ranks that write to them. */
 #include "trace/head.h"
 
 #include <errno.h>
@@ -50,7 +49,7 @@ static void describe(struct text *t)
     check_close(t);
 }
 
-/* Of a new log; NULL: errno says why. */
+/* Create the header of a new log. Returns NULL with errno set on failure. */
 struct head *head_make(int descriptor)
 {
     struct text t = {0};
@@ -72,7 +71,7 @@ struct head *head_make(int descriptor)
     return h;
 }
 
-/* Another rank of this node made the log: wait until its head is there. */
+/* Wait until the rank of this node that created the log has written its header, and map it. */
 struct head *head_share(int descriptor)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -81,7 +80,7 @@ struct head *head_share(int descriptor)
 
     for (int tries = 0; tries < 5000; tries++, nanosleep(&pause, NULL)) {
         if (h == NULL && guard_file_status(descriptor, &s)) {
-            if (s.st_nlink == 0) /* who made it could not end it */
+            if (s.st_nlink == 0) /* the creating rank failed and removed the file */
                 break;
             if (s.st_size >= CHUNK_BYTES && (h = mapped_add(descriptor, 0, CHUNK_BYTES, 0)) == NULL)
                 return NULL;
@@ -95,7 +94,7 @@ struct head *head_share(int descriptor)
     return NULL;
 }
 
-/* One process writes for a rank: a second one of the same rank finds it claimed. */
+/* Claim a rank for this process. Returns false if another process writes for the same rank. */
 bool head_claim(struct head *h, int rank)
 {
     const uint32_t mine = (uint32_t)rank + 1;
@@ -112,7 +111,7 @@ bool head_claim(struct head *h, int rank)
     return false;
 }
 
-/* Another process may write for the rank. */
+/* Release the claim, so that another process may write for the rank. */
 void head_release(struct head *h, int rank)
 {
     for (size_t i = 0; i < HEAD_CLAIMS; i++)

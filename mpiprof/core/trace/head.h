@@ -1,4 +1,4 @@
-/* The first chunk of a log: head.c. */
+/* The first chunk of a log (log_header.c). */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -7,12 +7,12 @@
 #include "trace/event.h"
 
 enum { HEAD_TEXT = 4096, HEAD_CLAIMS = 15000 };
-#define HEAD_RELEASED UINT32_MAX /* a claim that was given up; 0 ends the list */
+#define HEAD_RELEASED UINT32_MAX /* a released claim; 0 ends the list */
 
 struct head {
     char text[HEAD_TEXT];
-    _Atomic uint64_t end;                 /* of the log, in bytes; 0 until the head is ready */
-    _Atomic uint64_t tables;              /* the end of the tables beside it */
+    _Atomic uint64_t end;                 /* of the log, in bytes; 0 until the header is complete */
+    _Atomic uint64_t tables;              /* end of the tables file, in bytes */
     _Atomic uint32_t claims[HEAD_CLAIMS]; /* rank + 1 */
 };
 _Static_assert(sizeof(struct head) <= CHUNK_BYTES, "the head is one chunk");

@@ -1,4 +1,4 @@
-/* What is written once at the start: meta.json, and the process's own line in its tables. */
+/* Metadata written once at the start: meta.json, and the process's line in its tables. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -41,7 +41,7 @@ void meta_now(char *stamp, size_t room)
     strftime(stamp, room, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
-/* The first line of a rank's tables: which process it is. */
+/* Write the first line of a rank's tables, which identifies the process. */
 void meta_process(const char *host, const char *node)
 {
     struct text t = {0};
@@ -74,7 +74,7 @@ void meta_process(const char *host, const char *node)
     text_free(&t);
 }
 
-/* Appends a file's text; false: it cannot be read. */
+/* Append a file's text to t. Returns false if the file cannot be read. */
 bool meta_read(const char *path, struct text *t)
 {
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
@@ -89,7 +89,7 @@ bool meta_read(const char *path, struct text *t)
     return t->length > 0;
 }
 
-/* Whether other processes have started this job by MPI_Comm_spawn. */
+/* Return true if other processes started this job with MPI_Comm_spawn. */
 static bool is_spawned(bool with_world)
 {
     MPI_Comm parent = MPI_COMM_NULL;
@@ -98,7 +98,8 @@ static bool is_spawned(bool with_world)
            pmpi.Comm_get_parent(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL;
 }
 
-/* What decides which of its own algorithms the library takes, as far as it can be asked. */
+/* Add the settings that affect the library's selection of algorithms, as far as they can be
+ * queried. */
 static void library_add(struct text *t)
 {
     struct text settings = {0};
@@ -113,7 +114,7 @@ static void library_add(struct text *t)
     text_free(&settings);
 }
 
-/* Whether it was this process that has written it. */
+/* Write meta.json. Returns true if this process created it. */
 bool meta_write(bool with_world, const struct text *machine, const char *skipped)
 {
     const struct options *const o = &recorder.options;
@@ -133,13 +134,13 @@ bool meta_write(bool with_world, const struct text *machine, const char *skipped
              o->summary    ? "summary"
              : o->ring > 0 ? "ring"
                            : "events",
-             o->summary ? 1 : o->sample); /* sums are of all calls */
+             o->summary ? 1 : o->sample); /* a summary counts all calls */
     text_add(&t,
              "\"options\": {\"stack\": %d, \"partial\": %s, \"sessions\": %s, \"limit\": %lld, "
              "\"ring\": %lld, \"totals\": %s}, ",
              o->stack, o->partial ? "true" : "false", with_world ? "false" : "true",
              (long long)o->limit, (long long)o->ring, o->totals ? "true" : "false");
-    if (is_spawned(with_world)) /* when it entered MPI_Init: within the parents' call */
+    if (is_spawned(with_world)) /* entry into MPI_Init: during the parents' spawn call */
         text_add(&t, "\"spawned_ns\": %lld, ", (long long)recorder.entered_ns);
     if (with_world)
         library_add(&t);
@@ -148,7 +149,7 @@ bool meta_write(bool with_world, const struct text *machine, const char *skipped
     check_close(&t);
     const int descriptor = folder_open(recorder.folder, "meta.json", O_WRONLY | O_CREAT | O_EXCL);
 
-    if (descriptor >= 0) { /* else another process of a partial job has written it */
+    if (descriptor >= 0) { /* otherwise another process of a partial job has written it */
         if (!file_write(descriptor, &t))
             recorder_say("cannot write %s/meta.json: %s", recorder.folder, strerror(errno));
         close(descriptor);

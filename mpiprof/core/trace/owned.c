@@ -1,7 +1,7 @@
-/* Files of our own among the program's descriptors: kept apart, and written to with care.
+/* The recorder's file descriptors, guarded against a program that closes or reuses them.
  *
- * A program may close all descriptors that it does not know, and their numbers be used again: each
- * write first asks whether the descriptor is still ours.
+ * A program may close all descriptors that it did not open, and the numbers may be reused. So
+ * before each write, the recorder checks that the descriptor still refers to its file.
  */
 #include "trace/owned.h"
 
@@ -24,7 +24,8 @@ bool owned_is_ours(const struct owned *f)
     return guard_file_status(f->descriptor, &s) && s.st_dev == f->device && s.st_ino == f->inode;
 }
 
-/* posix_fallocate where a signal handler without SA_RESTART or a file size limit may be met. */
+/* Reserve disk space for a chunk with posix_fallocate, under signal handlers without SA_RESTART and
+ * file size limits. */
 int owned_reserve(int descriptor, off_t offset)
 {
     struct guard g;
@@ -38,8 +39,9 @@ int owned_reserve(int descriptor, off_t offset)
     return failed;
 }
 
-/* Writes all of at most three parts, at an offset or (-1) where the file ends: a signal or a nearly
- * full disk may let less through at a time. Returns how much was written; less: errno says why. */
+/* Write at most three parts completely, at an offset or, if it is -1, at the end of the file. A
+ * signal or a nearly full disk may split the write. Returns the number of bytes written; if it is
+ * too small, errno contains the reason. */
 ssize_t owned_write(int descriptor, const struct iovec *parts, int count, off_t offset)
 {
     struct iovec left[3] = {0};
@@ -73,7 +75,8 @@ ssize_t owned_write(int descriptor, const struct iovec *parts, int count, off_t 
     return done > 0 || all == 0 ? (ssize_t)done : -1;
 }
 
-/* Keep off the low numbers, which programs expect to be theirs; as far as the limit lets us. */
+/* Move the descriptor to a high number, as far as the limit permits, because programs expect to get
+ * the low numbers. */
 struct owned owned_take(int descriptor)
 {
     struct stat s;

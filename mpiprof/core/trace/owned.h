@@ -1,4 +1,4 @@
-/* Files of our own among the program's descriptors: owned.c. */
+/* The recorder's file descriptors (fd_guard.c). */
 #pragma once
 #include <stdbool.h>
 #include <sys/types.h>

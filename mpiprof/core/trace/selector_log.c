@@ -1,6 +1,5 @@
-/* selection.jsonl: which algorithms were chosen, and why. The leaders of all communicators append to
- * it, so several processes and several threads of one process may come here at once.
- */
+/* Log of algorithm selection (selection.jsonl): each choice and its reason. The leaders of all
+ * communicators append to it, so several processes and threads may enter this file at once. */
 #include "trace/selector_log.h"
 
 #include <fcntl.h>
@@ -10,7 +9,7 @@
 #include "trace/folder.h"
 #include "trace/owned.h"
 
-static struct owned file = {.descriptor = -1}; /* under recorder.lock */
+static struct owned file = {.descriptor = -1}; /* protected by recorder.lock */
 
 static bool is_open(void)
 {
@@ -24,7 +23,7 @@ static bool is_open(void)
     return file.descriptor >= 0;
 }
 
-/* Appends a line; returns whether it was written. */
+/* Append a line. Returns true if it was written. */
 bool selector_log_add(const struct text *line)
 {
     if (line->bytes == NULL || recorder.passive || atomic_load(&recorder.stopped))

@@ -1,4 +1,4 @@
-/* selection.jsonl: selector_log.c. */
+/* Log of algorithm selection (selector_log.c). */
 #pragma once
 #include <stdbool.h>
 

@@ -1,11 +1,11 @@
-/* How the MPI library is set to choose its own algorithms, for meta.json: read through MPI_T, once,
- * by the process that writes it.
+/* Settings of the MPI library that affect its selection of algorithms, for meta.json. The process
+ * that writes meta.json reads them once, through MPI_T.
  *
- * Only of releases whose algorithms we can name: of others nothing would be made of it. No choice of
- * ours depends on what is read here, nor on the environment, which belongs to the launcher and the
- * library. Open MPI opens all its components for MPI_T, which takes 0.2 s where they are files: it
- * is asked only where its forced algorithms are switched on, in the environment, and MPI_T is ended
- * at once.
+ * Only releases with known algorithm names are queried, because other settings could not be
+ * interpreted. mpiprof's selection does not depend on these values, nor on the environment, which
+ * belongs to the launcher and the library. For MPI_T, Open MPI opens all its components, which
+ * takes 0.2 s if they are files. So Open MPI is queried only if the environment enables its forced
+ * algorithms, and MPI_T is finalised at once.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static bool ends(const char *name, const char *end)
     return length > part && strcmp(name + length - part, end) == 0;
 }
 
-/* Whether a variable has to do with who runs a blocking collective, and how. */
+/* Return true if a variable affects the algorithms of blocking collectives. */
 static bool tells(const char *name)
 {
     static const char *const parts[] = {"coll_tuned_use_dynamic_rules", "coll_tuned_dynamic_rules_",
@@ -83,7 +83,8 @@ static bool tells(const char *name)
 }
 #endif
 
-/* A variable of text as it is set; MPICH's own MPI_T_cvar_read gives an empty one for all. */
+/* Return the value of a text variable. MPICH's MPI_T_cvar_read always returns an empty text, so the
+ * environment is read. */
 static const char *text_of(const char *name, const char *read)
 {
 #ifdef MPIPROF_ABI_openmpi
@@ -107,12 +108,12 @@ int settings_on_node(void)
 #ifdef MPIPROF_ABI_openmpi
     const char *const local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
 #else
-    const char *const local = getenv("MPI_LOCALNRANKS"); /* Hydra's */
+    const char *const local = getenv("MPI_LOCALNRANKS"); /* set by Hydra */
 #endif
     return local != NULL ? atoi(local) : 0;
 }
 
-/* Adds a variable's value where it is neither 0 nor empty. */
+/* Add a variable's value if it is neither 0 nor empty. */
 static void value_add(struct text *t, int index, const char *name, MPI_Datatype type)
 {
     const char *const comma = t->length > 0 ? ", " : "";
@@ -132,8 +133,8 @@ static void value_add(struct text *t, int index, const char *name, MPI_Datatype 
     }
 }
 
-/* Adds `"name": value, ...`; nothing where the library has no MPI_T, or need not be asked. version:
- * what it says of itself. */
+/* Add `"name": value, ...`. Adds nothing if the library has no MPI_T or is not queried. version is
+ * the library's version text. */
 void settings_read(struct text *t, const char *version)
 {
     if (!is_wanted(version) || !tool_begin())
@@ -150,7 +151,8 @@ void settings_read(struct text *t, const char *version)
 #endif
 }
 
-/* Where on the network Slurm says this node is; mpiprof/trace/switches.py reads it. */
+/* Add this node's location in the network according to Slurm, for
+ * mpiprof/trace/network_topology.py. */
 void settings_switches(struct text *t)
 {
     const char *address = getenv("SLURM_TOPOLOGY_ADDR");
@@ -165,7 +167,7 @@ void settings_switches(struct text *t)
     text_add(t, "}");
 }
 
-/* Returns the rank that the launcher gives this process, or 0 if it gives none. */
+/* Return the rank that the launcher assigned to this process, or 0 if it assigned none. */
 int settings_rank(void)
 {
     static const char *const names[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK",

@@ -1,13 +1,14 @@
-/* The block size of the pipelined ring for irregular data: ring_block.h.
+/* Block size of the pipelined ring for irregular data.
  *
- * Source: Traeff et al. 2009, Section 2.4. Its formula (2) takes half of the last blocks as full,
+ * Source: Traeff et al. 2009, Section 2.4. Its formula (2) counts half of the last blocks as full,
  * whatever the counts, and is up to 1.14 times slower than the linear ring. So formula (2) is one
- * candidate. The others go down from the largest count, that of the linear ring, through the sizes
- * that are the least for their numbers of blocks. Each is judged by the exact number of rounds.
+ * candidate. The other candidates descend from the largest count, that of the linear ring, through
+ * the smallest sizes for each number of blocks. Each candidate is evaluated with the exact number
+ * of rounds.
  *
- * All is computed from what every rank knows, so that all ranks find the same size. The tries are
- * bounded, as each call makes them: 40 us on a slow processor, up to MOST_TRIED processes.
- * model/rounds.py has the same search.
+ * All input is known to every rank, so all ranks compute the same size. The number of candidates is
+ * bounded, because each call runs the search: 40 us on a slow processor, up to MOST_TRIED
+ * processes. model/rounds.py has the same search.
  */
 #include "schedule/algorithms/ring_block.h"
 
@@ -16,7 +17,8 @@
 
 enum { MOST_TRIED = 4096 }; /* block sizes times processes */
 
-/* Counts and blocks by position in the ring; the rest is scratch of `rounds_of`. */
+/* Counts and blocks by position in the ring. The last three arrays are scratch memory of
+ * `rounds_of`. */
 struct search {
     const struct problem *problem;
     const int64_t *order;
@@ -30,7 +32,7 @@ static int64_t count_of(const struct search *s, int64_t position)
     return p->counts != NULL ? p->counts[s->order[position]] : p->bytes;
 }
 
-/* following[i]: the first position from i on with data, as if the ring stood there twice. */
+/* Set following[i] to the first position from i on with data, in the ring unrolled twice. */
 static void find_following(struct search *s)
 {
     int64_t next = 2 * s->size;
@@ -42,10 +44,11 @@ static void find_following(struct search *s)
     }
 }
 
-/* The exact rounds. Message k leaves a process in round k + d, where d is the largest of h - (the
- * blocks of the last h processes, its own included) for all h whose blocks are no more than k. With
- * ahead[j] = j - (the blocks of the processes before j), d is ahead at the end less ahead at the
- * beginning of a run of processes: `smallest` is the queue of beginnings that may have the least. */
+/* Return the exact number of rounds. Message k leaves a process in round k + d. Here d is the
+ * maximum of h - (the blocks of the last h processes, including its own) over all h with at most k
+ * blocks. Let ahead[j] = j - (the blocks of the processes before j). Then d is ahead at the end
+ * minus ahead at the beginning of a run of processes. `smallest` is the queue of beginnings that
+ * may have the minimum. */
 static int64_t rounds_of(struct search *s, int64_t block)
 {
     const int64_t size = s->size;
@@ -86,7 +89,7 @@ static double time_of(struct search *s, int64_t block)
     return (double)rounds_of(s, block) * (p->alpha + (double)block * p->beta);
 }
 
-/* The least size that cuts all data into as many blocks as this one does. */
+/* Return the smallest size that cuts all data into as many blocks as `block` does. */
 static int64_t least_like(const struct search *s, int64_t block)
 {
     int64_t least = 1;
@@ -119,7 +122,7 @@ static int64_t best_block(struct search *s, int64_t best)
     return best;
 }
 
-/* Formula (2), and that of a pipeline where one process has all data. */
+/* Return formula (2), or the formula of a pipeline if one process has all data. */
 static int64_t formula_2(const struct search *s, int64_t empty)
 {
     const int64_t full = s->size - empty;

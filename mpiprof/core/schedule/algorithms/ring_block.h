@@ -1,6 +1,6 @@
 #pragma once
 #include "schedule/schedule.h"
 
-/* The block size of the pipelined ring whose ranks follow each other in `order`: as given, or the
- * best one. 0: no memory. */
+/* Return the block size of the pipelined ring with its ranks in `order`: the given size, or the
+ * best one. Returns 0 if memory is insufficient. */
 int64_t ring_block(const struct problem *p, const int64_t *order);
