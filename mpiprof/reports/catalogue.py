@@ -21,7 +21,10 @@ PROVED = (
 
 @dataclass(frozen=True)
 class Prediction:
-    """Algorithms as (name, end, end after the last arrival) in ns, and excluded ones with reasons."""
+    """Predictions (name, end, end after the last arrival) in ns, and the excluded algorithms.
+
+    Each excluded algorithm has its reason.
+    """
 
     rows: Sequence[tuple[str, float, float]]
     left_out: Sequence[tuple[str, str]]
