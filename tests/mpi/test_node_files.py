@@ -144,12 +144,20 @@ def test_short_writes_of_ranks_that_share_files(openmpi: Mpi, tmp_path: Path) ->
 
 
 def test_a_later_program_of_the_job_stays_passive(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks on 2 nodes, then one of them alone, then 2 again: the first trace stays as it is."""
-    program, script = tmp_path / "app.py", tmp_path / "three.sh"
+    """2 ranks on 2 nodes, then one of them alone, then 2 again: the first trace stays as it is.
+
+    Rank 0 waits for a sign of rank 1 before its second program: Open MPI would take what rank 1 has
+    left of its first one for the other side, and hang, bare too.
+    """
+    program, script, sign = tmp_path / "app.py", tmp_path / "three.sh", tmp_path / "sign"
     program.write_text("from mpi4py import MPI\nfor i in range(9): MPI.COMM_WORLD.Barrier()\n")
     launched = r"s/^\(\(OMPI\|PMIX\|PRTE\)_[A-Za-z0-9_]*\)=.*/-u \1/p"
     script.write_text(
-        f'"$@"; [ $OMPI_COMM_WORLD_RANK = 1 ] && env $(env | sed -n "{launched}") "$@"; exec "$@"\n'
+        '"$@"\n'
+        "if [ $OMPI_COMM_WORLD_RANK = 1 ]\n"
+        f'then env $(env | sed -n "{launched}") "$@"; touch {sign}\n'
+        f"else while [ ! -e {sign} ]; do sleep 0.05; done\n"
+        'fi\nexec "$@"\n'
     )
     own = [*words(openmpi, tmp_path / "trace", nodes=2), "sh", str(script)]
     done = run_mpi(openmpi, 2, [*own, str(openmpi.python), str(program)])
